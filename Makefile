@@ -1,0 +1,44 @@
+# The two commands a newcomer needs are `make demo` and `make test`; everything lives in this clone.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+SEEDS ?= 100000
+ROUNDS ?= 3
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint soak bench lock clean
+
+help: ## what can be made here
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stentor needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(READY) ## fill .venv; then .venv/bin/stentor is the command
+
+demo: $(READY) ## show the main job, end by itself
+	@$(BIN)/stentor demo
+
+test: $(READY) ## lint, types, layers, all tests
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
+	$(BIN)/pytest -n auto
+
+soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, fuzzing, kill cycles
+	$(BIN)/stentor simulate all --seeds $(SEEDS)
+
+bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot
+	$(BIN)/python -m benchmarks --rounds $(ROUNDS)
+
+lock: ## pin every dependency with its hashes (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --all-extras --no-header pyproject.toml -o requirements.lock
+
+clean: ## forget everything that was built here
+	rm -rf .venv .stentor .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,143 @@
+"""Machines: deterministic protocol cores. `step(now, input) -> effects`, and nothing else.
+
+No clock, socket, file, randomness, thread or log call lives inside a machine. `now` is integer nanoseconds of a
+monotonic clock. Inputs tell what happened (past tense), effects ask for what shall be done (imperative), messages are
+nouns. The same machines run over real sockets (`stentor.runtime`) and in simulation (`stentor.simulation`).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from stentor.model.errors import Refusal
+from stentor.model.ids import LinkId
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+
+Buffer = bytes | memoryview
+
+
+class Input(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened."""
+
+
+class LinkOpened(Input, frozen=True, gc=False):
+    """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved."""
+
+    link: LinkId
+    dialled: bool = False
+    principal: str = ""
+    address: str = ""
+
+
+class Received(Input, frozen=True, gc=False):
+    """Bytes came in, cut anywhere."""
+
+    link: LinkId
+    data: bytes
+
+
+class LinkLost(Input, frozen=True, gc=False):
+    """A stream ended, or a dialled one could not be opened."""
+
+    link: LinkId
+    reason: str
+
+
+class TimerFired(Input, frozen=True, gc=False):
+    timer: str
+
+
+class Appended(Input, frozen=True, gc=False):
+    """Everything asked for under this token is durable."""
+
+    log: str
+    token: int
+
+
+class AppendFailed(Input, frozen=True, gc=False):
+    """The disk said no: nothing under this token may be counted on."""
+
+    log: str
+    token: int
+    reason: str
+
+
+class Started(Input, frozen=True, gc=False):
+    """The node begins; `records` is what its logs held, by log."""
+
+    records: dict[str, list[bytes]] = {}
+
+
+class Effect(msgspec.Struct, frozen=True, gc=False):
+    """Something to be done."""
+
+
+class Send(Effect, frozen=True):
+    """Write these buffers to a link, in order."""
+
+    link: LinkId
+    data: Sequence[Buffer]
+
+
+class Close(Effect, frozen=True, gc=False):
+    """End a link after what was sent; no `LinkLost` follows."""
+
+    link: LinkId
+    reason: str
+
+
+class Dial(Effect, frozen=True, gc=False):
+    """Open a link to an address; `LinkOpened` or `LinkLost` with this id follows."""
+
+    link: LinkId
+    address: str
+
+
+class StartTimer(Effect, frozen=True, gc=False):
+    """Fire at `at`, or as soon after as can be; a timer of the same name is replaced."""
+
+    timer: str
+    at: int
+
+
+class StopTimer(Effect, frozen=True, gc=False):
+    timer: str
+
+
+class Append(Effect, frozen=True):
+    """Make records durable at the end of a log; `Appended` or `AppendFailed` with this token follows."""
+
+    log: str
+    token: int
+    records: Sequence[bytes]
+
+
+class Report(Effect, frozen=True):
+    """Something people should know; the driver logs it. `level` is debug, info, warning or error."""
+
+    level: str
+    what: str
+    details: dict[str, str | int | float]
+
+
+class Machine(Protocol):
+    """What every protocol and node is."""
+
+    def step(self, now: int, happened: Input) -> list[Effect]: ...
+
+
+class Stop(Effect, frozen=True, gc=False):
+    """This node cannot go on: it must be restarted from its log."""
+
+    reason: str
+
+
+class Refuse(Effect, frozen=True, gc=False):
+    """An answer to the application: what it asked for cannot be done."""
+
+    token: int
+    code: Refusal
+    reason: str

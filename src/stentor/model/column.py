@@ -1,0 +1,27 @@
+"""A column: one attribute of every event in a batch, as arrays, so that a filter looks at all of them at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.attribute import Kind, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`values` holds int64, float64, bool or, for strings, uint16 codes into `dictionary`; `valid` None is all there."""
+
+    kind: Kind
+    values: NDArray[np.generic]
+    valid: NDArray[np.bool_] | None
+    dictionary: tuple[str, ...] = ()
+
+    def to_list(self) -> list[Value | None]:
+        """Python values, None where the attribute is missing."""
+        rows: list[Value | None] = self.values.tolist()
+        if self.kind is Kind.STRING:
+            rows = [self.dictionary[code] for code in rows]  # type: ignore[index]
+        if self.valid is not None:
+            rows = [row if there else None for row, there in zip(rows, self.valid.tolist(), strict=True)]
+        return rows

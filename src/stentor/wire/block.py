@@ -1,0 +1,324 @@
+"""Blocks: a batch of events of one flow. Immutable; the same bytes are wire payload, log record and Spark input.
+
+     0 u32 length | u8 1 | u8 version | u8 flags | u8 hop      hop belongs to the link: envelope and colour
+     8 u64 topic | u64 publisher | u64 schema                  the flow: all that routing decides on, decided once
+    32 u32 count | u32 incarnation | u64 first catenation number | i64 time in ns since 1970
+    56 u32 length of columns | u32 crc32
+    64 SPARSE: u16 offset[count]                               catenation numbers are contiguous until a filter selects
+       columns: u8 all-there, else bitmap, then i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
+       u32 body length, [count] of them unless UNIFORM | bodies
+
+The checksum covers everything but the length, the hop byte and itself, so relays never touch it.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.attribute import Kind, Schema, Value
+from stentor.model.column import Column
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
+from stentor.wire.frame import EVENTS, VERSION
+
+HEADER = struct.Struct("<IBBBBQQQIIQqII")
+HEADER_SIZE: Final = HEADER.size
+LARGEST_COUNT: Final = 65535
+
+SPARSE: Final = 1
+UNIFORM: Final = 2
+
+_DTYPE = {Kind.BOOLEAN: np.dtype("?"), Kind.INTEGER: np.dtype("<i8"), Kind.DECIMAL: np.dtype("<f8")}
+_LETTER = {Kind.BOOLEAN: "?", Kind.INTEGER: "q", Kind.DECIMAL: "d"}
+_NOTHING: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0}
+
+assert HEADER_SIZE == 64
+
+
+class Origin:
+    """Where a batch comes from: topic, publisher and the numbers it continues with."""
+
+    __slots__ = ("first", "incarnation", "publisher", "time", "topic")
+
+    def __init__(
+        self, topic: TopicId, publisher: PublisherId, incarnation: Incarnation, first: CatenationNumber, time: int
+    ) -> None:
+        self.topic, self.publisher, self.incarnation, self.first, self.time = topic, publisher, incarnation, first, time
+
+
+def encode(
+    origin: Origin,
+    schema: Schema,
+    columns: Sequence[Sequence[Value | None]],
+    bodies: Sequence[bytes],
+    offsets: Sequence[int] | None = None,
+) -> bytes:
+    """One events frame. `offsets` are the events' catenation numbers above `origin.first`, if they are not 0, 1, 2 …"""
+    count = len(bodies)
+    packed = [_encode_column(kind, column) for kind, column in zip(schema.kinds, columns, strict=True)]
+    return _assemble(origin, schema, count, packed, bodies, offsets)
+
+
+def _assemble(
+    origin: Origin,
+    schema: Schema,
+    count: int,
+    columns: Sequence[bytes],
+    bodies: Sequence[bytes],
+    offsets: Sequence[int] | None,
+) -> bytes:
+    flags = 0
+    parts: list[bytes] = []
+    if offsets is not None and offsets[-1] != count - 1:
+        flags |= SPARSE
+        parts.append(struct.pack(f"<{count}H", *offsets))
+    columns_length = sum(map(len, columns))
+    parts += columns
+    size = len(bodies[0])
+    if count == 1 or all(len(body) == size for body in bodies):
+        flags |= UNIFORM
+        parts.append(size.to_bytes(4, "little"))
+    else:
+        parts.append(struct.pack(f"<{count}I", *map(len, bodies)))
+    parts += bodies
+    return seal(origin, schema.id, count, flags, columns_length, b"".join(parts))
+
+
+def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: int, payload: bytes) -> bytes:
+    """Header, checksum and payload as one frame."""
+    head = HEADER.pack(
+        HEADER_SIZE + len(payload), EVENTS, VERSION, flags, 0,
+        origin.topic, origin.publisher, schema, count, origin.incarnation, origin.first, origin.time,
+        columns_length, 0,
+    )  # fmt: skip
+    return b"".join((head[:60], checksum(head, payload).to_bytes(4, "little"), payload))
+
+
+def checksum(head: bytes, payload: bytes | memoryview) -> int:
+    return zlib.crc32(payload, zlib.crc32(head[8:60], zlib.crc32(head[4:7])))
+
+
+def _encode_column(kind: Kind, column: Sequence[Value | None]) -> bytes:
+    missing = None in column
+    validity = b"\1"
+    if missing:
+        bits = np.fromiter((value is not None for value in column), bool, len(column))
+        validity = b"\0" + np.packbits(bits, bitorder="little").tobytes()
+    if kind is Kind.STRING:
+        return validity + _encode_strings(column)
+    if missing:
+        nothing = _NOTHING[kind]
+        column = [nothing if value is None else value for value in column]
+    return validity + struct.pack(f"<{len(column)}{_LETTER[kind]}", *column)
+
+
+def _encode_strings(column: Sequence[Value | None]) -> bytes:
+    codes: dict[str, int] = {}
+    code = [codes.setdefault("" if value is None else value, len(codes)) for value in column]  # type: ignore[arg-type]
+    texts = [text.encode() for text in codes]
+    return b"".join((
+        struct.pack(f"<H{len(code)}H{len(texts)}I", len(texts), *code, *accumulate(map(len, texts))), *texts,
+    ))  # fmt: skip
+
+
+class Block:
+    """A read-only view of one events frame; everything is decoded when asked for, and only that."""
+
+    __slots__ = (
+        "_bodies", "_columns", "_payload", "catenation", "columns_length", "count", "flags", "frame", "incarnation",
+        "publisher", "schema", "schema_id", "time", "topic",
+    )  # fmt: skip
+
+    def __init__(self, frame: bytes | memoryview, schema: Schema) -> None:
+        """`frame` is one whole events frame without envelope; its sizes are checked here, once, before anything else."""
+        (
+            length, _, _, self.flags, _, self.topic, self.publisher, self.schema_id, self.count, self.incarnation,
+            self.catenation, self.time, self.columns_length, _,
+        ) = HEADER.unpack_from(frame)  # fmt: skip
+        assert length == len(frame), "whole frames only"
+        self.frame = frame
+        self.schema = schema
+        self._payload = HEADER_SIZE + (2 * self.count if self.flags & SPARSE else 0)
+        self._columns: list[tuple[int, int]] | None = None
+        self._bodies: list[int] | None = None
+        if not 0 < self.count <= LARGEST_COUNT or self._payload + self.columns_length > length:
+            raise FrameError(Refusal.CORRUPT, "an events frame whose parts do not fit into it")
+
+    def verify(self) -> None:
+        """Refuse a block whose bytes changed since its publisher sealed it."""
+        head = bytes(self.frame[:HEADER_SIZE])
+        if checksum(head, memoryview(self.frame)[HEADER_SIZE:]) != int.from_bytes(head[60:64], "little"):
+            raise FrameError(Refusal.CORRUPT, "an events frame was damaged on the way")
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.topic, self.publisher, self.incarnation, self.catenation, self.time)
+
+    def offsets(self) -> Sequence[int]:
+        """Each event's catenation number above that of the first number of the block."""
+        if self.flags & SPARSE:
+            return struct.unpack_from(f"<{self.count}H", self.frame, HEADER_SIZE)
+        return range(self.count)
+
+    def last(self) -> CatenationNumber:
+        """The highest catenation number in the block."""
+        if self.flags & SPARSE:
+            (offset,) = struct.unpack_from("<H", self.frame, self._payload - 2)
+            return CatenationNumber(self.catenation + offset)
+        return CatenationNumber(self.catenation + self.count - 1)
+
+    def body(self, index: int) -> bytes:
+        """One event's body."""
+        bounds = self._bounds()
+        return bytes(self.frame[bounds[index] : bounds[index + 1]])
+
+    def bodies(self) -> list[bytes]:
+        bounds, frame = self._bounds(), bytes(self.frame)
+        return [frame[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+
+    def _bounds(self) -> list[int]:
+        """Where each body begins, and where the last one ends."""
+        if self._bodies is None:
+            at = self._payload + self.columns_length
+            try:
+                if self.flags & UNIFORM:
+                    (size,) = struct.unpack_from("<I", self.frame, at)
+                    at += 4
+                    bounds = [at] * (self.count + 1) if not size else list(range(at, at + size * self.count + 1, size))
+                else:
+                    sizes = struct.unpack_from(f"<{self.count}I", self.frame, at)
+                    bounds = list(accumulate(sizes, initial=at + 4 * self.count))
+            except (struct.error, MemoryError):
+                raise FrameError(Refusal.CORRUPT, "an events frame too short for its bodies") from None
+            if bounds[-1] != len(self.frame):
+                raise FrameError(Refusal.CORRUPT, "bodies that do not fill their events frame")
+            self._bodies = bounds
+        return self._bodies
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Where each column begins and ends."""
+        if self._columns is None:
+            places = []
+            at, end = self._payload, self._payload + self.columns_length
+            try:
+                for kind in self.schema.kinds:
+                    start = at
+                    at += 1 + (0 if self.frame[at] else (self.count + 7) // 8)
+                    if kind is Kind.STRING:
+                        (entries,) = struct.unpack_from("<H", self.frame, at)
+                        at += 2 + 2 * self.count + 4 * entries
+                        at += struct.unpack_from("<I", self.frame, at - 4)[0] if entries else 0
+                    else:
+                        at += _DTYPE[kind].itemsize * self.count
+                    places.append((start, at))
+            except (struct.error, IndexError):
+                raise FrameError(Refusal.CORRUPT, "columns that do not fit into their events frame") from None
+            if at != end:
+                raise FrameError(Refusal.CORRUPT, "columns that do not fill their events frame")
+            self._columns = places
+        return self._columns
+
+    def column(self, name: str) -> Column | None:
+        """One attribute of every event, as arrays; None if this block's schema has no such attribute."""
+        try:
+            position = self.schema.names.index(name)
+        except ValueError:
+            return None
+        at, _ = self._places()[position]
+        kind = self.schema.kinds[position]
+        valid: NDArray[np.bool_] | None = None
+        if not self.frame[at]:
+            size = (self.count + 7) // 8
+            bits = np.frombuffer(self.frame, np.uint8, size, at + 1)
+            valid = np.unpackbits(bits, count=self.count, bitorder="little").view(np.bool_)
+            at += size
+        at += 1
+        if kind is not Kind.STRING:
+            return Column(kind, np.frombuffer(self.frame, _DTYPE[kind], self.count, at), valid)
+        return self._strings(at, valid)
+
+    def _strings(self, at: int, valid: NDArray[np.bool_] | None) -> Column:
+        (entries,) = struct.unpack_from("<H", self.frame, at)
+        codes = np.frombuffer(self.frame, "<u2", self.count, at + 2)
+        at += 2 + 2 * self.count
+        ends = struct.unpack_from(f"<{entries}I", self.frame, at)
+        at += 4 * entries
+        try:
+            texts = tuple(
+                str(self.frame[at + start : at + end], "utf-8") for start, end in zip((0, *ends), ends, strict=False)
+            )
+        except UnicodeDecodeError:
+            raise FrameError(Refusal.CORRUPT, "a string attribute that is not UTF-8") from None
+        if entries == 0 or int(codes.max()) >= entries:
+            raise FrameError(Refusal.CORRUPT, "a string attribute outside its dictionary")
+        return Column(Kind.STRING, codes, valid, texts)
+
+    def rows(self) -> list[dict[str, Value]]:
+        """The attributes of every event."""
+        lists = [column.to_list() for name in self.schema.names if (column := self.column(name)) is not None]
+        names = self.schema.names
+        if not names:
+            return [{} for _ in range(self.count)]
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(*lists, strict=True)
+        ]
+
+    def select(self, keep: NDArray[np.bool_]) -> bytes | memoryview | None:
+        """A frame with just the events that are kept; itself if that is all, None if it is none."""
+        indices = keep.nonzero()[0]
+        kept = len(indices)
+        if kept == self.count:
+            return self.frame
+        if kept == 0:
+            return None
+        offsets: NDArray[np.uint16] = (
+            np.frombuffer(self.frame, "<u2", self.count, HEADER_SIZE)[indices]
+            if self.flags & SPARSE
+            else indices.astype("<u2")
+        )
+        flags = self.flags
+        parts: list[bytes] = []
+        if int(offsets[-1]) == kept - 1:
+            flags &= ~SPARSE
+        else:
+            flags |= SPARSE
+            parts.append(offsets.tobytes())
+        columns = [self._select_column(position, indices) for position in range(len(self.schema.names))]
+        parts += columns
+        parts += self._select_bodies(indices)
+        return seal(self.origin, self.schema_id, kept, flags, sum(map(len, columns)), b"".join(parts))
+
+    def _select_column(self, position: int, indices: NDArray[np.intp]) -> bytes:
+        column = self.column(self.schema.names[position])
+        assert column is not None
+        validity = b"\1"
+        if column.valid is not None:
+            validity = b"\0" + np.packbits(column.valid[indices], bitorder="little").tobytes()
+        values = column.values[indices]
+        if column.kind is not Kind.STRING:
+            return validity + values.tobytes()
+        texts = column.dictionary
+        if len(texts) > len(indices):
+            used, values = np.unique(values, return_inverse=True)
+            texts = tuple(texts[code] for code in used.tolist())
+        encoded = [text.encode() for text in texts]
+        ends = struct.pack(f"<{len(encoded)}I", *accumulate(map(len, encoded)))
+        return b"".join((
+            validity, struct.pack("<H", len(encoded)), values.astype("<u2").tobytes(), ends, *encoded,
+        ))  # fmt: skip
+
+    def _select_bodies(self, indices: NDArray[np.intp]) -> list[bytes]:
+        bounds = self._bounds()
+        if self.flags & UNIFORM:
+            size = (bounds[-1] - bounds[0]) // self.count
+            rows = np.frombuffer(self.frame, np.uint8, size * self.count, bounds[0]).reshape(self.count, size)
+            return [size.to_bytes(4, "little"), rows.take(indices, axis=0).tobytes()]
+        edges = np.array(bounds)
+        lengths = (edges[1:] - edges[:-1])[indices].astype("<u4").tobytes()
+        return [lengths, *(bytes(self.frame[bounds[i] : bounds[i + 1]]) for i in indices.tolist())]
