@@ -10,7 +10,6 @@ from typing import Protocol
 
 import msgspec
 
-from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
 
 SECOND = 1_000_000_000
@@ -71,6 +70,10 @@ class Started(Input, frozen=True, gc=False):
     records: dict[str, list[bytes]] = {}
 
 
+class StopRequested(Input, frozen=True, gc=False):
+    """Somebody wants this node to end in good order."""
+
+
 class Effect(msgspec.Struct, frozen=True, gc=False):
     """Something to be done."""
 
@@ -97,10 +100,11 @@ class Dial(Effect, frozen=True, gc=False):
 
 
 class StartTimer(Effect, frozen=True, gc=False):
-    """Fire at `at`, or as soon after as can be; a timer of the same name is replaced."""
+    """Fire at `at`, or up to `jitter` later (the driver draws it); a timer of the same name is replaced."""
 
     timer: str
     at: int
+    jitter: int = 0
 
 
 class StopTimer(Effect, frozen=True, gc=False):
@@ -123,10 +127,8 @@ class Report(Effect, frozen=True):
     details: dict[str, str | int | float]
 
 
-class Machine(Protocol):
-    """What every protocol and node is."""
-
-    def step(self, now: int, happened: Input) -> list[Effect]: ...
+class Serve(Effect, frozen=True, gc=False):
+    """This node is ready: accept links from now on."""
 
 
 class Stop(Effect, frozen=True, gc=False):
@@ -135,9 +137,7 @@ class Stop(Effect, frozen=True, gc=False):
     reason: str
 
 
-class Refuse(Effect, frozen=True, gc=False):
-    """An answer to the application: what it asked for cannot be done."""
+class Machine(Protocol):
+    """What every protocol and node is."""
 
-    token: int
-    code: Refusal
-    reason: str
+    def step(self, now: int, happened: Input) -> list[Effect]: ...

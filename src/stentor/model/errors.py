@@ -10,6 +10,7 @@
     ├── Refused               the other side said no, and why
     │   └── Fenced            … because a newer holder of this name came
     ├── Unreachable           nobody there, or not one of us
+    ├── LinkBroken            the link broke before the broker confirmed: events may be lost
     ├── Closed                this client was closed
     └── FrameError            bytes that are not Stentor's
 """
@@ -66,6 +67,10 @@ class Unreachable(StentorError):
     """No broker answers there, or what answers is not a broker."""
 
 
+class LinkBroken(StentorError):
+    """The link broke before the broker confirmed what was sent on it."""
+
+
 class Closed(StentorError):
     """The client or subscription was closed."""
 
@@ -87,7 +92,6 @@ class Refusal(enum.StrEnum):
     FENCED = "fenced"
     TOO_LARGE = "too-large"
     TOO_MANY = "too-many"
-    CREDIT = "credit"  # sent more than was granted
     FORGED = "forged"  # another publisher's id
     TOPIC = "topic"
     FILTER = "filter"

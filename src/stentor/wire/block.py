@@ -2,7 +2,7 @@
 
      0 u32 length | u8 1 | u8 version | u8 flags | u8 hop      hop belongs to the link: envelope and colour
      8 u64 topic | u64 publisher | u64 schema                  the flow: all that routing decides on, decided once
-    32 u32 count | u32 incarnation | u64 first catenation number | i64 time in ns since 1970
+    32 u16 count | u48 incarnation | u64 first catenation number | i64 time in ns since 1970
     56 u32 length of columns | u32 crc32
     64 SPARSE: u16 offset[count]                               catenation numbers are contiguous until a filter selects
        columns: u8 all-there, else bitmap, then i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
@@ -26,7 +26,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire.frame import EVENTS, VERSION
 
-HEADER = struct.Struct("<IBBBBQQQIIQqII")
+HEADER = struct.Struct("<IBBBBQQQQQqII")
 HEADER_SIZE: Final = HEADER.size
 LARGEST_COUNT: Final = 65535
 
@@ -93,7 +93,7 @@ def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: in
     """Header, checksum and payload as one frame."""
     head = HEADER.pack(
         HEADER_SIZE + len(payload), EVENTS, VERSION, flags, 0,
-        origin.topic, origin.publisher, schema, count, origin.incarnation, origin.first, origin.time,
+        origin.topic, origin.publisher, schema, count | origin.incarnation << 16, origin.first, origin.time,
         columns_length, 0,
     )  # fmt: skip
     return b"".join((head[:60], checksum(head, payload).to_bytes(4, "little"), payload))
@@ -137,16 +137,17 @@ class Block:
     def __init__(self, frame: bytes | memoryview, schema: Schema) -> None:
         """`frame` is one whole events frame without envelope; its sizes are checked here, once, before anything else."""
         (
-            length, _, _, self.flags, _, self.topic, self.publisher, self.schema_id, self.count, self.incarnation,
-            self.catenation, self.time, self.columns_length, _,
+            length, _, _, self.flags, _, self.topic, self.publisher, self.schema_id, numbers, self.catenation,
+            self.time, self.columns_length, _,
         ) = HEADER.unpack_from(frame)  # fmt: skip
+        self.count, self.incarnation = numbers & 0xFFFF, numbers >> 16
         assert length == len(frame), "whole frames only"
         self.frame = frame
         self.schema = schema
         self._payload = HEADER_SIZE + (2 * self.count if self.flags & SPARSE else 0)
         self._columns: list[tuple[int, int]] | None = None
         self._bodies: list[int] | None = None
-        if not 0 < self.count <= LARGEST_COUNT or self._payload + self.columns_length > length:
+        if not self.count or self._payload + self.columns_length > length:
             raise FrameError(Refusal.CORRUPT, "an events frame whose parts do not fit into it")
 
     def verify(self) -> None:

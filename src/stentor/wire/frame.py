@@ -22,6 +22,7 @@ CONTROL = 2
 
 CONTROL_HEADER = struct.Struct("<IBBHI")
 LENGTH = struct.Struct("<I")
+MEASURABLE = 6  # bytes of a frame that tell its length, kind and version
 LARGEST_GREETING = 4096  # a frame before authentication
 LARGEST_CONTROL = 1 << 20
 SOFT_FRAME = 64 << 10  # a batch is closed when it gets near this
@@ -89,7 +90,7 @@ def decode(frame: bytes) -> AnyMessage:
 
 def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:
     """Kind and length of the frame that begins here; length 0 if too little of it is there to tell."""
-    if len(data) - position < 6:
+    if len(data) - position < MEASURABLE:
         return 0, 0
     (length,) = LENGTH.unpack_from(data, position)
     kind, version = data[position + 4], data[position + 5]

@@ -1,0 +1,51 @@
+"""Stentor: an event fabric. Publishers and subscribers of any kind, joined by brokers that may grow, fail and be rebuilt.
+
+Start with `stentor.connect` (asyncio) or `stentor.blocking.connect` (scripts and notebooks).
+"""
+
+from stentor import blocking
+from stentor.client import Events, Fabric, connect
+from stentor.event import Batch, Event
+from stentor.model.column import Column
+from stentor.model.errors import (
+    AttributeValueError,
+    BodyTooLarge,
+    Closed,
+    ConfigError,
+    Fenced,
+    FilterError,
+    InvalidInput,
+    LinkBroken,
+    Refusal,
+    Refused,
+    StentorError,
+    TopicError,
+    Unreachable,
+)
+from stentor.model.filter import Filter
+from stentor.version import __version__
+
+__all__ = [
+    "AttributeValueError",
+    "Batch",
+    "BodyTooLarge",
+    "Closed",
+    "Column",
+    "ConfigError",
+    "Event",
+    "Events",
+    "Fabric",
+    "Fenced",
+    "Filter",
+    "FilterError",
+    "InvalidInput",
+    "LinkBroken",
+    "Refusal",
+    "Refused",
+    "StentorError",
+    "TopicError",
+    "Unreachable",
+    "__version__",
+    "blocking",
+    "connect",
+]

@@ -1,0 +1,135 @@
+"""The same API without `async`, for scripts and notebooks: a thin facade over `stentor.client` on a thread of its own.
+
+    with stentor.blocking.connect() as fabric:
+        with fabric.subscribe("flights/#") as events:
+            fabric.publish("flights/jfk", b"...", carrier="UA")
+            for event in events: ...
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from stentor import client
+from stentor.event import Batch, Event
+from stentor.model.attribute import Value
+from stentor.model.status import NodeStatus
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop that runs on a thread until it is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="stentor", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C interrupts the wait, so the work must not go on behind it
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def connect(
+    url: str | None = None,
+    *,
+    name: str | None = None,
+    tls: str | Path | None = None,
+    timeout: float = 5.0,
+    buffer: int = 16 << 20,
+    window: int = 4 << 20,
+) -> "BlockingFabric":
+    """As `stentor.connect`, to be used with `with`."""
+    return BlockingFabric(
+        client.connect(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window)
+    )
+
+
+class BlockingFabric:
+    """A connected client; its methods return when their asynchronous twins would."""
+
+    def __init__(self, fabric: client.Fabric) -> None:
+        self._fabric = fabric
+        self._loop = _Loop()
+
+    def __enter__(self) -> Self:
+        try:
+            self._loop.run(self._fabric.__aenter__())
+        except BaseException:
+            self._loop.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._fabric.close())
+        self._loop.close()
+
+    def publish(
+        self, topic: str, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value
+    ) -> None:
+        self._loop.run(self._fabric.publish(topic, body, attributes=attributes, **more))
+
+    def publish_many(
+        self, topic: str, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
+    ) -> None:
+        self._loop.run(self._fabric.publish_many(topic, bodies, attributes))
+
+    def flush(self, timeout: float | None = 30.0) -> None:
+        self._loop.run(self._fabric.flush(timeout))
+
+    def status(self) -> NodeStatus:
+        return self._loop.run(self._fabric.status())
+
+    def subscribe(self, pattern: str, where: str | None = None) -> "BlockingEvents":
+        return BlockingEvents(self._loop, self._fabric.subscribe(pattern, where))
+
+
+class BlockingEvents:
+    """A subscription: use it with `with`, then `for`."""
+
+    def __init__(self, loop: _Loop, events: client.Events) -> None:
+        self._loop = loop
+        self._events = events
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._events.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._events.close())
+
+    def __iter__(self) -> Iterator[Event]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self, timeout: float | None = None) -> Iterator[Batch]:
+        """Whole batches; ends when none came for `timeout` seconds, if one is given."""
+        while (batch := self._loop.run(self._next(timeout))) is not None:
+            yield batch
+
+    async def _next(self, timeout: float | None) -> Batch | None:
+        try:
+            return await asyncio.wait_for(self._events.next_batch(), timeout)
+        except (TimeoutError, StopAsyncIteration):
+            return None
+
+    @property
+    def missed(self) -> int:
+        return self._events.missed

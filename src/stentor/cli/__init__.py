@@ -1,0 +1,29 @@
+"""The command line. Exit codes: 0 done · 1 it failed · 2 wrong use or input · 3 no broker there · 4 refused · 130 Ctrl-C."""
+
+import sys
+
+from stentor.model.errors import Closed, InvalidInput, Refused, StentorError, Unreachable
+
+
+def main() -> None:
+    """The `stentor` command: every error of ours is one readable message and an exit code that means something."""
+    from stentor.cli.main import app  # heavy: only for people
+
+    try:
+        app()
+    except StentorError as error:
+        print(f"stentor: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def exit_code(error: StentorError) -> int:
+    match error:
+        case InvalidInput():
+            return 2
+        case Unreachable() | Closed():
+            return 3
+        case Refused():
+            return 4
+    return 1

@@ -1,0 +1,42 @@
+"""All commands in one place."""
+
+from typing import Annotated
+
+import typer
+
+from stentor.cli import certs, config, demo, publish, simulate, status, subscribe, up
+from stentor.version import __version__
+
+app = typer.Typer(
+    name="stentor",
+    help="Stentor: an event fabric.\n\nExit codes: 0 done, 1 it failed, 2 wrong use or input, 3 no broker there, "
+    "4 refused, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"stentor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+app.command()(up.up)
+app.command()(up.node)
+app.command()(publish.pub)
+app.command()(subscribe.sub)
+app.command()(status.status)
+app.command()(demo.demo)
+app.command()(simulate.simulate)
+app.add_typer(config.app, name="config")
+app.add_typer(certs.app, name="certs")

@@ -1,0 +1,145 @@
+"""One node as one process: what `stentor node` becomes, and what `stentor up` starts for each node.
+
+Reads its node from standard input as JSON, says on standard output where it listens, and stops on SIGINT, SIGTERM or
+when standard input ends, so that no node outlives the supervisor that started it.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from stentor.config import Address
+from stentor.gateways.http.app import HttpServer, application
+from stentor.machine import StopRequested
+from stentor.model.errors import ConfigError, StentorError
+from stentor.model.limits import Limits
+from stentor.model.scope import ScopePath
+from stentor.nodes.broker import Broker
+from stentor.runtime.disk import NodeStorage
+from stentor.runtime.driver import Driver
+from stentor.runtime.log import logger
+from stentor.runtime.server import listen
+from stentor.version import __version__
+
+# glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
+ALLOCATOR = {
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 28),
+    "MALLOC_TOP_PAD_": str(16 << 20),
+}
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node process is told."""
+
+    name: str
+    listen: str
+    http: str | None
+    storage: str
+    certificates: str | None
+    limits: Limits
+    log: str
+    json_log: bool = False
+    supervised: bool = False
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """What it answers when it is ready."""
+
+    name: str
+    listen: str
+    http: str | None
+    pid: int
+
+
+def main() -> None:
+    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
+    logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
+    gc.collect()
+    gc.freeze()  # what is loaded now lives for ever: no need to look at it again
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        code = uvloop.run(run(assignment))
+    except StentorError as error:
+        print(f"stentor: {error}", file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+async def run(assignment: Assignment) -> int:
+    storage = NodeStorage(Path(assignment.storage))
+    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__)
+    driver = Driver(broker, storage=storage)
+    end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        driver.loop.add_signal_handler(number, end.set)
+    if assignment.supervised:
+        driver.loop.add_reader(sys.stdin.fileno(), _notice_end, end)
+    driver.stopped.add_done_callback(lambda _: end.set())
+    address = Address.parse(assignment.listen)
+    driver.start()
+    await asyncio.wait([driver.serving, driver.stopped], return_when=asyncio.FIRST_COMPLETED)
+    http = None
+    if not driver.stopped.done():
+        certificates = Path(assignment.certificates) if assignment.certificates else None
+        server = await listen(driver, address.host, address.port, certificates)
+        if assignment.http is not None:
+            http = HttpServer(
+                application(lambda: broker.status(time.monotonic_ns()), lambda: broker.ready),
+                listener := _bind(Address.parse(assignment.http)),
+            )
+        ready = Readiness(
+            name=assignment.name,
+            listen=_name(server.sockets[0]),
+            http=_name(listener) if http is not None else None,
+            pid=os.getpid(),
+        )
+        print(msgspec.json.encode(ready).decode(), flush=True)
+        logger.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
+        await end.wait()
+        server.close()
+    driver.tell(StopRequested())
+    await driver.close()
+    if http is not None:
+        await http.close()
+    storage.close()
+    if driver.stopped.done():
+        logger.log("error", "stopped", {"reason": driver.stopped.result()})
+        return 1
+    logger.log("info", "stopped", {})
+    return 0
+
+
+def _notice_end(end: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        end.set()
+
+
+def _bind(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot serve HTTP on {address}: {error.strerror or error}; set another http address") from None
+    return listener
+
+
+def _name(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return str(Address(host, port))
+
+
+if __name__ == "__main__":
+    main()

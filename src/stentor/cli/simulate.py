@@ -1,0 +1,5 @@
+"""Placeholder."""
+
+
+def simulate() -> None:
+    """Soon."""

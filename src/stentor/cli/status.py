@@ -1,0 +1,90 @@
+"""`stentor status`: what a broker does, and who is slow."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.client import connect
+from stentor.model.status import NodeStatus
+
+_SHOWN = 20
+
+
+def status(
+    json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Show what the broker counts: events, clients, subscriptions, queues, who is slow."""
+
+    async def ask() -> NodeStatus:
+        async with connect(url, tls=tls) as fabric:
+            return await fabric.status()
+
+    answer = asyncio.run(ask())
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n")
+        return
+    console = Console(highlight=False)
+    console.print(_summary(answer))
+    console.print(_links(answer))
+    if answer.interests:
+        console.print(_interests(answer))
+
+
+def _summary(status: NodeStatus) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("node", f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}")
+    table.add_row("events", f"{status.events_in:,} in, {status.events_out:,} out")
+    table.add_row("bytes", f"{_size(status.bytes_in)} in, {_size(status.bytes_out)} out")
+    mean = status.events_in / status.chunks if status.chunks else 0
+    table.add_row("batches", f"{mean:.1f} events per chunk")
+    table.add_row("dropped", ", ".join(f"{count:,} {reason}" for reason, count in status.dropped.items()) or "nothing")
+    table.add_row("refused", ", ".join(f"{count:,} {reason}" for reason, count in status.refused.items()) or "nobody")
+    table.add_row("topics", f"{status.topics:,}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
+    slow = f"[red]{status.slow} slow[/], {_size(status.queued)} wait" if status.slow else "nobody is slow"
+    table.add_row("queues", slow)
+    return table
+
+
+def _links(status: NodeStatus) -> Table:
+    table = Table("client", "address", "in", "out", "queued", "dropped", "idle", "", title="clients", title_justify="left")
+    for link in status.links[:_SHOWN]:
+        table.add_row(
+            Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", _size(link.queued),
+            f"{link.dropped:,}", f"{link.idle:.1f} s", "[red]slow[/]" if link.slow else "",
+        )  # fmt: skip
+    if status.clients > _SHOWN:
+        table.caption = f"{_SHOWN} of {status.clients}: --json shows more"
+    return table
+
+
+def _interests(status: NodeStatus) -> Table:
+    table = Table("client", "pattern", "where", "accepted", "rejected", title="subscriptions", title_justify="left")
+    for interest in status.interests[:_SHOWN]:
+        table.add_row(
+            Text(interest.client), Text(interest.pattern), Text(interest.where),
+            f"{interest.accepted:,}", f"{interest.rejected:,}",
+        )  # fmt: skip
+    return table
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

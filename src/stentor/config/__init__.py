@@ -1,0 +1,23 @@
+"""Configuration: one TOML file that says which nodes run and what they have in common."""
+
+from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
+from stentor.config.json_schema import schema
+from stentor.config.reader import load, parse
+from stentor.config.settings import CERTIFICATE_FILES, Config, Fabric, Node, Tls, default, node_name
+
+__all__ = [
+    "CERTIFICATE_FILES",
+    "Address",
+    "Config",
+    "Fabric",
+    "Node",
+    "Tls",
+    "check_exposure",
+    "default",
+    "is_host_name",
+    "is_loopback",
+    "load",
+    "node_name",
+    "parse",
+    "schema",
+]

@@ -1,0 +1,112 @@
+"""Events and batches as an application sees them: views of the bytes that came, decoded when asked for."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from stentor.model.attribute import Value
+from stentor.model.column import Column
+from stentor.wire.block import Block
+
+
+class Batch:
+    """Events of one topic and publisher that travelled together. Iterate it, or take its columns and bodies whole."""
+
+    __slots__ = ("_block", "_rows", "missed_before", "topic")
+
+    def __init__(self, topic: str, block: Block, missed_before: int = 0) -> None:
+        self.topic = topic
+        self.missed_before = missed_before  # events dropped right before this batch because we were too slow
+        self._block = block
+        self._rows: list[dict[str, Value]] | None = None
+
+    def __len__(self) -> int:
+        return self._block.count
+
+    def __iter__(self) -> Iterator["Event"]:
+        return (Event(self, index) for index in range(self._block.count))
+
+    def __getitem__(self, index: int) -> "Event":
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return Event(self, index % len(self))
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return self._block.bodies()
+
+    def column(self, name: str) -> Column | None:
+        """One attribute of all events, as arrays; None if no event of the batch has it."""
+        return self._block.column(name)
+
+    @property
+    def publisher(self) -> str:
+        """Who published it, as a stable number in hexadecimal digits."""
+        return f"{self._block.publisher:016x}"
+
+    @property
+    def time(self) -> datetime:
+        """When its first event was published, by the publisher's clock."""
+        return datetime.fromtimestamp(self._block.time / 1e9, UTC)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The catenation number of each event: it grows by one per publisher and topic."""
+        return [self._block.catenation + offset for offset in self._block.offsets()]
+
+    def attributes_of(self, index: int) -> Mapping[str, Value]:
+        if self._rows is None:
+            self._rows = self._block.rows()
+        return self._rows[index]
+
+    def body_of(self, index: int) -> bytes:
+        return self._block.body(index)
+
+
+class Event:
+    """One event. `event["name"]` is an attribute, `event.body` the bytes that were published."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    @property
+    def topic(self) -> str:
+        return self._batch.topic
+
+    @property
+    def body(self) -> bytes:
+        return self._batch.body_of(self._index)
+
+    @property
+    def attributes(self) -> Mapping[str, Value]:
+        return self._batch.attributes_of(self._index)
+
+    @property
+    def publisher(self) -> str:
+        return self._batch.publisher
+
+    @property
+    def number(self) -> int:
+        """Its catenation number: grows by one per publisher and topic."""
+        return self._batch.numbers[self._index]
+
+    @property
+    def time(self) -> datetime:
+        return self._batch.time
+
+    def __getitem__(self, name: str) -> Value:
+        return self.attributes[name]
+
+    def get(self, name: str, default: Value | None = None) -> Value | None:
+        return self.attributes.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.attributes
+
+    def __repr__(self) -> str:
+        body = self.body
+        shown = repr(body) if len(body) <= 32 else f"{body[:32]!r}… ({len(body)} bytes)"
+        pairs = "".join(f", {name}={value!r}" for name, value in self.attributes.items())
+        return f"Event({self.topic!r}, {shown}{pairs})"

@@ -1,0 +1,99 @@
+"""Two trees over the levels of topic names: which patterns cover a topic, and which topics a pattern covers."""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class _Node(Generic[V]):
+    __slots__ = ("branches", "values")
+
+    def __init__(self) -> None:
+        self.branches: dict[str, _Node[V]] = {}
+        self.values: dict[int, V] = {}
+
+
+class _Tree(Generic[V]):
+    """Values filed under a path of levels, each under a number of its own."""
+
+    def __init__(self) -> None:
+        self._root: _Node[V] = _Node()
+
+    def add(self, name: str, number: int, value: V) -> None:
+        node = self._root
+        for level in name.split("/"):
+            node = node.branches.setdefault(level, _Node())
+        node.values[number] = value
+
+    def remove(self, name: str, number: int) -> None:
+        """Forget a value and every branch that led only to it."""
+        path = [(self._root, "")]
+        for level in name.split("/"):
+            path.append((path[-1][0].branches[level], level))
+        del path[-1][0].values[number]
+        for (parent, _), (node, level) in zip(reversed(path[:-1]), reversed(path[1:]), strict=True):
+            if node.branches or node.values:
+                break
+            del parent.branches[level]
+
+
+class PatternTree(_Tree[V]):
+    """Patterns with `+` and `#`; finds the values of all that cover a topic."""
+
+    def covering(self, topic: str) -> list[V]:
+        found: list[V] = []
+        nodes = [self._root]
+        hidden = topic.startswith("$")  # wildcards at the front do not see system topics
+        for depth, level in enumerate(topic.split("/")):
+            following = []
+            for node in nodes:
+                branches = node.branches
+                if level in branches:
+                    following.append(branches[level])
+                if hidden and not depth:
+                    continue
+                if "+" in branches:
+                    following.append(branches["+"])
+                if "#" in branches:
+                    found.extend(branches["#"].values.values())
+            nodes = following
+        for node in nodes:
+            found.extend(node.values.values())
+            if "#" in node.branches:  # `a/#` covers `a` too
+                found.extend(node.branches["#"].values.values())
+        return found
+
+
+class TopicTree(_Tree[V]):
+    """Topics; finds the values of all that a pattern covers."""
+
+    def covered(self, pattern: str) -> Iterator[V]:
+        nodes = [self._root]
+        for depth, level in enumerate(pattern.split("/")):
+            if level == "#":
+                for node in nodes:
+                    yield from self._below(node, hide_system=depth == 0)
+                return
+            if level == "+":
+                nodes = [
+                    branch
+                    for node in nodes
+                    for name, branch in node.branches.items()
+                    if depth or not name.startswith("$")
+                ]
+            else:
+                nodes = [node.branches[level] for node in nodes if level in node.branches]
+        for node in nodes:
+            yield from node.values.values()
+
+    def _below(self, node: _Node[V], *, hide_system: bool) -> Iterator[V]:
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            yield from current.values.values()
+            pending += [
+                branch
+                for name, branch in current.branches.items()
+                if not (hide_system and current is node and name.startswith("$"))
+            ]

@@ -1,0 +1,104 @@
+"""The filter: a CloudEvents SQL expression over the attributes of events."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.attribute import Value
+from stentor.model.column import Column
+from stentor.model.errors import FilterError
+from stentor.model.filter.canonical import canonical
+from stentor.model.filter.evaluation import Attributes, Evaluator, compile_expression
+from stentor.model.filter.failure import Failure, FilterErrorKind
+from stentor.model.filter.parser import LONGEST_FILTER, parse
+from stentor.model.filter.selection import Selector, compile_selection
+from stentor.model.filter.syntax import Expression, names
+
+
+class _Reading(NamedTuple):
+    """What a text means; shared by all filters of that text."""
+
+    syntax: Expression
+    text: str
+    names: frozenset[str]
+    evaluate: Evaluator
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, strict: bool) -> _Reading:
+    syntax = parse(text, strict=strict)
+    written = canonical(syntax)
+    if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
+        raise FilterError(f"written out, this filter has more than {LONGEST_FILTER:,} characters")
+    return _Reading(syntax, written, names(syntax), compile_expression(syntax))
+
+
+class Filter:
+    """Which events to have: `Filter("price > 90.0 AND symbol LIKE 'A%'")`.
+
+    The language is CloudEvents SQL 1.0 with decimal numbers, 64-bit integers and `_` in names. Where its precedence is
+    not what people read, the text is refused with a hint: mixed AND, OR and XOR without parentheses, NOT before a
+    comparison, chained comparisons, unknown functions. `parse_cesql` takes them as the specification does.
+    """
+
+    __slots__ = ("_reading", "_selector")
+
+    def __init__(self, text: str) -> None:
+        self._reading = _read(text, True) if isinstance(text, str) else _read_wrong(text)
+        self._selector: Selector | None = None
+
+    @classmethod
+    def parse_cesql(cls, text: str) -> "Filter":
+        """A filter read strictly by the specification."""
+        made = cls.__new__(cls)
+        made._reading = _read(text, False)
+        made._selector = None
+        return made
+
+    def evaluate(self, attributes: Attributes) -> tuple[Value, FilterErrorKind | None]:
+        """The value, and the error that it came with."""
+        outcome = self._reading.evaluate(attributes)
+        return (outcome.value, outcome.kind) if isinstance(outcome, Failure) else (outcome, None)
+
+    def matches(self, attributes: Attributes) -> bool:
+        """Whether the value is true, without an error."""
+        return self._reading.evaluate(attributes) is True
+
+    def select(self, columns: Callable[[str], Column | None], count: int) -> NDArray[np.bool_]:
+        """For each event of a batch, whether it matches."""
+        selector = self._selector
+        if selector is None:
+            selector = self._selector = compile_selection(self._reading.syntax)
+        return selector(columns, count)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The attributes that the filter looks at."""
+        return self._reading.names
+
+    @property
+    def syntax(self) -> Expression:
+        """The syntax tree."""
+        return self._reading.syntax
+
+    def __str__(self) -> str:
+        return self._reading.text
+
+    def __repr__(self) -> str:
+        return f"Filter({self._reading.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._reading.text == other._reading.text if isinstance(other, Filter) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._reading.text)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Filter"], tuple[str]]:
+        return Filter.parse_cesql, (self._reading.text,)
+
+
+def _read_wrong(text: object) -> _Reading:
+    raise FilterError(f"a filter is text, not {type(text).__name__}")

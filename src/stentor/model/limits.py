@@ -1,0 +1,24 @@
+"""Limits on everything a peer can make a node hold or do."""
+
+from typing import Annotated
+
+import msgspec
+
+Size = Annotated[int, msgspec.Meta(ge=1024, le=1 << 32)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every one has a default that works on one machine."""
+
+    largest_body: Size = 1 << 20  # bytes of one event's body
+    window: Size = 4 << 20  # bytes of events that may be under way to a peer before it grants more
+    queue: Size = 8 << 20  # bytes that wait for a slow subscriber before the oldest are dropped
+    heartbeat: Seconds = 5.0  # a silent link is asked this often, and lost after three
+    hello_within: Seconds = 3.0  # time to say who one is
+    links: Count = 20_000
+    subscriptions: Count = 1_000_000  # of all clients together
+    subscriptions_per_client: Count = 200_000
+    topics: Count = 1_000_000  # topics known at once
+    flows: Count = 65_536  # routes remembered per link

@@ -1,0 +1,494 @@
+"""The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stentor.machine import (
+    MILLISECOND,
+    SECOND,
+    Buffer,
+    Close,
+    Dial,
+    Effect,
+    Input,
+    LinkLost,
+    LinkOpened,
+    Received,
+    Report,
+    Send,
+    Started,
+    StartTimer,
+    StopRequested,
+    StopTimer,
+    TimerFired,
+)
+from stentor.model.attribute import Schema, Value
+from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
+from stentor.model.filter import Filter
+from stentor.model.ids import Incarnation, LinkId, SchemaId, SubscriptionId, TopicId, publisher_id
+from stentor.model.messages import (
+    AnyMessage,
+    Credit,
+    Echo,
+    Farewell,
+    Heartbeat,
+    Hello,
+    Marker,
+    Message,
+    Missed,
+    Receipt,
+    Rejection,
+    SchemaDefinition,
+    StatusReport,
+    StatusRequest,
+    Subscription,
+    Topic,
+    Unsubscription,
+    Welcome,
+)
+from stentor.model.topic import check_pattern
+from stentor.protocols.connection.connection import Connection
+from stentor.protocols.delivery.draft import rows
+from stentor.protocols.delivery.publisher import Publisher
+from stentor.protocols.delivery.subscriber import Subscriber, Wish
+from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, decode, measure
+from stentor.wire.run import FLOW, split
+
+FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.VERSION, Refusal.FORGED})
+_TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
+_FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
+_GREETING_WITHIN = 5 * SECOND
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this client is and how much it holds."""
+
+    name: str
+    address: str
+    incarnation: Incarnation
+    window: int = 4 << 20
+    buffer: int = 16 << 20
+    heartbeat: float = 5.0
+    agent: str = ""
+
+
+# ---- what the application says
+
+
+class Offered(Input, frozen=True):
+    """An event to publish; `time` is nanoseconds since 1970."""
+
+    topic: str
+    attributes: Mapping[str, Value]
+    body: bytes
+    time: int
+
+
+class OfferedMany(Input, frozen=True):
+    """Many events on one topic; each attribute is a column as long as `bodies`."""
+
+    topic: str
+    columns: Mapping[str, Sequence[Value | None]]
+    bodies: Sequence[bytes]
+    time: int
+
+
+class TurnEnded(Input, frozen=True, gc=False):
+    """The application's turn is over: what it offered leaves now."""
+
+
+class Wished(Input, frozen=True, gc=False):
+    subscription: SubscriptionId
+    pattern: str
+    where: str = ""
+
+
+class Unwished(Input, frozen=True, gc=False):
+    subscription: SubscriptionId
+
+
+class Demanded(Input, frozen=True, gc=False):
+    """The application can take more events of a subscription; one Deliver follows, now or when some come."""
+
+    subscription: SubscriptionId
+
+
+class FlushRequested(Input, frozen=True, gc=False):
+    token: int
+
+
+class StatusRequested(Input, frozen=True, gc=False):
+    token: int
+
+
+# ---- what the application is told
+
+
+class Deliver(Effect, frozen=True):
+    """Whole, verified event frames of a subscription; `missed` were dropped before them."""
+
+    subscription: SubscriptionId
+    data: Sequence[Buffer]
+    missed: int
+
+
+class Confirm(Effect, frozen=True, gc=False):
+    """A subscription is in force (again, after each reconnection)."""
+
+    subscription: SubscriptionId
+
+
+class Deny(Effect, frozen=True, gc=False):
+    """A subscription was refused."""
+
+    subscription: SubscriptionId
+    code: Refusal
+    reason: str
+
+
+class Settle(Effect, frozen=True, gc=False):
+    """A flush is through; with a reason, the link broke before that was known."""
+
+    token: int
+    reason: str = ""
+
+
+class Tell(Effect, frozen=True, gc=False):
+    token: int
+    status: bytes
+
+
+class MakeRoom(Effect, frozen=True, gc=False):
+    """The buffer has room again: a publisher that waits may go on."""
+
+
+class Connect(Effect, frozen=True, gc=False):
+    """The link is up."""
+
+    node: str
+    principal: str
+
+
+class Disconnect(Effect, frozen=True, gc=False):
+    """The link is down and will be tried again."""
+
+    reason: str
+
+
+class Halt(Effect, frozen=True, gc=False):
+    """This client was refused for good."""
+
+    code: Refusal
+    reason: str
+
+
+class Client:
+    """One client with one link at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.publisher = Publisher(settings.incarnation, settings.buffer)
+        self.subscriber = Subscriber(settings.window)
+        self._connection: Connection | None = None
+        self._dialling: LinkId | None = None
+        self._links = 0
+        self._pause = _FIRST_PAUSE
+        self._ticked = 0
+        self._stopped = False
+        self._full = False
+        self._flushes: list[int] = []  # asked for, waiting for what was offered before them to leave
+        self._markers: list[int] = []  # sent, waiting for their echo
+        self._effects: list[Effect] = []
+        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+            Started: lambda now, _: self._dial(now),
+            LinkOpened: self._opened,
+            LinkLost: lambda now, lost: self._lost(now, lost.link, lost.reason),
+            Received: self._received,
+            TimerFired: self._timer_fired,
+            Offered: self._offered,
+            OfferedMany: self._offered_many,
+            TurnEnded: lambda *_: None,
+            Wished: self._wished,
+            Unwished: self._unwished,
+            Demanded: self._demanded,
+            FlushRequested: lambda _, asked: self._flushes.append(asked.token),
+            StatusRequested: self._status_requested,
+            StopRequested: self._stop_requested,
+        }
+        self._messages: dict[type[Message], Callable[[int, Any], None]] = {
+            Welcome: self._welcomed,
+            Topic: self._define_topic,
+            SchemaDefinition: self._define_schema,
+            Receipt: self._receipt,
+            Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
+            Missed: self._missed,
+            Echo: self._echo,
+            StatusReport: lambda _, report: self._effects.append(Tell(report.token, bytes(report.status))),
+        }
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
+        self._inputs[type(happened)](now, happened)
+        if type(happened) is Offered or type(happened) is OfferedMany:
+            return []  # it leaves when the turn ends
+        return self._flush(now)
+
+    @property
+    def room(self) -> bool:
+        """Whether a publisher need not wait."""
+        if self.publisher.full:
+            self._full = True
+        return not self._full
+
+    @property
+    def schemas(self) -> Mapping[SchemaId, Schema]:
+        return self.subscriber.schemas
+
+    @property
+    def topics(self) -> Mapping[TopicId, str]:
+        return self.subscriber.topics
+
+    @property
+    def _linked(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def _flush(self, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        subscriber = self.subscriber
+        for wish in subscriber.served.values():
+            effects.append(Deliver(wish.id, *subscriber.serve(wish)))
+        subscriber.served.clear()
+        connection = self._connection
+        if connection is not None:
+            if subscriber.taken:
+                connection.take_events(subscriber.taken)
+            if connection.greeted:
+                self.publisher.release(connection, connection.publisher)
+                if self._flushes and self.publisher.idle:
+                    events_first = connection.outbox.release(now)
+                    for token in self._flushes:
+                        connection.outbox.post(Marker(token))
+                    self._markers += self._flushes
+                    self._flushes = []
+                    if events_first:
+                        effects.append(Send(connection.link, events_first))
+            ready = connection.outbox.release(now)
+            if ready:
+                effects.append(Send(connection.link, ready))
+        subscriber.taken = 0
+        if self._full and self.publisher.pending * 2 <= self._settings.buffer:
+            self._full = False
+            effects.append(MakeRoom())
+        effects += self._effects
+        self._effects = []
+        return effects
+
+    # ---- the link
+
+    def _dial(self, now: int) -> None:  # noqa: ARG002
+        self._links += 1
+        self._dialling = LinkId(self._links)
+        self._effects.append(Dial(self._dialling, self._settings.address))
+
+    def _opened(self, now: int, happened: LinkOpened) -> None:
+        if happened.link != self._dialling or self._stopped:
+            self._effects.append(Close(happened.link, "no longer wanted"))
+            return
+        settings = self._settings
+        self._dialling = None
+        self._ticked = now
+        connection = self._connection = Connection(
+            happened.link, now, settings.window, settings.buffer, settings.heartbeat
+        )
+        connection.largest_frame = LARGEST_GREETING
+        self.subscriber.relink()
+        connection.outbox.post(
+            Hello(settings.name, settings.incarnation, settings.window, "client", settings.heartbeat, settings.agent)
+        )
+        self._effects.append(StartTimer(_GREETING, now + _GREETING_WITHIN))
+
+    def _lost(self, now: int, link: LinkId, reason: str) -> None:
+        if self._stopped or (link != self._dialling and (self._connection is None or link != self._connection.link)):
+            return
+        self._connection = self._dialling = None
+        self._effects += [
+            StopTimer(_TICK),
+            StopTimer(_GREETING),
+            Disconnect(reason),
+            *(Settle(token, reason) for token in self._markers),
+            StartTimer(_REDIAL, now + self._pause, self._pause // 2),
+        ]
+        self._markers.clear()
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def _give_up(self, now: int, code: Refusal, reason: str) -> None:
+        """The link is of no use any more."""
+        link = self._linked.link
+        self._effects.append(Close(link, reason))
+        self._lost(now, link, reason)
+        if code in FATAL:
+            self._stopped = True
+            self._effects += [StopTimer(_REDIAL), Halt(code, reason)]
+
+    def _received(self, now: int, happened: Received) -> None:
+        connection = self._connection
+        if connection is None or happened.link != connection.link:
+            return
+        try:
+            chunk = connection.feed(now, happened.data)
+            if chunk is not None:
+                self._take(now, connection, chunk)
+        except FrameError as error:
+            connection.outbox.post(Rejection(error.code, str(error)))
+            self._effects.insert(0, Send(connection.link, connection.outbox.release(now)))
+            self._give_up(now, error.code, str(error))
+
+    def _take(self, now: int, connection: Connection, data: bytes) -> None:
+        position, size = 0, len(data)
+        while position < size and self._connection is connection:
+            runs, position = split(data, position, self.subscriber.routes)
+            if runs:
+                self.subscriber.receive(data, runs)
+            if position == size:
+                return
+            kind, length = measure(data, position, connection.largest_frame)
+            if not length or position + length > size:
+                connection.intake.hold(data, position)
+                return
+            if kind == EVENTS:
+                self.subscriber.meet(data[position:][FLOW])
+            else:
+                self._hear(now, connection, decode(data[position : position + length]), size - position)
+                position += length
+
+    def _hear(self, now: int, connection: Connection, message: AnyMessage, rest: int) -> None:
+        if type(message) is Heartbeat:
+            connection.check_position(message.position, rest)
+        elif type(message) is Rejection:
+            self._give_up(now, message.code, message.reason)
+        elif type(message) is Farewell:
+            self._give_up(now, Refusal.CLOSING, message.reason)
+        else:
+            handler = self._messages.get(type(message))
+            if handler is None or connection.greeted == (type(message) is Welcome):
+                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+            handler(now, message)
+
+    def _welcomed(self, now: int, welcome: Welcome) -> None:
+        connection = self._linked
+        connection.greet(welcome.largest_body, welcome.heartbeat)
+        connection.largest_frame = welcome.largest_body + FRAME_OVERHEAD
+        connection.name, connection.principal = self._settings.name, welcome.principal
+        connection.publisher = publisher_id(welcome.principal, self._settings.name)
+        connection.outbox.grant(welcome.window)
+        self.publisher.largest_body = welcome.largest_body
+        self._pause = _FIRST_PAUSE
+        for wish in self.subscriber.wishes.values():
+            connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
+        self._effects += [
+            StopTimer(_GREETING),
+            StartTimer(_TICK, now + connection.heartbeat // 2),
+            Connect(welcome.node, welcome.principal),
+        ]
+
+    def _timer_fired(self, now: int, happened: TimerFired) -> None:
+        if happened.timer == _REDIAL:
+            self._dial(now)
+            return
+        connection = self._connection
+        if connection is None:
+            return
+        if happened.timer == _GREETING:
+            self._give_up(now, Refusal.SILENT, "no welcome within 5 s: is that a Stentor broker?")
+            return
+        if now - self._ticked > 3 * connection.heartbeat:  # it was us who slept
+            connection.heard = now
+        self._ticked = now
+        if connection.silent(now):
+            self._give_up(now, Refusal.SILENT, "the broker was silent for three heartbeats")
+            return
+        connection.beat(now)
+        self._effects.append(StartTimer(_TICK, now + connection.heartbeat // 2))
+
+    def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
+        self._stopped = True
+        self._effects += [StopTimer(_TICK), StopTimer(_REDIAL), StopTimer(_GREETING)]
+        connection, self._connection, self._dialling = self._connection, None, None
+        if connection is not None:
+            if connection.greeted:
+                self.publisher.release(connection, connection.publisher)
+            ready = connection.outbox.release(now)
+            connection.outbox.post(Farewell())
+            self._effects += [
+                Send(connection.link, [*ready, *connection.outbox.release(now)]),
+                Close(connection.link, "the client left"),
+            ]
+
+    # ---- publishing
+
+    def _offered(self, now: int, offered: Offered) -> None:  # noqa: ARG002
+        self.publisher.offer(offered.topic, offered.attributes, offered.body, offered.time)
+
+    def _offered_many(self, now: int, offered: OfferedMany) -> None:  # noqa: ARG002
+        self.publisher.offer_many(
+            offered.topic, rows(len(offered.bodies), offered.columns), offered.bodies, offered.time
+        )
+
+    def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
+        if echo.token in self._markers:
+            self._markers.remove(echo.token)
+            self._effects.append(Settle(echo.token))
+
+    # ---- subscribing
+
+    def _wished(self, now: int, wished: Wished) -> None:  # noqa: ARG002
+        check_pattern(wished.pattern)
+        wish = Wish(wished.subscription, wished.pattern, Filter(wished.where) if wished.where else None)
+        self.subscriber.add(wish)
+        if self._connection is not None and self._connection.greeted:
+            self._connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
+
+    def _unwished(self, now: int, unwished: Unwished) -> None:  # noqa: ARG002
+        self.subscriber.remove(unwished.subscription)
+        if self._connection is not None and self._connection.greeted:
+            self._connection.outbox.post(Unsubscription(unwished.subscription))
+
+    def _demanded(self, now: int, demanded: Demanded) -> None:  # noqa: ARG002
+        wish = self.subscriber.wishes.get(demanded.subscription)
+        if wish is not None:
+            wish.hungry = True
+            if wish.waiting:
+                self.subscriber.served[wish.id] = wish
+
+    def _receipt(self, now: int, receipt: Receipt) -> None:  # noqa: ARG002
+        wish = self.subscriber.wishes.get(receipt.id)
+        if wish is None:
+            return
+        if receipt.code is None:
+            wish.confirmed = True
+            self._effects.append(Confirm(receipt.id))
+        else:
+            self.subscriber.remove(receipt.id)
+            self._effects.append(Deny(receipt.id, receipt.code, receipt.reason))
+
+    def _missed(self, now: int, missed: Missed) -> None:  # noqa: ARG002
+        for subscription, events in missed.events.items():
+            wish = self.subscriber.wishes.get(subscription)
+            if wish is not None:
+                wish.missed += events
+        self._effects.append(Report("warning", "events missed", {"events": sum(missed.events.values())}))
+
+    def _define_topic(self, now: int, topic: Topic) -> None:  # noqa: ARG002
+        self.subscriber.define_topic(topic.id, topic.name)
+
+    def _define_schema(self, now: int, definition: SchemaDefinition) -> None:  # noqa: ARG002
+        self.subscriber.schemas[definition.schema.id] = definition.schema
+
+    def _status_requested(self, now: int, asked: StatusRequested) -> None:  # noqa: ARG002
+        if self._connection is None or not self._connection.greeted:
+            self._effects.append(Settle(asked.token, "not connected"))
+        else:
+            self._connection.outbox.post(StatusRequest(asked.token))

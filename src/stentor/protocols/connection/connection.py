@@ -1,0 +1,107 @@
+"""One link's state: greeting, credit, heartbeat and the integrity of the stream. The same for both ends.
+
+The heartbeat says how many bytes were written before it. TCP's checksum is weak and middleboxes exist: a reader that
+counts another number knows that the stream lost, repeated or swapped something, and ends the link.
+"""
+
+from stentor.machine import SECOND
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicId
+from stentor.model.messages import Credit, Heartbeat, Message
+from stentor.protocols.connection.outbox import Outbox
+from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check_preamble
+from stentor.wire.intake import Intake
+
+_MOST_DEFINED = 65_536  # definitions remembered; telling one twice does no harm
+SILENCE = 3  # heartbeats without a word, after which a link is given up
+
+
+class Connection:
+    """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
+
+    __slots__ = ("_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat", "incarnation", "intake",
+                 "largest_frame", "link", "name", "outbox", "principal", "publisher", "received", "taken",
+                 "window")  # fmt: skip
+
+    def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
+        self.link = link
+        self.heard = now
+        self.window = window  # bytes of events that we let the peer send ahead
+        self.heartbeat = int(heartbeat * SECOND)
+        self.intake = Intake()
+        self.outbox = Outbox(link, queue, now)
+        self.greeted = False
+        self.name = self.principal = self.address = ""
+        self.incarnation = Incarnation(0)
+        self.publisher = PublisherId(0)
+        self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
+        self.largest_frame = LARGEST_GREETING
+        self.received = 0  # bytes of everything
+        self.taken = 0  # bytes of events that were taken off the peer's credit for good
+        self._granted = window
+        self._greeting = b""
+        self.outbox.post_frame(PREAMBLE)
+
+    def greet(self, largest_body: int, heartbeat: float) -> None:
+        """Both sides know each other: real limits apply from here."""
+        self.greeted = True
+        self.largest_frame = largest_body + FRAME_OVERHEAD
+        self.heartbeat = int(heartbeat * SECOND)
+
+    def feed(self, now: int, data: bytes) -> bytes | None:
+        """Count a chunk in; what can be looked at, beginning at a frame, or None if there is nothing yet."""
+        self.heard = now
+        self.received += len(data)
+        missing = len(PREAMBLE) - len(self._greeting)
+        if missing:
+            self._greeting += data[:missing]
+            check_preamble(self._greeting)
+            data = data[missing:]
+            if not data:
+                return None
+        return self.intake.take(data)
+
+    def check_position(self, claimed: int, rest: int) -> None:
+        """A heartbeat that ended `rest` bytes before the end of what was received claims a position."""
+        if claimed != self.received - rest:
+            raise FrameError(
+                Refusal.CORRUPT,
+                f"the link is broken: the peer had written {claimed} bytes, {self.received - rest} were read",
+            )
+
+    def take_events(self, size: int) -> bool:
+        """Bytes of events were consumed: grant more when a good part of the window is used up, and tell so."""
+        self.taken += size
+        if self.taken + self.window - self._granted < self.window >> 2:
+            return False
+        self._granted = self.taken + self.window
+        self.outbox.post(Credit(self._granted))
+        return True
+
+    @property
+    def credit(self) -> int:
+        return self.outbox.credit - sum(len(cargo[0]) for cargo in self.outbox.fresh)
+
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool:
+        """Tell the peer what a number means, once; True if it had to be told."""
+        if number in self.defined:
+            return False
+        if len(self.defined) >= _MOST_DEFINED:
+            self.defined.clear()
+        self.defined.add(number)
+        self.outbox.post(definition)
+        return True
+
+    def carry(self, frame: bytes, events: int) -> None:
+        self.outbox.fresh.append((frame, events, {}))
+
+    def silent(self, now: int) -> bool:
+        """Whether the peer has said nothing for so long that it must be gone."""
+        return now - self.heard > SILENCE * self.heartbeat
+
+    def beat(self, now: int) -> bool:
+        """Speak if we have been silent for a while; True if we did."""
+        if now - self.outbox.spoke < self.heartbeat:
+            return False
+        self.outbox.post(Heartbeat(self.outbox.position))
+        return True

@@ -1,0 +1,120 @@
+"""The sending end of a link: control leaves at once, events leave while the peer's credit lasts and wait, bounded, after.
+
+Only the peer's credit holds events back, so what is under way to a peer is never more than the window it asked for, and
+what waits for it never more than the queue's bound: beyond it the oldest are dropped, counted, and told to the peer.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+from stentor.machine import Buffer
+from stentor.model.ids import LinkId, SubscriptionId
+from stentor.model.messages import Message, Missed
+from stentor.wire import frame
+
+Recipients = Mapping["Outbox", tuple[SubscriptionId, ...]]
+Cargo = tuple[Buffer, int, Recipients]  # whole event frames, how many events, and whom they are for at each destination
+
+
+class Outbox:
+    """Events and control messages on their way to one peer."""
+
+    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "dropped", "events", "fresh", "link", "position",
+                 "queued", "sent", "spoke")  # fmt: skip
+
+    def __init__(self, link: LinkId, bound: int, now: int) -> None:
+        self.link = link
+        self.spoke = now  # when something was last sent
+        self.fresh: list[Cargo] = []  # offered in this step; the forwarder appends here without a call
+        self._control: list[Buffer] = []
+        self._waiting: deque[Cargo] = deque()
+        self._missed: Counter[SubscriptionId] = Counter()
+        self._bound = bound
+        self._limit = 0
+        self.queued = 0  # bytes that wait
+        self.sent = 0  # bytes of events sent, counted from the link's start
+        self.position = 0  # bytes of everything sent
+        self.events = 0
+        self.dropped = 0
+
+    def grant(self, limit: int) -> None:
+        """Credits are totals, so a late or repeated one does no harm."""
+        self._limit = max(self._limit, limit)
+
+    @property
+    def credit(self) -> int:
+        """Bytes of events that the peer lets us send now."""
+        return self._limit - self.sent
+
+    def post(self, message: Message) -> None:
+        self.post_frame(frame.encode(message))
+
+    def post_frame(self, data: bytes) -> None:
+        self._control.append(data)
+        self.position += len(data)
+
+    def release(self, now: int) -> list[Buffer]:
+        """What can leave now, in order."""
+        self.spoke = now
+        ready = self._control
+        self._control = []
+        fresh = self.fresh
+        if fresh and not self._waiting:
+            size = events = 0
+            for data, count, _ in fresh:
+                size += len(data)
+                events += count
+            if self.sent + size <= self._limit:
+                self.sent += size
+                self.position += size
+                self.events += events
+                ready += [cargo[0] for cargo in fresh]
+                self.fresh = []
+                return ready
+        if fresh or self._waiting:
+            self._queue(fresh)
+            self.fresh = []
+            self._drain(ready)
+        return ready
+
+    def _queue(self, fresh: Iterable[Cargo]) -> None:
+        waiting = self._waiting
+        for data, count, recipients in fresh:
+            # a view of a chunk would keep all of the chunk, so the bound would not bound the memory
+            owned = bytes(data)
+            waiting.append((owned, count, recipients))
+            self.queued += len(owned)
+        while self.queued > self._bound and waiting:
+            data, count, recipients = waiting.popleft()
+            self.queued -= len(data)
+            self.dropped += count
+            for subscription in recipients.get(self, ()):
+                self._missed[subscription] += count
+
+    def _drain(self, ready: list[Buffer]) -> None:
+        waiting = self._waiting
+        while waiting and self.sent < self._limit:  # what is begun within the credit may end beyond it
+            if self._missed:
+                self.post(Missed(dict(self._missed)))
+                ready += self._control
+                self._control = []
+                self._missed.clear()
+            data, count, _ = waiting.popleft()
+            ready.append(data)
+            self.queued -= len(data)
+            self.sent += len(data)
+            self.position += len(data)
+            self.events += count
+
+    def discard(self) -> int:
+        """Forget what has not left; returns how many events that were."""
+        events = sum(cargo[1] for cargo in [*self._waiting, *self.fresh])
+        self._waiting.clear()
+        self.fresh.clear()
+        self.queued = 0
+        return events
+
+    @property
+    def slow(self) -> bool:
+        """Whether events wait for this peer's credit."""
+        return bool(self._waiting)

@@ -1,0 +1,95 @@
+"""The best-effort publisher: events wait in drafts while offline or without credit, then leave in batches, in order."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from stentor.model.attribute import Schema, Value
+from stentor.model.errors import BodyTooLarge
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId, topic_id
+from stentor.model.messages import Message, SchemaDefinition, Topic
+from stentor.model.topic import check_topic
+from stentor.protocols.delivery.draft import Draft, Shapes
+from stentor.wire.block import Origin
+
+
+class Port(Protocol):
+    """What a publisher needs of a link."""
+
+    @property
+    def credit(self) -> int: ...
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool: ...
+    def carry(self, frame: bytes, events: int) -> None: ...
+
+
+class Publisher:
+    """Numbers events per topic, from 1; the numbers of one topic leave in order and none is used twice."""
+
+    def __init__(self, incarnation: Incarnation, bound: int) -> None:
+        self._incarnation = incarnation
+        self._bound = bound
+        self._drafts: deque[Draft] = deque()
+        self._open: dict[str, Draft] = {}
+        self._next: dict[str, int] = {}
+        self._shapes = Shapes()
+        self.largest_body = 1 << 20
+        self.pending = 0  # bytes that wait
+        self.published = 0
+
+    def offer(self, topic: str, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        """Take an event in, or raise what is wrong with it and change nothing."""
+        if topic not in self._next:
+            check_topic(topic)
+        self._check_size(body)
+        self._add(topic, self._shapes.check(attributes), attributes, body, time)
+
+    def offer_many(
+        self, topic: str, attributes: Sequence[Mapping[str, Value]], bodies: Sequence[bytes], time: int
+    ) -> None:
+        """Take all of them in, or raise what is wrong with one and take none."""
+        check_topic(topic)
+        for body in bodies:
+            self._check_size(body)
+        shapes = [self._shapes.check(each) for each in attributes]
+        for shape, each, body in zip(shapes, attributes, bodies, strict=True):
+            self._add(topic, shape, each, body, time)
+
+    def _check_size(self, body: bytes) -> None:
+        if len(body) > self.largest_body:
+            raise BodyTooLarge(
+                f"the body has {len(body)} bytes, the broker takes {self.largest_body}: "
+                "split it, or raise limits.largest_body"
+            )
+
+    def _add(self, topic: str, shape: Schema, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        draft = self._open.get(topic)
+        if draft is None or not draft.add(shape, attributes, body):
+            draft = self._open[topic] = Draft(topic, time)
+            self._drafts.append(draft)
+            draft.add(shape, attributes, body)
+        self.pending += len(body)
+        self.published += 1
+
+    @property
+    def full(self) -> bool:
+        return self.pending > self._bound
+
+    @property
+    def idle(self) -> bool:
+        return not self._drafts
+
+    def release(self, port: Port, publisher: PublisherId) -> None:
+        """Send what the credit of the link allows."""
+        while self._drafts and port.credit > 0:
+            draft = self._drafts.popleft()
+            if self._open.get(draft.topic) is draft:
+                del self._open[draft.topic]
+            topic, schema, count = topic_id(draft.topic), draft.schema, len(draft.bodies)
+            port.define(topic, Topic(topic, draft.topic))
+            if schema.names:
+                port.define(schema.id, SchemaDefinition(schema))
+            first = self._next.get(draft.topic, 1)
+            self._next[draft.topic] = first + count
+            origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), draft.time)
+            port.carry(draft.encode(origin), count)
+            self.pending -= sum(map(len, draft.bodies))

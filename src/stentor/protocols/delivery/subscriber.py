@@ -1,0 +1,213 @@
+"""The best-effort subscriber: checks what arrives, hands it out on demand, and bounds what waits for a slow application.
+
+Each subscription may hold its share of the link's window. So a slow one never takes the credit of the others: beyond
+its share its oldest events are dropped and counted as missed.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from stentor.machine import Buffer
+from stentor.model.attribute import EMPTY_SCHEMA, Schema
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.filter import Filter
+from stentor.model.ids import NO_SCHEMA, CatenationNumber, SchemaId, SubscriptionId, TopicId
+from stentor.model.topic import matches
+from stentor.wire.block import HEADER_SIZE, Block
+from stentor.wire.frame import LENGTH
+from stentor.wire.run import cut
+
+_MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
+
+
+class Charge:
+    """Received bytes that count against the link's credit until every subscription that holds them let go."""
+
+    __slots__ = ("holders", "size")
+
+    def __init__(self, size: int, holders: int) -> None:
+        self.size, self.holders = size, holders
+
+
+class Delivery(NamedTuple):
+    """Whole, verified event frames."""
+
+    data: Buffer
+    events: int
+    charge: Charge
+
+
+class Wish:
+    """A subscription of this client."""
+
+    __slots__ = ("confirmed", "filter", "held", "hungry", "id", "missed", "pattern", "waiting")
+
+    def __init__(self, subscription: SubscriptionId, pattern: str, where: Filter | None) -> None:
+        self.id = subscription
+        self.pattern = pattern
+        self.filter = where
+        self.confirmed = False
+        self.hungry = False  # the application waits for events
+        self.waiting: deque[Delivery] = deque()
+        self.held = 0
+        self.missed = 0
+
+
+class LocalRoute:
+    """Who in this client gets the events of a flow."""
+
+    __slots__ = ("mixed", "schema", "wishes")
+
+    def __init__(self, wishes: tuple[Wish, ...], schema: Schema, *, mixed: bool) -> None:
+        self.wishes = wishes
+        self.schema = schema
+        self.mixed = mixed  # several subscriptions share the topic, so each must filter for itself
+
+
+class Subscriber:
+    """All subscriptions of a client; `taken` collects bytes whose credit can go back to the broker."""
+
+    def __init__(self, window: int) -> None:
+        self.wishes: dict[SubscriptionId, Wish] = {}
+        self.routes: dict[bytes, LocalRoute] = {}
+        self.topics: dict[TopicId, str] = {}
+        self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
+        self.taken = 0
+        self.repeated = 0  # events that had come before
+        self.served: dict[SubscriptionId, Wish] = {}  # hungry ones that have something now
+        self._window = window
+        self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
+        self._last: dict[tuple[int, int, int], CatenationNumber] = {}
+
+    def add(self, wish: Wish) -> None:
+        self.wishes[wish.id] = wish
+        self.routes.clear()
+
+    def remove(self, subscription: SubscriptionId) -> None:
+        wish = self.wishes.pop(subscription, None)
+        if wish is not None:
+            # what was under way for it may still come, so its topics stay shared for the others
+            self._shared.update(name for name in self.topics.values() if matches(wish.pattern, name))
+            for delivery in wish.waiting:
+                self._let_go(delivery)
+            self.routes.clear()
+
+    def relink(self) -> None:
+        """A new link: nothing is under way on it. What numbers mean stays true for ever."""
+        self.routes.clear()
+        self._shared.clear()
+        for wish in self.wishes.values():
+            wish.confirmed = False
+
+    def define_topic(self, topic: TopicId, name: str) -> None:
+        """Keep twice as many definitions as a broker remembers to have told, so that none in use is forgotten."""
+        self.topics.pop(topic, None)
+        if len(self.topics) >= 2 * _MOST_PUBLISHERS:
+            del self.topics[next(iter(self.topics))]
+        self.topics[topic] = name
+
+    def meet(self, flow: bytes) -> None:
+        """Work out who gets a flow that is new on this link."""
+        topic = TopicId(int.from_bytes(flow[4:12], "little"))
+        schema = self.schemas.get(SchemaId(int.from_bytes(flow[20:28], "little")))
+        name = self.topics.get(topic)
+        if name is None or schema is None:
+            raise FrameError(Refusal.PROTOCOL, "events of a topic or schema that was not defined before")
+        wishes = tuple(wish for wish in self.wishes.values() if matches(wish.pattern, name))
+        if len(wishes) > 1:
+            self._shared.add(name)
+        if len(self.routes) >= _MOST_PUBLISHERS:
+            self.routes.clear()
+        self.routes[flow] = LocalRoute(wishes, schema, mixed=name in self._shared)
+
+    def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
+        for route, start, end, events in runs:
+            blocks = self._admit(data, route.schema, start, end)
+            if not blocks or not route.wishes:
+                self.taken += end - start
+                continue
+            charge = Charge(end - start, len(route.wishes))
+            whole = sum(block.count for block in blocks) == events
+            for wish in route.wishes:
+                if route.mixed and wish.filter is not None:
+                    self._deliver_some(wish, blocks, charge)
+                elif whole:
+                    self._deliver(wish, [cut(data, start, end)], events, charge)
+                else:
+                    self._deliver(wish, [b.frame for b in blocks], sum(b.count for b in blocks), charge)
+
+    def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
+        """The blocks of a run that are intact and new: each publisher's events come in order and never twice."""
+        admitted = []
+        last = self._last
+        while start < end:
+            (length,) = LENGTH.unpack_from(data, start)
+            block = Block(data[start : start + length], schema)
+            start += length
+            block.verify()
+            key = (block.publisher, block.incarnation, block.topic)
+            if block.catenation <= last.get(key, 0):
+                self.repeated += block.count
+                continue
+            if len(last) >= _MOST_PUBLISHERS and key not in last:
+                del last[next(iter(last))]
+            last[key] = block.last()
+            admitted.append(block)
+        return admitted
+
+    def _deliver_some(self, wish: Wish, blocks: list[Block], charge: Charge) -> None:
+        assert wish.filter is not None
+        chosen = []
+        events = 0
+        for block in blocks:
+            keep = wish.filter.select(block.column, block.count)
+            frame = block.select(keep)
+            if frame is not None:
+                chosen.append(frame)
+                events += int(keep.sum())
+        self._deliver(wish, chosen, events, charge)
+
+    def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge) -> None:
+        delivery = Delivery(frames[0] if len(frames) == 1 else b"".join(frames), events, charge)
+        if not frames:
+            self._let_go(delivery)
+            return
+        wish.waiting.append(delivery)
+        wish.held += len(delivery.data)
+        share = self._window // len(self.wishes)
+        while wish.held > share and len(wish.waiting) > 1:
+            oldest = wish.waiting.popleft()
+            wish.held -= len(oldest.data)
+            wish.missed += oldest.events
+            self._let_go(oldest)
+        if wish.hungry:
+            self.served[wish.id] = wish
+
+    def serve(self, wish: Wish) -> tuple[list[Buffer], int]:
+        """Everything that waits for a subscription, and how many events were missed before it."""
+        data = [delivery.data for delivery in wish.waiting]
+        for delivery in wish.waiting:
+            self._let_go(delivery)
+        wish.waiting.clear()
+        wish.held = 0
+        wish.hungry = False
+        missed, wish.missed = wish.missed, 0
+        return data, missed
+
+    def _let_go(self, delivery: Delivery) -> None:
+        charge = delivery.charge
+        charge.holders -= 1
+        if not charge.holders:
+            self.taken += charge.size
+
+
+def frames(data: Buffer) -> list[Buffer]:
+    """The single frames of a delivery."""
+    cuts = []
+    start = 0
+    while start < len(data):
+        (length,) = LENGTH.unpack_from(data, start)
+        assert length >= HEADER_SIZE, "only verified frames are delivered"
+        cuts.append(data[start : start + length])
+        start += length
+    return cuts

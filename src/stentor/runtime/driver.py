@@ -1,0 +1,189 @@
+"""The asyncio driver: carries out a machine's effects with real sockets, timers and disks, and tells it what happened."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from stentor.machine import (
+    Append,
+    Appended,
+    AppendFailed,
+    Close,
+    Dial,
+    Effect,
+    Input,
+    LinkLost,
+    Machine,
+    Received,
+    Report,
+    Send,
+    Serve,
+    Started,
+    StartTimer,
+    Stop,
+    StopTimer,
+    TimerFired,
+)
+from stentor.model.ids import LinkId
+from stentor.runtime.link import Link
+from stentor.runtime.log import logger
+from stentor.storage.segment import LogError
+
+Dialler = Callable[["Driver", LinkId, str], Awaitable[None]]
+
+
+class Storage(Protocol):
+    """Where a node's logs are."""
+
+    def load(self) -> dict[str, list[bytes]]: ...
+    def append(self, log: str, records: list[bytes]) -> None: ...
+
+
+class Driver:
+    """Runs one machine on one event loop."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        dialler: Dialler | None = None,
+        application: Callable[[Effect], None] | None = None,
+        storage: Storage | None = None,
+    ) -> None:
+        self.machine = machine
+        self.loop = asyncio.get_running_loop()
+        self.serving: asyncio.Future[None] = self.loop.create_future()
+        self.stopped: asyncio.Future[str] = self.loop.create_future()
+        self.links: dict[LinkId, Link] = {}
+        self._dialler = dialler
+        self._application = application
+        self._storage = storage
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unflushed: list[Link] = []
+        self._numbers = 0
+        self._perform: dict[type[Effect], Callable[[Any], None]] = {
+            Send: self._send,
+            Close: self._close,
+            Dial: self._dial,
+            StartTimer: self._start_timer,
+            StopTimer: self._stop_timer,
+            Append: self._append,
+            Report: self._report,
+            Serve: lambda _: self.serving.set_result(None),
+            Stop: self._stop,
+        }
+
+    def tell(self, happened: Input) -> None:
+        """Step the machine and carry out what it wants."""
+        for effect in self.machine.step(time.monotonic_ns(), happened):
+            perform = self._perform.get(type(effect))
+            if perform is not None:
+                perform(effect)
+            elif self._application is not None:
+                self._application(effect)
+
+    def start(self) -> None:
+        self.tell(Started(self._storage.load() if self._storage is not None else {}))
+
+    def number(self) -> LinkId:
+        """A fresh number for an accepted link."""
+        self._numbers += 1
+        return LinkId(self._numbers)
+
+    # ---- links
+
+    def received(self, link: Link, data: bytes) -> None:
+        """The hot path: one chunk, one step, and what it sends leaves when this turn of the loop ends."""
+        for effect in self.machine.step(time.monotonic_ns(), Received(link.id, data)):
+            if type(effect) is Send:
+                self._send(effect)
+            else:
+                perform = self._perform.get(type(effect))
+                if perform is not None:
+                    perform(effect)
+                elif self._application is not None:
+                    self._application(effect)
+
+    def lost(self, link: Link, reason: str) -> None:
+        if self.links.pop(link.id, None) is not None:
+            self.tell(LinkLost(link.id, reason))
+
+    def _send(self, effect: Send) -> None:
+        link = self.links.get(effect.link)
+        if link is None:
+            return
+        if not link.unsent:
+            if not self._unflushed:
+                self.loop.call_soon(self._flush)
+            self._unflushed.append(link)
+        link.unsent.extend(effect.data)
+
+    def _flush(self) -> None:
+        links, self._unflushed = self._unflushed, []
+        for link in links:
+            link.flush()
+
+    def _close(self, effect: Close) -> None:
+        link = self.links.pop(effect.link, None)
+        if link is not None:
+            link.flush()
+            link.close()
+
+    def _dial(self, effect: Dial) -> None:
+        assert self._dialler is not None, "this node dials nobody"
+        task = self.loop.create_task(self._dialler(self, effect.link, effect.address))  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- timers, disk, people
+
+    def _start_timer(self, effect: StartTimer) -> None:
+        self._stop_timer(StopTimer(effect.timer))
+        delay = (effect.at - time.monotonic_ns() + random.randint(0, effect.jitter)) / 1e9
+        self._timers[effect.timer] = self.loop.call_later(max(delay, 0), self._fire, effect.timer)
+
+    def _fire(self, timer: str) -> None:
+        del self._timers[timer]
+        self.tell(TimerFired(timer))
+
+    def _stop_timer(self, effect: StopTimer) -> None:
+        handle = self._timers.pop(effect.timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _append(self, effect: Append) -> None:
+        task = self.loop.create_task(self._write(effect))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, effect: Append) -> None:
+        assert self._storage is not None, "this node keeps no logs"
+        try:
+            await asyncio.to_thread(self._storage.append, effect.log, list(effect.records))
+        except LogError as error:
+            self.tell(AppendFailed(effect.log, effect.token, str(error)))
+        else:
+            self.tell(Appended(effect.log, effect.token))
+
+    def _report(self, effect: Report) -> None:
+        logger.log(effect.level, effect.what, effect.details)
+
+    def _stop(self, effect: Stop) -> None:
+        if not self.stopped.done():
+            self.stopped.set_result(effect.reason)
+
+    async def close(self) -> None:
+        """Let what was sent leave, then end every link, timer and task."""
+        self._flush()
+        for timer in list(self._timers):
+            self._stop_timer(StopTimer(timer))
+        for task in list(self._tasks):
+            task.cancel()
+        closing = list(self.links.values())
+        self.links.clear()
+        for link in closing:
+            link.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,83 @@
+"""One TCP or TLS stream between this process and a peer."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from stentor.machine import Buffer
+from stentor.model.ids import LinkId
+
+_HIGH_WATER = 8 << 20  # over the credit that a peer can have: it asks for more than it reads
+_SMALL = 4096  # buffers below this are joined, larger ones are handed over one by one
+
+
+class Owner(Protocol):
+    """Whoever is told what happens on a link."""
+
+    def received(self, link: "Link", data: bytes) -> None: ...
+    def lost(self, link: "Link", reason: str) -> None: ...
+
+
+class Link(asyncio.Protocol):
+    """Collects what a turn of the loop sends and writes it once."""
+
+    def __init__(self, owner: Owner, number: LinkId, opened: Callable[["Link"], None]) -> None:
+        self.id = number
+        self.unsent: list[Buffer] = []
+        self._owner = owner
+        self._opened = opened
+        self._transport: asyncio.Transport | None = None
+        self._reason = "the peer closed the link"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._owner.received(self, data)
+
+    def pause_writing(self) -> None:
+        # events never exceed the credit, so it is answers that pile up: the peer asks without reading
+        self._reason = "the peer does not read what it asks for"
+        self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._owner.lost(self, str(error) if error is not None else self._reason)
+
+    def flush(self) -> None:
+        unsent = self.unsent
+        if not unsent:
+            return
+        self.unsent = []
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if len(unsent) == 1:
+            transport.write(unsent[0])
+        elif sum(map(len, unsent)) > _SMALL * len(unsent):
+            transport.writelines(unsent)
+        else:
+            transport.write(b"".join(unsent))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def address(self) -> str:
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{name[0]}:{name[1]}" if name else ""
+
+    @property
+    def tls(self) -> object:
+        return self._transport.get_extra_info("ssl_object") if self._transport is not None else None

@@ -1,0 +1,44 @@
+"""Structured logs: one line per event, for people on a terminal and as JSON for machines."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+import msgspec
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class Logger:
+    """Writes to one stream; the level and the form are set once by the command line."""
+
+    def __init__(self) -> None:
+        self.stream: TextIO = sys.stderr
+        self.threshold = LEVELS.index("warning")
+        self.json = False
+        self.node = ""
+
+    def configure(self, *, level: str, json: bool, node: str) -> None:
+        self.threshold = LEVELS.index(level)
+        self.json = json
+        self.node = node
+
+    def log(self, level: str, what: str, details: Mapping[str, str | int | float]) -> None:
+        if LEVELS.index(level) < self.threshold:
+            return
+        moment = time.time()
+        if self.json:
+            record = {"time": round(moment, 6), "level": level, "node": self.node, "event": what, **details}
+            line = msgspec.json.encode(record).decode()
+        else:
+            clock = time.strftime("%H:%M:%S", time.localtime(moment))
+            pairs = " ".join(f"{key}={value}" for key, value in details.items() if value != "")
+            line = f"{clock} {level:<7} {self.node + ' ' if self.node else ''}{what}{'  ' + pairs if pairs else ''}"
+        try:
+            print(line, file=self.stream, flush=True)
+        except (OSError, ValueError):
+            return  # nobody reads the log any more; that is no reason to stop
+
+
+logger = Logger()

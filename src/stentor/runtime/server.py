@@ -1,0 +1,32 @@
+"""Listening: accepts links for a node, with TLS where a certificate directory says so."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+from stentor.machine import LinkOpened
+from stentor.model.errors import ConfigError
+from stentor.runtime.driver import Driver
+from stentor.runtime.link import Link
+from stentor.runtime.tls import principal_of, server_context
+
+
+async def listen(driver: Driver, host: str, port: int, certificates: Path | None) -> asyncio.Server:
+    """Accept links there until the server is closed; port 0 takes a free one."""
+
+    def opened(link: Link) -> None:
+        driver.links[link.id] = link
+        principal = principal_of(link.tls) if certificates is not None else ""
+        driver.tell(LinkOpened(link.id, principal=principal, address=link.address))
+
+    try:
+        return await driver.loop.create_server(
+            lambda: Link(driver, driver.number(), opened), host, port, backlog=1024,
+            ssl=server_context(certificates) if certificates is not None else None,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"{host}:{port} is taken by another program: stop it, or listen on another port (--listen {host}:0)"
+            ) from None
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None

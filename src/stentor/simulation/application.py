@@ -1,0 +1,251 @@
+"""A simulated application on a client: it publishes and subscribes at random, and notes what it is told."""
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from stentor.machine import SECOND, Effect, Input, StopRequested
+from stentor.model.ids import Incarnation, SchemaId, SubscriptionId
+from stentor.nodes.client import (
+    Client,
+    Confirm,
+    Connect,
+    Deliver,
+    Demanded,
+    Deny,
+    Disconnect,
+    FlushRequested,
+    Halt,
+    Offered,
+    OfferedMany,
+    Settings,
+    StatusRequested,
+    TurnEnded,
+    Unwished,
+    Wished,
+)
+from stentor.protocols.delivery.subscriber import frames
+from stentor.simulation.checkers import Arrival, Ledger, Reader
+from stentor.simulation.life import Life, Wish
+from stentor.simulation.outcome import Anomaly
+from stentor.simulation.workload import TOPICS, draw_attributes, draw_interest
+from stentor.simulation.world import World
+from stentor.wire.block import Block
+
+_SIZES = (0, 10, 10, 100, 100, 1000, 4000)
+_MOST_WISHES = 4
+_SLOW = 2 * SECOND
+
+
+class Appetite(Enum):
+    """How soon it asks for more events."""
+
+    KEEN = "at once"
+    SLOW = "after a while"
+    NONE = "never"
+
+
+class Application:
+    """Its machine is built by `factory` at every start of its host; from `rest` on it does nothing by itself."""
+
+    def __init__(
+        self, world: World, host: str, settings: Settings, ledger: Ledger, new_incarnation: Callable[[], int], rest: int
+    ) -> None:
+        self.host = host
+        self.name = settings.name
+        self.lives: list[Life] = []
+        self.gone: list[Wish] = []  # wishes that were withdrawn, and those of former lives
+        self._world, self._settings, self._ledger = world, settings, ledger
+        self._new_incarnation, self._rest = new_incarnation, rest
+        self._random = world.stream(f"{host}/application")
+        self._appetite = self._random.choices(list(Appetite), (6, 3, 1))[0]
+        self._pace = 0.2 + self._random.random()  # mean seconds between actions
+        self._count = 0  # of everything that needs a number
+        self._actions: dict[Callable[[Life], None], int] = {
+            self._publish: 60,
+            self._publish_many: 8,
+            self._subscribe: 12,
+            self._unsubscribe: 8,
+            self._flush: 6,
+            self._ask_status: 4,
+            self._leave: 2,
+        }
+
+    @property
+    def life(self) -> Life:
+        return self.lives[-1]
+
+    @property
+    def client(self) -> Client:
+        machine = self._world.hosts[self.host].machine
+        assert isinstance(machine, Client)
+        return machine
+
+    def factory(self) -> Client:
+        incarnation = self._new_incarnation()
+        life = Life(f"{self.host}.{len(self.lives) + 1}", incarnation)
+        self.lives.append(life)
+        self._later(life, 0, lambda: self._begin(life))
+        return Client(msgspec.structs.replace(self._settings, incarnation=Incarnation(incarnation)))
+
+    def died(self) -> None:
+        life = self.life
+        life.unlink(self._world.now)
+        life.ended = True
+        self.gone += life.wishes.values()
+        life.wishes = {}
+
+    def wake_up(self) -> None:
+        """From now on it wants everything, and wants it now."""
+        self._appetite = Appetite.KEEN
+        for subscription in self.life.wishes:
+            self._say(Demanded(subscription))
+
+    def publish_everywhere(self) -> None:
+        """One event on every topic."""
+        for topic in TOPICS:
+            self._offer(self.life, topic, size=10)
+        self._say(TurnEnded())
+
+    # ---- what it is told
+
+    def told(self, effect: Effect) -> None:
+        life, now = self.life, self._world.now
+        match effect:
+            case Deliver():
+                self._take(life, effect)
+            case Connect():
+                life.linked.begin(now)
+            case Disconnect():
+                life.unlink(now)
+            case Confirm() if effect.subscription in life.wishes:
+                life.wishes[effect.subscription].confirmed.begin(now)
+            case Deny():
+                self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
+            case Halt():
+                life.unlink(now)
+                life.halted = effect.code
+
+    def _take(self, life: Life, delivered: Deliver) -> None:
+        client = self.client
+        wish = life.wishes.get(delivered.subscription)
+        if wish is None:
+            self._complain("unasked", f"events of subscription {delivered.subscription}, which was withdrawn")
+            return
+        wish.missed += delivered.missed
+        for data in delivered.data:
+            for frame in frames(data):
+                block = Block(frame, client.schemas[_schema_of(frame)])
+                for arrival in _arrivals(block, client.topics[block.topic]):
+                    self._ledger.deliver(wish.reader, arrival)
+        if self._appetite is not Appetite.NONE:
+            pause = 0 if self._appetite is Appetite.KEEN else int(self._random.expovariate(1.0) * _SLOW)
+            self._later(life, pause, lambda: self._say(Demanded(delivered.subscription)))
+
+    # ---- what it does
+
+    def _begin(self, life: Life) -> None:
+        for _ in range(self._random.randrange(3)):
+            self._subscribe(life)
+        self._plan(life)
+
+    def _plan(self, life: Life) -> None:
+        pause = int(self._random.expovariate(1.0) * self._pace * SECOND)
+        if self._world.now + pause < self._rest:
+            self._later(life, pause, lambda: self._act(life))
+
+    def _act(self, life: Life) -> None:
+        if life.active:
+            self._random.choices(list(self._actions), list(self._actions.values()))[0](life)
+            self._plan(life)
+
+    def _publish(self, life: Life) -> None:
+        if not self.client.room:
+            return
+        for _ in range(self._random.choice((1, 1, 2, 5))):
+            self._offer(life, self._random.choice(TOPICS), self._random.choice(_SIZES))
+        self._say(TurnEnded())
+
+    def _offer(self, life: Life, topic: str, size: int) -> None:
+        attributes, body = draw_attributes(self._random), self._new_body(life, size)
+        self._ledger.publish(life.name, topic, attributes, body, self._world.now)
+        self._say(Offered(topic, attributes, body, self._world.now))
+
+    def _publish_many(self, life: Life) -> None:
+        if not self.client.room:
+            return
+        topic = self._random.choice(TOPICS)
+        numbers = [self._random.choice((None, 1, 4, 9)) for _ in range(self._random.randint(1, 40))]
+        size = self._random.choice(_SIZES)
+        bodies = [self._new_body(life, size) for _ in numbers]
+        for number, body in zip(numbers, bodies, strict=True):
+            attributes = {} if number is None else {"n": number}
+            self._ledger.publish(life.name, topic, attributes, body, self._world.now)
+        self._say(OfferedMany(topic, {"n": numbers}, bodies, self._world.now))
+        self._say(TurnEnded())
+
+    def _subscribe(self, life: Life) -> None:
+        if len(life.wishes) >= _MOST_WISHES:
+            return
+        interest = draw_interest(self._random)
+        subscription = SubscriptionId(self._number())
+        reader = Reader(f"{life.name}/{subscription} {interest.pattern!r} {interest.where!r}", interest.wants)
+        life.wishes[subscription] = Wish(reader, patient=self._appetite is not Appetite.KEEN)
+        self._say(Wished(subscription, interest.pattern, interest.where))
+        if self._appetite is not Appetite.NONE:
+            self._say(Demanded(subscription))
+
+    def _unsubscribe(self, life: Life) -> None:
+        if life.wishes:
+            subscription = self._random.choice(list(life.wishes))
+            wish = life.wishes.pop(subscription)
+            wish.confirmed.end(self._world.now)
+            self.gone.append(wish)
+            self._say(Unwished(subscription))
+
+    def _flush(self, life: Life) -> None:  # noqa: ARG002
+        self._say(FlushRequested(self._number()))
+
+    def _ask_status(self, life: Life) -> None:  # noqa: ARG002
+        self._say(StatusRequested(self._number()))
+
+    def _leave(self, life: Life) -> None:
+        """Stop in good order, and come back as a new process."""
+        life.leaving = True
+        life.unlink(self._world.now)
+        self._say(StopRequested())
+        host = self._world.hosts[self.host]
+        self._later(life, SECOND, lambda: host.crash(power=False))
+        self._world.restart(host, 2 * SECOND)
+
+    # ---- small things
+
+    def _say(self, happened: Input) -> None:
+        self._world.hosts[self.host].handle(happened)
+
+    def _later(self, life: Life, pause: int, action: Callable[[], None]) -> None:
+        """In this life, and when the process runs."""
+        host = self._world.hosts[self.host]
+        self._world.schedule.after(pause, lambda: None if life.ended else host.soon(action))
+
+    def _complain(self, kind: str, detail: str) -> None:
+        self._world.anomalies.append(Anomaly(kind, f"{self.life.name}: {detail}"))
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _new_body(self, life: Life, size: int) -> bytes:
+        return f"{life.name}:{self._number()}|".encode() + self._random.randbytes(size)
+
+
+def _schema_of(frame: bytes | memoryview) -> SchemaId:
+    return SchemaId(int.from_bytes(frame[24:32], "little"))
+
+
+def _arrivals(block: Block, topic: str) -> list[Arrival]:
+    return [
+        Arrival(topic, attributes, body, block.publisher, block.incarnation, block.catenation + offset)
+        for attributes, body, offset in zip(block.rows(), block.bodies(), block.offsets(), strict=True)
+    ]

@@ -1,0 +1,173 @@
+"""The fake twin of a directory of append-only files: what was synced survives, anything else is up to the seed.
+
+At a power cut each unsynced block is kept, lost, torn or turned into garbage on its own, so a later one may survive
+an earlier one. Garbage and zeros appear only where a file has grown: an overwritten block is the old or the new one.
+A sync that fails does the same to the disk, yet leaves everything readable in the cache and clean, so that later
+syncs do not write it again: what Linux does.
+"""
+
+import errno
+from collections import Counter
+from random import Random
+
+import msgspec
+
+BLOCK = 64  # small, so that small records span several
+
+
+class DiskFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a disk fails; the default never does."""
+
+    sync_error: float = 0.0  # of syncs say EIO
+    full: float = 0.0  # of growing writes find no space
+    garbage: float = 0.2  # of unsynced blocks turn into garbage at a power cut
+
+
+SOUND_DISK = DiskFaults()
+
+
+class _Write:
+    __slots__ = ("data", "offset")
+
+    def __init__(self, offset: int, data: bytes) -> None:
+        self.offset, self.data = offset, data
+
+    def apply(self, content: bytearray) -> None:
+        if len(content) < self.offset:
+            content.extend(bytes(self.offset - len(content)))
+        content[self.offset : self.offset + len(self.data)] = self.data
+
+
+class _Truncation:
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def apply(self, content: bytearray) -> None:
+        del content[self.size :]
+
+
+class SimulatedFile:
+    """One file: the disk's bytes, the cache's, and the changes that are in the cache alone."""
+
+    __slots__ = ("_cache", "_changes", "_disk", "_durable", "linked")
+
+    def __init__(self, disk: "SimulatedDisk") -> None:
+        self._disk = disk
+        self._durable = bytearray()
+        self._cache = bytearray()
+        self._changes: list[_Write | _Truncation] = []
+        self.linked = False  # its directory entry is durable
+
+    def read(self) -> bytes:
+        return bytes(self._cache)
+
+    def write(self, offset: int, data: bytes) -> None:
+        disk = self._disk
+        grows = offset + len(data) > len(self._cache)
+        if grows and disk.chance(disk.faults.full):
+            disk.faults_seen["disk-full"] += 1
+            self._change(_Write(offset, data[: disk.random.randrange(len(data) + 1)]))
+            raise OSError(errno.ENOSPC, "no space left on device")
+        self._change(_Write(offset, data))
+
+    def truncate(self, size: int) -> None:
+        self._change(_Truncation(size))
+
+    def sync(self) -> None:
+        disk = self._disk
+        if disk.chance(disk.faults.sync_error):
+            disk.faults_seen["sync-error"] += 1
+            self._settle()
+            raise OSError(errno.EIO, "input/output error")
+        for change in self._changes:
+            change.apply(self._durable)
+        self._changes.clear()
+
+    def close(self) -> None:
+        """Closing makes nothing durable."""
+
+    def cut_power(self) -> None:
+        """The cache is gone; the disk holds what it holds."""
+        self._settle()
+        self._cache = bytearray(self._durable)
+
+    def rot(self, offset: int) -> None:
+        """Damage that no power cut explains: a bit of what was durable flips."""
+        self._durable[offset] ^= 1 << self._disk.random.randrange(8)
+        self._cache = bytearray(self._durable)
+
+    def _change(self, change: _Write | _Truncation) -> None:
+        change.apply(self._cache)
+        self._changes.append(change)
+
+    def _settle(self) -> None:
+        """Decide what became of every change that was not synced."""
+        disk = self._disk
+        size = len(self._durable)
+        in_order = disk.chance(0.4)  # cut off at one instant, rather than scattered
+        for change in self._changes:
+            if in_order and disk.chance(0.3):
+                break
+            if isinstance(change, _Write):
+                self._settle_write(change, size, in_order)
+            elif in_order or disk.chance(0.5):
+                change.apply(self._durable)
+        self._changes.clear()
+
+    def _settle_write(self, write: _Write, size: int, in_order: bool) -> None:
+        disk = self._disk
+        position = 0
+        while position < len(write.data):
+            offset = write.offset + position
+            block = write.data[position : position + BLOCK - offset % BLOCK]
+            position += len(block)
+            grown = offset >= size
+            if grown and disk.chance(disk.faults.garbage):
+                disk.faults_seen["garbage-block"] += 1
+                _Write(offset, disk.random.randbytes(len(block))).apply(self._durable)
+            elif in_order or disk.chance(0.5):
+                _Write(offset, block).apply(self._durable)
+            elif grown and disk.chance(0.5):
+                disk.faults_seen["torn-block"] += 1
+                _Write(offset, block[: disk.random.randrange(len(block))]).apply(self._durable)
+            else:
+                disk.faults_seen["lost-block"] += 1
+
+
+class SimulatedDisk:
+    """A directory whose faults come from one seed; it outlives the machine that uses it."""
+
+    def __init__(self, random: Random, faults: DiskFaults = SOUND_DISK) -> None:
+        self.random = random
+        self.faults = faults
+        self.faults_seen: Counter[str] = Counter()
+        self._files: dict[str, SimulatedFile] = {}
+
+    def chance(self, probability: float) -> bool:
+        return probability > 0 and self.random.random() < probability
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def open(self, name: str) -> SimulatedFile:
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = SimulatedFile(self)
+        return file
+
+    def sync(self) -> None:
+        for file in self._files.values():
+            file.linked = True
+
+    def cut_power(self) -> None:
+        """Whatever was not synced is at the mercy of the seed; a file whose entry was not synced may be gone."""
+        for name in self.names():
+            file = self._files[name]
+            if not file.linked and self.chance(0.5):
+                self.faults_seen["lost-file"] += 1
+                del self._files[name]
+            else:
+                file.linked = True
+                file.cut_power()

@@ -1,0 +1,6 @@
+"""Every scenario there is, by name."""
+
+from stentor.simulation.scenario import Scenario
+from stentor.simulation.scenarios import broker, log
+
+SCENARIOS: dict[str, Scenario] = {each.name: each for each in (broker.SCENARIO, log.SCENARIO)}

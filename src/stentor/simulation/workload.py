@@ -1,0 +1,79 @@
+"""What simulated applications publish and ask for, with an oracle of its own for what matches."""
+
+import re
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import NamedTuple
+
+from stentor.model.attribute import Value
+
+Attributes = Mapping[str, Value]
+
+TOPICS = ("a", "a/b", "a/b/c", "a/x", "b", "b/x", "été/ö", "$s/a")
+PATTERNS = ("a", "a/b", "a/#", "#", "+", "+/x", "a/+/c", "b/#", "été/+", "$s/#", "nobody")
+_COLOURS = ("red", "green", "blue", "grün")
+
+
+class Condition(NamedTuple):
+    """A filter as text, and what it means, said once more in Python."""
+
+    text: str
+    holds: Callable[[Attributes], bool]
+
+
+def _number(attributes: Attributes, name: str, test: Callable[[float], bool]) -> bool:
+    value = attributes.get(name)
+    return isinstance(value, int | float) and test(value)
+
+
+CONDITIONS = (
+    Condition("n > 5", lambda a: _number(a, "n", lambda n: n > 5)),
+    Condition("n <= 3", lambda a: _number(a, "n", lambda n: n <= 3)),
+    Condition("price < 2.5", lambda a: _number(a, "price", lambda p: p < 2.5)),
+    Condition("colour = 'red'", lambda a: a.get("colour") == "red"),
+    Condition("urgent = TRUE", lambda a: a.get("urgent") is True),
+    Condition("n > 2 AND colour = 'grün'", lambda a: _number(a, "n", lambda n: n > 2) and a.get("colour") == "grün"),
+    Condition(
+        "(n > 7 OR price >= 5.0) AND colour != 'blue'",
+        lambda a: (
+            (_number(a, "n", lambda n: n > 7) or _number(a, "price", lambda p: p >= 5.0))
+            and a.get("colour", "blue") != "blue"
+        ),
+    ),
+    Condition("NOT (n = 4)", lambda a: not _number(a, "n", lambda n: n == 4)),
+)
+
+
+class Interest(NamedTuple):
+    """A pattern and a filter to subscribe to."""
+
+    pattern: str
+    where: str
+    wants: Callable[[str, Attributes], bool]
+
+
+def draw_interest(random: Random) -> Interest:
+    pattern = random.choice(PATTERNS)
+    covers = _regex(pattern).fullmatch
+    if random.random() < 0.4:
+        return Interest(pattern, "", lambda topic, _: covers(topic) is not None)
+    condition = random.choice(CONDITIONS)
+    return Interest(pattern, condition.text, lambda topic, a: covers(topic) is not None and condition.holds(a))
+
+
+def draw_attributes(random: Random) -> dict[str, Value]:
+    """Some of them, now and then of another type than usual."""
+    candidates: list[tuple[str, Value]] = [
+        ("n", random.randrange(10)),
+        ("price", random.randrange(40) / 4),
+        ("colour", random.choice(_COLOURS)),
+        ("urgent", random.random() < 0.5),
+        ("free", random.choice((1, 1.5, "one", True))),
+    ]
+    return {name: value for name, value in candidates if random.random() < 0.6}
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    """Written another way than the matching that it checks: `#` covers its parent, wildcards in front hide `$`."""
+    text = re.escape(pattern).replace(r"\+", "[^/]*").replace("/\\#", "(/.*)?").replace(r"\#", ".*")
+    return re.compile(("(?![$])" if pattern[0] in "+#" else "") + text, re.DOTALL)

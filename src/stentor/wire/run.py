@@ -1,0 +1,50 @@
+"""Runs: neighbouring event frames of a chunk that go the same way, so that they travel as one slice."""
+
+import struct
+from collections.abc import Mapping
+from typing import TypeVar
+
+R = TypeVar("R")
+
+_LENGTH_AND_COUNT = struct.Struct("<I28xH")
+_SHORTEST = 64
+FLOW = slice(4, 32)  # kind, version, flags, hop, topic, publisher, schema: all that a route is decided on
+
+
+def split(data: bytes, position: int, flows: Mapping[bytes, R]) -> tuple[list[tuple[R, int, int, int]], int]:
+    """Cut `data` from `position` into runs (route, start, end, events); stop at the first frame that needs a look:
+    a control frame, an unknown flow, an incomplete or impossible frame. Returns the runs and where that frame is.
+    """
+    runs: list[tuple[R, int, int, int]] = []
+    size = len(data)
+    last = size - _SHORTEST
+    unpack = _LENGTH_AND_COUNT.unpack_from
+    flow = route = None
+    start, events = position, 0
+    while position <= last:
+        length, count = unpack(data, position)
+        end = position + length
+        if end > size or length < _SHORTEST:
+            break
+        key = data[position + 4 : position + 32]
+        if key != flow:
+            found = flows.get(key)
+            if found is None:
+                break
+            flow = key
+            if found is not route:
+                if events:
+                    runs.append((route, start, position, events))  # type: ignore[arg-type]
+                route, start, events = found, position, 0
+        events += count
+        position = end
+    if position > start and route is not None:
+        runs.append((route, start, position, events))
+    return runs, position
+
+
+def cut(data: bytes, start: int, end: int) -> bytes | memoryview:
+    """A slice that does not keep a large chunk alive for the sake of a small part of it."""
+    if end - start == len(data):
+        return data
+    return memoryview(data)[start:end] if (end - start) * 4 >= len(data) else data[start:end]
