@@ -35,7 +35,7 @@ def free_port(count: int = 1) -> int:
 
 
 class Server:
-    """A broker in a session of its own, so that its children end with it."""
+    """A broker in a session of its own, so that Ctrl-C reaches us alone and brokers are stopped in order."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -69,12 +69,15 @@ class Server:
         return text[-size:] or "nothing in its log"
 
     def stop(self) -> None:
-        group = self._process.pid  # a session's leader leads its group too
+        """Politely first; whatever is left of the family after that is killed, by the numbers it had."""
+        family = {pid: _stat(pid) for pid in self._family()}
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_WITHIN)
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+        for pid, was in family.items():
+            if was and _started(_stat(pid)) == _started(was):  # the number may be another's by now
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def processor_seconds(self) -> float:
@@ -112,3 +115,8 @@ def _stat(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return []
+
+
+def _started(fields: list[str]) -> str:
+    """When a process began, in ticks since boot."""
+    return fields[19] if fields else ""

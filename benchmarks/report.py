@@ -20,6 +20,7 @@ def show(results: Results, console: Console) -> None:
     against_peers = [workload for workload in throughput if not workload.attributes]
     if against_peers:
         console.print(_rates(results, against_peers))
+        console.print(_costs(results, against_peers))
     if attributes := [workload for workload in throughput if workload.attributes]:
         console.print(_filters(results, attributes))
     if any(workload.kind is Kind.LATENCY for workload in measured):
@@ -43,6 +44,21 @@ def _rates(results: Results, workloads: list[Workload]) -> Table:
     for name in _contestants(results, workloads):
         table.add_row(_titled(results, name), *(_rate(results, workload.name, name) for workload in workloads))
     table.caption = "xN: batch frames of N events, fewer if they would pass 64 KiB; 1→20 counts deliveries"
+    return table
+
+
+def _costs(results: Results, workloads: list[Workload]) -> Table:
+    title = f"Processor time of the broker, µs per published message, and times {BASE} (median)"
+    table = Table("", *(workload.title for workload in workloads), title=title)
+    for name in _contestants(results, workloads):
+        cells = []
+        for workload in workloads:
+            cost = results.median(workload.name, name, "cpu_us")
+            ratio = results.ratio(workload.name, name, "cpu_us")
+            text = NOTHING if cost is None else f"{cost:.3g}"
+            cells.append(text + (f"  {ratio:.2f}x" if ratio is not None and name != BASE else ""))
+        table.add_row(name, *cells)
+    table.caption = "less is better; others on the machine disturb this less than they disturb rates"
     return table
 
 

@@ -90,8 +90,8 @@ class Session(AbstractContextManager["Session"]):
             yield from self._client_steps(workload)
             return
         for target in self._targets.values():
-            for batch in target.batches:
-                if batch in workload.batches and workload.suits(target):
+            for batch in workload.batches_of(target):
+                if workload.suits(target):
                     contestant = Contestant(target, batch)
                     yield Step(workload, contestant.name, self._attempt(contestant, workload))
 

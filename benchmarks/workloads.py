@@ -36,6 +36,12 @@ class Workload:
         """Whether the target can do this at all."""
         return (target.attributes or not self.attributes) and (target.topics or self.topics == 1)
 
+    def batches_of(self, target: Target) -> list[int]:
+        """The batches to try, without those that come to the same frames as a larger one."""
+        batches = [batch for batch in target.batches if batch in self.batches]
+        largest = {self.batch(batch): batch for batch in sorted(batches)}
+        return sorted(largest.values())
+
     def batch(self, wanted: int) -> int:
         """Events that a client would put into one frame, when it wants this many."""
         return max(1, min(wanted, SOFT_FRAME // self.size))

@@ -1,4 +1,4 @@
-"""Stentor: an event fabric. Publishers and subscribers of any kind, joined by brokers that may grow, fail and be rebuilt.
+"""Stentor: an event fabric. Publishers and subscribers of any kind, joined by brokers that may grow and fail.
 
 Start with `stentor.connect` (asyncio) or `stentor.blocking.connect` (scripts and notebooks).
 """

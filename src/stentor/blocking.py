@@ -1,9 +1,9 @@
 """The same API without `async`, for scripts and notebooks: a thin facade over `stentor.client` on a thread of its own.
 
-    with stentor.blocking.connect() as fabric:
-        with fabric.subscribe("flights/#") as events:
-            fabric.publish("flights/jfk", b"...", carrier="UA")
-            for event in events: ...
+with stentor.blocking.connect() as fabric:
+    with fabric.subscribe("flights/#") as events:
+        fabric.publish("flights/jfk", b"...", carrier="UA")
+        for event in events: ...
 """
 
 import asyncio
@@ -53,9 +53,7 @@ def connect(
     window: int = 4 << 20,
 ) -> "BlockingFabric":
     """As `stentor.connect`, to be used with `with`."""
-    return BlockingFabric(
-        client.connect(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window)
-    )
+    return BlockingFabric(client.connect(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window))
 
 
 class BlockingFabric:

@@ -127,6 +127,14 @@ class Fabric:
         self.node = ""  # the broker's name
         self.principal = ""  # who we are to it
         self.connected = False
+        self._changed = asyncio.Event()
+
+    async def wait_until(self, *, connected: bool) -> None:
+        """Return when the link to the broker is up, or down."""
+        while self.connected is not connected:
+            self._check()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def __aenter__(self) -> Self:
         assert self._driver is None, "a fabric is entered once"
@@ -213,7 +221,8 @@ class Fabric:
 
     async def status(self, timeout: float = 10.0) -> NodeStatus:
         """What the broker tells about itself and its clients."""
-        return msgspec.msgpack.decode(await asyncio.wait_for(self._ask(StatusRequested), timeout), type=NodeStatus)
+        answer: bytes = await asyncio.wait_for(self._ask(StatusRequested), timeout)
+        return msgspec.msgpack.decode(answer, type=NodeStatus)
 
     async def _ask(self, question: type[FlushRequested] | type[StatusRequested]) -> bytes:
         self._check()
@@ -223,9 +232,10 @@ class Fabric:
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
             self._driver.tell(question(token))
-            return await future
+            answer: bytes = await future
         finally:
             self._waiting.pop(token, None)
+        return answer
 
     def subscribe(self, pattern: str, where: str | None = None) -> "Events":
         """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`."""
@@ -256,11 +266,12 @@ class Fabric:
                 if (events := self._events.get(effect.subscription)) is not None:
                     events._confirm(Refused(effect.code, effect.reason))
             case Connect():
-                self.node, self.principal, self.connected = effect.node, effect.principal, True
+                self.node, self.principal = effect.node, effect.principal
+                self._set_connected(True)
                 if self._opening is not None and not self._opening.done():
                     self._opening.set_result(None)
             case Disconnect():
-                self.connected = False
+                self._set_connected(False)
                 self._trouble = effect.reason
             case Halt():
                 refusal = Fenced if effect.code is Refusal.FENCED else Refused
@@ -288,6 +299,10 @@ class Fabric:
         else:
             future.set_result(b"")
 
+    def _set_connected(self, connected: bool) -> None:
+        self.connected = connected
+        self._changed.set()
+
     def _wake(self) -> None:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
@@ -296,7 +311,7 @@ class Fabric:
     def _fail(self, error: Exception) -> None:
         """Nothing more can be done with this client: everyone who waits is told."""
         self._error = error
-        self.connected = False
+        self._set_connected(False)
         for future in (self._opening, *self._waiting.values()):
             if future is not None and not future.done():
                 future.set_exception(error)

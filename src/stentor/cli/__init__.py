@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 done · 1 it failed · 2 wrong use or input · 3 no broker there · 4 refused · 130 Ctrl-C."""
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong use or input, 3 no broker there, 4 refused, 130 Ctrl-C."""
 
 import sys
 

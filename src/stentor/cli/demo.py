@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -76,8 +77,9 @@ async def _run(console: Console, folder: Path) -> bool:
     started: asyncio.Future[Readiness] = asyncio.get_running_loop().create_future()
     supervisor = Supervisor([assignment], lambda text: console.print(f"   [dim]supervisor: {text}[/]"))
     running = asyncio.create_task(supervisor.run(lambda nodes: started.set_result(nodes[0])))
-    done, _ = await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
-    if running in done:
+    waiting: list[asyncio.Future[Any]] = [running, started]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
         await running
     node = started.result()
     url = f"stentor://{node.listen}"
@@ -155,7 +157,7 @@ async def _stall(console: Console, url: str) -> Desk:
         status = await airport.status()
         slow = ", ".join(link.name for link in status.links if link.slow)
         console.print(
-            f"[bold]3[/] a subscriber slept through {_STALLED_FLIGHTS:,} flights: its neighbour got all {lively.got:,}; "
+            f"[bold]3[/] one subscriber slept through {_STALLED_FLIGHTS:,} flights: its neighbour got {lively.got:,}; "
             f"the broker kept {status.queued >> 10:,} KiB for it, dropped the oldest and names the slow one: {slow}"
         )
         stalled.arrived.clear()
@@ -169,20 +171,23 @@ async def _stall(console: Console, url: str) -> Desk:
 
 async def _kill(console: Console, url: str, pid: int) -> Desk:
     desk = Desk("after kill -9", "flights/#", "dep_delay > 30")
-    async with connect(url, name="airport") as airport, connect(url, name="desk") as office:
-        async with office.subscribe(desk.pattern, desk.where) as events:
-            os.kill(pid, signal.SIGKILL)
-            began = time.perf_counter()
-            while airport.connected or office.connected:
-                await asyncio.sleep(0.01)
-            while not (airport.connected and office.connected):
-                await asyncio.sleep(0.01)
-            back = time.perf_counter() - began
-            await office.flush()  # the subscription was renewed before this came back
-            reader = asyncio.create_task(_read(desk, events))
-            await _publish(airport, [desk], seed=3, count=_FLIGHTS)
-            await asyncio.wait_for(desk.arrived.wait(), _PATIENCE)
-            reader.cancel()
+    async with (
+        connect(url, name="airport") as airport,
+        connect(url, name="desk") as office,
+        office.subscribe(desk.pattern, desk.where) as events,
+    ):
+        os.kill(pid, signal.SIGKILL)
+        began = time.perf_counter()
+        for fabric in (airport, office):
+            await fabric.wait_until(connected=False)
+        for fabric in (airport, office):
+            await fabric.wait_until(connected=True)
+        back = time.perf_counter() - began
+        await office.flush()  # the subscription was renewed before this came back
+        reader = asyncio.create_task(_read(desk, events))
+        await _publish(airport, [desk], seed=3, count=_FLIGHTS)
+        await asyncio.wait_for(desk.arrived.wait(), _PATIENCE)
+        reader.cancel()
     console.print(f"[bold]4[/] kill -9: the broker was restarted, clients reconnected by themselves in {back:.1f} s")
     return desk
 

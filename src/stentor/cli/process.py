@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
@@ -86,7 +87,8 @@ async def run(assignment: Assignment) -> int:
     driver.stopped.add_done_callback(lambda _: end.set())
     address = Address.parse(assignment.listen)
     driver.start()
-    await asyncio.wait([driver.serving, driver.stopped], return_when=asyncio.FIRST_COMPLETED)
+    waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     http = None
     if not driver.stopped.done():
         certificates = Path(assignment.certificates) if assignment.certificates else None
@@ -132,7 +134,9 @@ def _bind(address: Address) -> socket.socket:
         listener.bind((address.host, address.port))
     except OSError as error:
         listener.close()
-        raise ConfigError(f"cannot serve HTTP on {address}: {error.strerror or error}; set another http address") from None
+        raise ConfigError(
+            f"cannot serve HTTP on {address}: {error.strerror or error}; set another http address"
+        ) from None
     return listener
 
 

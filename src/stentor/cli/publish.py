@@ -28,9 +28,13 @@ def pub(
         list[str] | None,
         typer.Option("--attr", "-a", help="k=v infers integer, decimal, boolean or string; k:=JSON states it."),
     ] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="A file, or - for standard input: a line is a body.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="A file, or - for standard input: a line is a body.")
+    ] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Events per second.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="How many: repeats the body, or stops the file early.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many: repeats the body, or stops the file early.")
+    ] = None,
     url: UrlOption = None,
     tls: TlsOption = None,
 ) -> None:

@@ -55,7 +55,9 @@ def _summary(status: NodeStatus) -> Table:
 
 
 def _links(status: NodeStatus) -> Table:
-    table = Table("client", "address", "in", "out", "queued", "dropped", "idle", "", title="clients", title_justify="left")
+    table = Table(
+        "client", "address", "in", "out", "queued", "dropped", "idle", "", title="clients", title_justify="left"
+    )
     for link in status.links[:_SHOWN]:
         table.add_row(
             Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", _size(link.queued),

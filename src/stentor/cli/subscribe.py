@@ -17,7 +17,9 @@ from stentor.event import Event
 
 def sub(
     pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest.")],
-    where: Annotated[str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     url: UrlOption = None,
@@ -27,9 +29,7 @@ def sub(
     asyncio.run(_run(pattern, where, count, json, url, tls))
 
 
-async def _run(
-    pattern: str, where: str | None, count: int | None, json: bool, url: UrlOption, tls: TlsOption
-) -> None:
+async def _run(pattern: str, where: str | None, count: int | None, json: bool, url: UrlOption, tls: TlsOption) -> None:
     errors = Console(stderr=True, highlight=False)
     task = asyncio.current_task()
     assert task is not None

@@ -26,7 +26,9 @@ def up(
     config: ConfigOption = None,
     listen: Annotated[str | None, typer.Option(help="host:port, without a file. Port 0 takes a free one.")] = None,
     data: Annotated[Path | None, typer.Option(help="Where to keep data, without a file.")] = None,
-    http: Annotated[str | None, typer.Option(help='host:port for health and metrics, without a file; "" is off.')] = None,
+    http: Annotated[
+        str | None, typer.Option(help='host:port for health and metrics, without a file; "" is off.')
+    ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
     log: LogOption = None,
     json_log: JsonLogOption = False,

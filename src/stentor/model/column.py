@@ -10,7 +10,7 @@ from stentor.model.attribute import Kind, Value
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`values` holds int64, float64, bool or, for strings, uint16 codes into `dictionary`; `valid` None is all there."""
+    """`values` is int64, float64, bool or, for strings, uint16 codes into `dictionary`; `valid` None is all there."""
 
     kind: Kind
     values: NDArray[np.generic]

@@ -1,18 +1,18 @@
 """Everything Stentor raises at a user, as one tree; and why a peer is refused.
 
-    StentorError
-    ├── InvalidInput          what you gave us is wrong: topic, attribute, body, filter, configuration
-    │   ├── TopicError
-    │   ├── AttributeValueError
-    │   ├── BodyTooLarge
-    │   ├── FilterError
-    │   └── ConfigError
-    ├── Refused               the other side said no, and why
-    │   └── Fenced            … because a newer holder of this name came
-    ├── Unreachable           nobody there, or not one of us
-    ├── LinkBroken            the link broke before the broker confirmed: events may be lost
-    ├── Closed                this client was closed
-    └── FrameError            bytes that are not Stentor's
+StentorError
+├── InvalidInput          what you gave us is wrong: topic, attribute, body, filter, configuration
+│   ├── TopicError
+│   ├── AttributeValueError
+│   ├── BodyTooLarge
+│   ├── FilterError
+│   └── ConfigError
+├── Refused               the other side said no, and why
+│   └── Fenced            … because a newer holder of this name came
+├── Unreachable           nobody there, or not one of us
+├── LinkBroken            the link broke before the broker confirmed: events may be lost
+├── Closed                this client was closed
+└── FrameError            bytes that are not Stentor's
 """
 
 import enum

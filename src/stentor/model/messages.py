@@ -87,7 +87,7 @@ class Missed(Message, frozen=True, array_like=True, tag="missed", gc=False):
 
 
 class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False):
-    """I am alive, and have written `position` bytes before this frame: if you read another number, the link is broken."""
+    """I am alive, and wrote `position` bytes before this frame: if you read another number, the link is broken."""
 
     position: int
 

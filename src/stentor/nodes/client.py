@@ -25,7 +25,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import Schema, Value
-from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId, SchemaId, SubscriptionId, TopicId, publisher_id
 from stentor.model.messages import (
@@ -50,7 +50,6 @@ from stentor.model.messages import (
 )
 from stentor.model.topic import check_pattern
 from stentor.protocols.connection.connection import Connection
-from stentor.protocols.delivery.draft import rows
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, decode, measure
@@ -256,10 +255,8 @@ class Client:
         return self._connection
 
     def _flush(self, now: int) -> list[Effect]:
-        effects: list[Effect] = []
         subscriber = self.subscriber
-        for wish in subscriber.served.values():
-            effects.append(Deliver(wish.id, *subscriber.serve(wish)))
+        effects: list[Effect] = [Deliver(wish.id, *subscriber.serve(wish)) for wish in subscriber.served.values()]
         subscriber.served.clear()
         connection = self._connection
         if connection is not None:
@@ -433,9 +430,7 @@ class Client:
         self.publisher.offer(offered.topic, offered.attributes, offered.body, offered.time)
 
     def _offered_many(self, now: int, offered: OfferedMany) -> None:  # noqa: ARG002
-        self.publisher.offer_many(
-            offered.topic, rows(len(offered.bodies), offered.columns), offered.bodies, offered.time
-        )
+        self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
 
     def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
         if echo.token in self._markers:

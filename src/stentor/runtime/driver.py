@@ -1,9 +1,9 @@
-"""The asyncio driver: carries out a machine's effects with real sockets, timers and disks, and tells it what happened."""
+"""The asyncio driver: carries out a machine's effects with real sockets, timers and disks, and tells what happened."""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from stentor.machine import (
@@ -31,7 +31,7 @@ from stentor.runtime.link import Link
 from stentor.runtime.log import logger
 from stentor.storage.segment import LogError
 
-Dialler = Callable[["Driver", LinkId, str], Awaitable[None]]
+Dialler = Callable[["Driver", LinkId, str], Coroutine[None, None, None]]
 
 
 class Storage(Protocol):
@@ -134,7 +134,7 @@ class Driver:
 
     def _dial(self, effect: Dial) -> None:
         assert self._dialler is not None, "this node dials nobody"
-        task = self.loop.create_task(self._dialler(self, effect.link, effect.address))  # type: ignore[arg-type]
+        task = self.loop.create_task(self._dialler(self, effect.link, effect.address))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -79,5 +80,5 @@ class Link(asyncio.Protocol):
         return f"{name[0]}:{name[1]}" if name else ""
 
     @property
-    def tls(self) -> object:
+    def tls(self) -> ssl.SSLObject | None:
         return self._transport.get_extra_info("ssl_object") if self._transport is not None else None

@@ -16,7 +16,7 @@ async def listen(driver: Driver, host: str, port: int, certificates: Path | None
 
     def opened(link: Link) -> None:
         driver.links[link.id] = link
-        principal = principal_of(link.tls) if certificates is not None else ""
+        principal = principal_of(link.tls) if link.tls is not None else ""
         driver.tell(LinkOpened(link.id, principal=principal, address=link.address))
 
     try:

@@ -120,5 +120,6 @@ class Adversary:
         sky.weather = msgspec.structs.replace(sky.weather, damage=0.0, loss=0.0, duplication=0.0)
         for host in world.hosts.values():
             host.disk.faults = SOUND_DISK
+            host.wake()
             if not host.up:
                 host.start()

@@ -68,6 +68,10 @@ class Reader:
         self._numbers[origin] = max(arrival.catenation, self._numbers.get(origin, 0))
         return kind
 
+    def missing(self, among: Iterable[Published]) -> list[Published]:
+        """What it wants and has not been given."""
+        return [event for event in among if event.body not in self.seen and self.wants(event.topic, event.attributes)]
+
 
 class Ledger:
     """Everything that was published; `anomalies` collects what was wrong with deliveries."""
@@ -96,12 +100,6 @@ class Ledger:
         kind = reader.check(event, arrival)
         if kind is not None:
             self._report(kind, reader, arrival, f"published as {event}")
-
-    def missing(self, reader: Reader, among: Iterable[Published]) -> list[Published]:
-        """What a reader wants and has not been given."""
-        return [
-            event for event in among if event.body not in reader.seen and reader.wants(event.topic, event.attributes)
-        ]
 
     def _report(self, kind: str, reader: Reader, arrival: Arrival, detail: str) -> None:
         self._anomalies.append(

@@ -139,7 +139,7 @@ class Host:
         self._stalled = True
         start = self.starts
         self._world.trace.note(self._world.schedule.now, self.name, "stalled")
-        self._world.schedule.after(duration, lambda: self._wake(start))
+        self._world.schedule.after(duration, lambda: self.wake() if start == self.starts else None)
 
     def jump(self, by: int) -> None:
         """The clock shows more from now on, and timers that are due by it fire."""
@@ -159,9 +159,8 @@ class Host:
     def _new_journal(self) -> Journal:
         return Journal(self._world.schedule, self._random, self.disk, self.handle)
 
-    def _wake(self, start: int) -> None:
-        if start != self.starts or not self._stalled:
-            return
+    def wake(self) -> None:
+        """The process runs again, and does first what has been waiting."""
         self._stalled = False
         while self._inbox and not self._stalled:
             self._inbox.popleft()()

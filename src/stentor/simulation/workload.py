@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stentor.model.attribute import Value
 
@@ -18,29 +18,29 @@ class Condition(NamedTuple):
     """A filter as text, and what it means, said once more in Python."""
 
     text: str
-    holds: Callable[[Attributes], bool]
+    test: Callable[[Any], bool]
 
-
-def _number(attributes: Attributes, name: str, test: Callable[[float], bool]) -> bool:
-    value = attributes.get(name)
-    return isinstance(value, int | float) and test(value)
+    def holds(self, attributes: Attributes) -> bool:
+        """A filter that needs an attribute which is not there is not fulfilled."""
+        try:
+            return self.test(attributes)
+        except KeyError:
+            return False
 
 
 CONDITIONS = (
-    Condition("n > 5", lambda a: _number(a, "n", lambda n: n > 5)),
-    Condition("n <= 3", lambda a: _number(a, "n", lambda n: n <= 3)),
-    Condition("price < 2.5", lambda a: _number(a, "price", lambda p: p < 2.5)),
-    Condition("colour = 'red'", lambda a: a.get("colour") == "red"),
-    Condition("urgent = TRUE", lambda a: a.get("urgent") is True),
-    Condition("n > 2 AND colour = 'grün'", lambda a: _number(a, "n", lambda n: n > 2) and a.get("colour") == "grün"),
+    Condition("n > 5", lambda a: a["n"] > 5),
+    Condition("n <= 3", lambda a: a["n"] <= 3),
+    Condition("price < 2.5", lambda a: a["price"] < 2.5),
+    Condition("colour = 'red'", lambda a: a["colour"] == "red"),
+    Condition("urgent = TRUE", lambda a: a["urgent"] is True),
+    Condition("n > 2 AND colour = 'grün'", lambda a: a["n"] > 2 and a["colour"] == "grün"),
     Condition(
         "(n > 7 OR price >= 5.0) AND colour != 'blue'",
-        lambda a: (
-            (_number(a, "n", lambda n: n > 7) or _number(a, "price", lambda p: p >= 5.0))
-            and a.get("colour", "blue") != "blue"
-        ),
+        lambda a: (a["n"] > 7 or a["price"] >= 5.0) and a["colour"] != "blue",
     ),
-    Condition("NOT (n = 4)", lambda a: not _number(a, "n", lambda n: n == 4)),
+    Condition("NOT (n = 4)", lambda a: a["n"] != 4),
+    Condition("EXISTS urgent AND NOT urgent", lambda a: "urgent" in a and not a["urgent"]),
 )
 
 

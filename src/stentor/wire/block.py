@@ -5,7 +5,7 @@
     32 u16 count | u48 incarnation | u64 first catenation number | i64 time in ns since 1970
     56 u32 length of columns | u32 crc32
     64 SPARSE: u16 offset[count]                               catenation numbers are contiguous until a filter selects
-       columns: u8 all-there, else bitmap, then i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
+       columns: u8 all-there, else bitmap; i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
        u32 body length, [count] of them unless UNIFORM | bodies
 
 The checksum covers everything but the length, the hop byte and itself, so relays never touch it.
@@ -14,7 +14,7 @@ The checksum covers everything but the length, the hop byte and itself, so relay
 import struct
 import zlib
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -134,8 +134,15 @@ class Block:
         "publisher", "schema", "schema_id", "time", "topic",
     )  # fmt: skip
 
+    count: int
+    catenation: CatenationNumber
+    time: int
+    topic: TopicId
+    publisher: PublisherId
+    incarnation: Incarnation
+
     def __init__(self, frame: bytes | memoryview, schema: Schema) -> None:
-        """`frame` is one whole events frame without envelope; its sizes are checked here, once, before anything else."""
+        """`frame` is one whole events frame without envelope; its sizes are checked here, once, before all else."""
         (
             length, _, _, self.flags, _, self.topic, self.publisher, self.schema_id, numbers, self.catenation,
             self.time, self.columns_length, _,
@@ -180,7 +187,7 @@ class Block:
 
     def bodies(self) -> list[bytes]:
         bounds, frame = self._bounds(), bytes(self.frame)
-        return [frame[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [frame[start:end] for start, end in pairwise(bounds)]
 
     def _bounds(self) -> list[int]:
         """Where each body begins, and where the last one ends."""

@@ -1,9 +1,9 @@
 """Frames: the one format of every link (client–broker, broker–broker, repository, Spark). Little-endian.
 
-    preamble   "STENTOR" u8 version                                    first bytes of both sides
-    frame      u32 length | u8 kind | u8 version | …
-    control    u32 length | u8 2 | u8 version | u16 0 | u32 crc32 | MessagePack of one message
-    events     u32 length | u8 1 | u8 version | u8 flags | u8 hop | 24 bytes flow | … (see block.py)
+preamble   "STENTOR" u8 version                                    first bytes of both sides
+frame      u32 length | u8 kind | u8 version | …
+control    u32 length | u8 2 | u8 version | u16 0 | u32 crc32 | MessagePack of one message
+events     u32 length | u8 1 | u8 version | u8 flags | u8 hop | 24 bytes flow | … (see block.py)
 """
 
 import struct
@@ -83,9 +83,10 @@ def decode(frame: bytes) -> AnyMessage:
     if zlib.crc32(payload) != checksum:
         raise FrameError(Refusal.CORRUPT, "a control frame was damaged on the way")
     try:
-        return _decoder.decode(payload)
+        message: AnyMessage = _decoder.decode(payload)
     except msgspec.MsgspecError as error:
         raise FrameError(Refusal.PROTOCOL, f"a control frame that says nothing known: {error}") from None
+    return message
 
 
 def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:

@@ -27,8 +27,14 @@ class _Reading(NamedTuple):
     evaluate: Evaluator
 
 
+def _read(text: object, strict: bool) -> _Reading:
+    if not isinstance(text, str):
+        raise FilterError(f"a filter is text, not {type(text).__name__}")
+    return _read_text(text, strict)
+
+
 @lru_cache(maxsize=4096)
-def _read(text: str, strict: bool) -> _Reading:
+def _read_text(text: str, strict: bool) -> _Reading:
     syntax = parse(text, strict=strict)
     written = canonical(syntax)
     if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
@@ -47,7 +53,7 @@ class Filter:
     __slots__ = ("_reading", "_selector")
 
     def __init__(self, text: str) -> None:
-        self._reading = _read(text, True) if isinstance(text, str) else _read_wrong(text)
+        self._reading = _read(text, True)
         self._selector: Selector | None = None
 
     @classmethod
@@ -98,7 +104,3 @@ class Filter:
 
     def __reduce__(self) -> tuple[Callable[[str], "Filter"], tuple[str]]:
         return Filter.parse_cesql, (self._reading.text,)
-
-
-def _read_wrong(text: object) -> _Reading:
-    raise FilterError(f"a filter is text, not {type(text).__name__}")

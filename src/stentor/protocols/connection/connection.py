@@ -19,8 +19,8 @@ SILENCE = 3  # heartbeats without a word, after which a link is given up
 class Connection:
     """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
 
-    __slots__ = ("_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat", "incarnation", "intake",
-                 "largest_frame", "link", "name", "outbox", "principal", "publisher", "received", "taken",
+    __slots__ = ("_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat", "incarnation",
+                 "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher", "received", "taken",
                  "window")  # fmt: skip
 
     def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:

@@ -1,4 +1,4 @@
-"""The sending end of a link: control leaves at once, events leave while the peer's credit lasts and wait, bounded, after.
+"""The sending end of a link: control leaves at once, events while the peer's credit lasts; then they wait, bounded.
 
 Only the peer's credit holds events back, so what is under way to a peer is never more than the window it asked for, and
 what waits for it never more than the queue's bound: beyond it the oldest are dropped, counted, and told to the peer.
@@ -13,14 +13,14 @@ from stentor.model.messages import Message, Missed
 from stentor.wire import frame
 
 Recipients = Mapping["Outbox", tuple[SubscriptionId, ...]]
-Cargo = tuple[Buffer, int, Recipients]  # whole event frames, how many events, and whom they are for at each destination
+Cargo = tuple[Buffer, int, Recipients]  # whole event frames, how many events, for whom
 
 
 class Outbox:
     """Events and control messages on their way to one peer."""
 
-    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "dropped", "events", "fresh", "link", "position",
-                 "queued", "sent", "spoke")  # fmt: skip
+    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "dropped", "events", "fresh", "link",
+                 "position", "queued", "sent", "spoke")  # fmt: skip
 
     def __init__(self, link: LinkId, bound: int, now: int) -> None:
         self.link = link

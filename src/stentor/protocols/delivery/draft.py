@@ -1,8 +1,9 @@
-"""Drafts: events of one topic that wait to leave, as columns, so that whatever one turn of the loop brings is one batch."""
+"""Drafts: events of one topic that wait to leave, as columns, so that what one turn of the loop brings is one batch."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-from stentor.model.attribute import Kind, Schema, Value, check_value, schema_of
+from stentor.model.attribute import Kind, Schema, Value, check_name, check_value, kind_of, schema_of
 from stentor.model.errors import AttributeValueError
 from stentor.wire import block
 from stentor.wire.block import LARGEST_COUNT, Origin
@@ -50,6 +51,13 @@ class Draft:
         self.size += len(body) + _OVERHEAD
         return True
 
+    def fill(self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> None:
+        """Take many events into an empty draft."""
+        self._kinds = dict(zip(schema.names, schema.kinds, strict=True))
+        self._columns = [list(column) for column in columns]
+        self.bodies = list(bodies)
+        self.size = sum(map(len, bodies)) + _OVERHEAD * len(bodies)
+
     @property
     def schema(self) -> Schema:
         return Schema(tuple(self._kinds), tuple(self._kinds.values()))
@@ -79,15 +87,33 @@ class Shapes:
         return shape
 
 
-def rows(count: int, columns: Mapping[str, Sequence[Value | None]]) -> list[dict[str, Value]]:
-    """Columns of equal length as the attributes of single events; None is a missing attribute."""
+def check_columns(
+    count: int, columns: Mapping[str, Sequence[Value | None]]
+) -> tuple[Schema, list[Sequence[Value | None]]]:
+    """The schema of many events, checked, and their columns; None is missing, a column of nothing else is left out."""
+    kinds: dict[str, Kind] = {}
+    kept: list[Sequence[Value | None]] = []
     for name, column in columns.items():
+        check_name(name)
         if len(column) != count:
             raise AttributeValueError(f"attribute {name!r} has {len(column)} values for {count} bodies")
-    if not columns:
-        return [{}] * count
-    names = tuple(columns)
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        for row in zip(*columns.values(), strict=True)
-    ]
+        types = set(map(type, column)) - {type(None)}
+        if len(types) > 1:
+            found = ", ".join(sorted(each.__name__ for each in types))
+            raise AttributeValueError(f"attribute {name!r} mixes {found}: one type per attribute and call")
+        if types:
+            there = [value for value in column if value is not None]
+            kind = kinds[name] = kind_of(name, there[0])
+            for value in _extremes(kind, there):
+                check_value(name, kind, value)
+            kept.append(column)
+    return Schema(tuple(kinds), tuple(kinds.values())), kept
+
+
+def _extremes(kind: Kind, values: list[Value]) -> list[Value]:
+    """The values that are wrong if any is."""
+    if kind is Kind.INTEGER:
+        return [min(values), max(values)]
+    if kind is Kind.DECIMAL:
+        return [] if math.isfinite(sum(values)) else values  # type: ignore[arg-type]
+    return values if kind is Kind.STRING else []

@@ -9,8 +9,9 @@ from stentor.model.errors import BodyTooLarge
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.topic import check_topic
-from stentor.protocols.delivery.draft import Draft, Shapes
-from stentor.wire.block import Origin
+from stentor.protocols.delivery.draft import Draft, Shapes, check_columns
+from stentor.wire.block import LARGEST_COUNT, Origin
+from stentor.wire.frame import SOFT_FRAME
 
 
 class Port(Protocol):
@@ -44,15 +45,23 @@ class Publisher:
         self._add(topic, self._shapes.check(attributes), attributes, body, time)
 
     def offer_many(
-        self, topic: str, attributes: Sequence[Mapping[str, Value]], bodies: Sequence[bytes], time: int
+        self, topic: str, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int
     ) -> None:
         """Take all of them in, or raise what is wrong with one and take none."""
         check_topic(topic)
-        for body in bodies:
-            self._check_size(body)
-        shapes = [self._shapes.check(each) for each in attributes]
-        for shape, each, body in zip(shapes, attributes, bodies, strict=True):
-            self._add(topic, shape, each, body, time)
+        if not bodies:
+            return
+        self._check_size(max(bodies, key=len))
+        schema, kept = check_columns(len(bodies), columns)
+        start = 0
+        while start < len(bodies):
+            end = _end_of_frame(bodies, start)
+            draft = self._open[topic] = Draft(topic, time)
+            self._drafts.append(draft)
+            draft.fill(schema, [column[start:end] for column in kept], bodies[start:end])
+            start = end
+        self.pending += sum(map(len, bodies))
+        self.published += len(bodies)
 
     def _check_size(self, body: bytes) -> None:
         if len(body) > self.largest_body:
@@ -93,3 +102,13 @@ class Publisher:
             origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), draft.time)
             port.carry(draft.encode(origin), count)
             self.pending -= sum(map(len, draft.bodies))
+
+
+def _end_of_frame(bodies: Sequence[bytes], start: int) -> int:
+    """Where a batch that begins at `start` should end, so that its frame stays near the soft limit."""
+    size = 0
+    for index in range(start, min(len(bodies), start + LARGEST_COUNT)):
+        size += len(bodies[index])
+        if size > SOFT_FRAME and index > start:
+            return index
+    return min(len(bodies), start + LARGEST_COUNT)

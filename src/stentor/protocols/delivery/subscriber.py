@@ -1,4 +1,4 @@
-"""The best-effort subscriber: checks what arrives, hands it out on demand, and bounds what waits for a slow application.
+"""The best-effort subscriber: checks what arrives, hands it out on demand, bounds what waits for the application.
 
 Each subscription may hold its share of the link's window. So a slow one never takes the credit of the others: beyond
 its share its oldest events are dropped and counted as missed.

@@ -1,21 +1,29 @@
-"""The forwarder: event frames come in as chunks and leave as slices. It never decodes what it only forwards."""
+"""The forwarder: event frames come in as chunks and leave as slices. It never decodes what it only forwards.
 
-from collections.abc import Mapping
-from typing import Generic, Protocol, TypeVar
+A flow is a topic, a publisher and a schema. Everything that can be wrong with a frame is wrong with its flow, so it is
+found when the flow is first met on a link; after that a frame costs a comparison.
+"""
 
-from stentor.machine import Buffer
-from stentor.model.attribute import EMPTY_SCHEMA, Schema
-from stentor.model.ids import NO_SCHEMA, SchemaId, SubscriptionId
-from stentor.protocols.dissemination.routing import Route, RouteTable
-from stentor.wire.block import Block
+from typing import Any, Generic, Protocol, TypeVar
+
+from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
+from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
+from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, topic_id
+from stentor.model.limits import Limits
+from stentor.model.messages import SchemaDefinition, Topic
+from stentor.model.topic import check_topic
+from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable, topic_of
+from stentor.wire.block import SPARSE, UNIFORM, Block
 from stentor.wire.frame import LENGTH
 from stentor.wire.run import cut
+
+_MOST_SCHEMAS = 65_536
 
 
 class Destination(Protocol):
     """Whatever collects slices for a peer."""
 
-    fresh: list[tuple[Buffer, int, Mapping["Destination", tuple[SubscriptionId, ...]]]]
+    fresh: list[Any]  # (whole event frames, how many events, the subscriptions of each destination)
 
 
 D = TypeVar("D", bound=Destination)
@@ -24,11 +32,12 @@ D = TypeVar("D", bound=Destination)
 class Forwarder(Generic[D]):
     """Applies routes to runs. `touched` collects, in order, the destinations that got something in this step."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.table: RouteTable[D] = RouteTable()
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.touched: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
+        self._limits = limits
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
         """Hand each run to everyone on its route; returns how many events there were."""
@@ -39,7 +48,7 @@ class Forwarder(Generic[D]):
             if route.whole:
                 cargo = (cut(data, start, end), count, route.recipients)
                 for destination in route.whole:
-                    destination.fresh.append(cargo)  # type: ignore[arg-type]
+                    destination.fresh.append(cargo)
                 self.touched.update(route.everything)
             if route.channels or route.watched:
                 self._filter(route, data, start, end)
@@ -59,5 +68,51 @@ class Forwarder(Generic[D]):
                 keep, _ = channel.decide(block)
                 chosen = block.select(keep)
                 if chosen is not None:
-                    destination.fresh.append((chosen, int(keep.sum()), route.recipients))  # type: ignore[arg-type]
+                    destination.fresh.append((chosen, int(keep.sum()), route.recipients))
                     self.touched[destination] = None
+
+    def meet(
+        self, flows: FlowTable[D], flow: bytes, publisher: PublisherId
+    ) -> tuple[Route[D], Topic, SchemaDefinition]:
+        """A flow is new on this link: its route, and the definitions that its destinations must have."""
+        if flow[2] & ~(SPARSE | UNIFORM) or flow[3]:
+            raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
+        if int.from_bytes(flow[12:20], "little") != publisher:
+            raise FrameError(Refusal.FORGED, "events in the name of another publisher")
+        topic = topic_of(flow)
+        if topic not in flows.topics:
+            raise FrameError(Refusal.TOPIC, f"events on topic number {topic:016x}, which was not defined before")
+        schema = self.schemas.get(SchemaId(int.from_bytes(flow[20:28], "little")))
+        if schema is None:
+            raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
+        if len(flows.routes) >= self._limits.flows:
+            self.table.forget_flows(flows)
+        route = self.table.remember(flows, flow)
+        return route, Topic(topic, self.table.topics[topic].name), SchemaDefinition(schema)
+
+    def define_topic(self, flows: FlowTable[D], message: Topic) -> None:
+        try:
+            check_topic(message.name)
+        except TopicError as error:
+            raise FrameError(Refusal.TOPIC, str(error)) from None
+        if topic_id(message.name) != message.id:
+            raise FrameError(Refusal.TOPIC, f"{message.id:016x} is not the number of topic {message.name!r}")
+        topics = self.table.topics
+        known = topics.get(message.id)
+        if known is not None and known.name != message.name:
+            raise FrameError(Refusal.TOPIC, f"topics {known.name!r} and {message.name!r} have one number: rename one")
+        if known is None and len(topics) >= self._limits.topics:
+            raise FrameError(Refusal.TOO_MANY, f"this node knows {self._limits.topics} topics already")
+        self.table.define(flows, message.id, message.name)
+
+    def define_schema(self, message: SchemaDefinition) -> None:
+        try:
+            schema = check_schema(message.schema)
+        except InvalidInput as error:
+            raise FrameError(Refusal.SCHEMA, str(error)) from None
+        known = self.schemas.get(schema.id)
+        if known is not None and known != schema:
+            raise FrameError(Refusal.SCHEMA, "two schemas have one number: rename an attribute")
+        if known is None and len(self.schemas) >= _MOST_SCHEMAS:
+            raise FrameError(Refusal.TOO_MANY, f"this node knows {_MOST_SCHEMAS} schemas already")
+        self.schemas[schema.id] = schema

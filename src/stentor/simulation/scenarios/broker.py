@@ -26,8 +26,9 @@ from stentor.simulation.world import World
 
 BROKER = "broker"
 _TROUBLE = 20 * SECOND
-_SETTLED = _TROUBLE + 25 * SECOND
-_END = _SETTLED + 3 * SECOND
+_CALM = _TROUBLE + 14 * SECOND  # whatever the faults left behind is found out by now
+_SETTLED = _CALM + 2 * SECOND
+_END = _SETTLED + 2 * SECOND
 _GRACE = 10 * SECOND  # a link that lost something is found out and closed within this
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
@@ -88,7 +89,7 @@ class _Stage:
             self._incarnations[name] += 1
             return self._incarnations[name]
 
-        application = Application(self.world, host, settings, self.ledger, new_incarnation, rest=_TROUBLE + 5 * SECOND)
+        application = Application(self.world, host, settings, self.ledger, new_incarnation, rest=_TROUBLE + 4 * SECOND)
         self.applications.append(application)
         self.world.add(host, application.factory, application)
 
@@ -105,7 +106,7 @@ class _Stage:
         self.adversary.begin()
         for time in range(SECOND, _END, SECOND):
             world.schedule.at(time, self._check_bounds)
-        world.run(_SETTLED - 5 * SECOND)
+        world.run(_CALM)
         for application in self.applications:
             application.wake_up()
         world.run(_SETTLED)
@@ -143,6 +144,8 @@ class _Stage:
             newest = life.incarnation == self._incarnations[application.name]
             if life.ended or (life.halted is Refusal.FENCED and not newest):
                 continue
+            if any(session.until is not None and session.until > _CALM for session in life.linked):
+                self.anomaly("disconnected", f"{life.name} lost its link long after the last fault")
             if life.halted is not None:
                 self.anomaly("halted", f"{life.name} gave up for good: {life.halted}")
             elif not newest:
@@ -160,11 +163,12 @@ class _Stage:
         events = list(self.ledger.events.values())
         for application in self.applications:
             for wish in [*application.gone, *application.life.wishes.values()]:
-                lost = [
+                possible = [
                     event
-                    for event in self.ledger.missing(wish.reader, events)
+                    for event in events
                     if _both(wish, sources[event.source], event.time, min(event.time + _GRACE, _END))
                 ]
+                lost = wish.reader.missing(possible)
                 final = [event for event in lost if event.time >= _SETTLED]
                 if final:
                     self.anomaly("lost-write", f"{wish.reader.name} never got {_name(final)}")

@@ -1,0 +1,94 @@
+"""The census: what a broker counts, and the report it makes of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from stentor.machine import SECOND
+from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus
+from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.subscriptions import Wishes
+
+_LISTED = 500  # links and subscriptions in a report: it must fit into a frame
+
+
+class Census:
+    """Totals of links that are gone and of the node itself; live links are asked."""
+
+    def __init__(self) -> None:
+        self.events_in = self.events_out = self.bytes_in = self.bytes_out = self.chunks = 0
+        self.dropped: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def close(self, outbox: Outbox) -> None:
+        """Book a link that is gone."""
+        self.events_out += outbox.events
+        self.bytes_out += outbox.position
+        self.dropped["slow subscriber"] += outbox.dropped
+        self.dropped["subscriber gone"] += outbox.discard()
+
+    def report(
+        self,
+        now: int,
+        *,
+        node: str,
+        boot: int,
+        version: str,
+        born: int,
+        forwarder: Forwarder[Outbox],
+        clients: Iterable[tuple[Connection, int, Wishes[Outbox]]],
+    ) -> NodeStatus:
+        """`clients` are connections with the number of events that came over each, and their interests."""
+        forwarder.table.settle()
+        links: list[LinkStatus] = []
+        interests: list[SubscriptionStatus] = []
+        for connection, events_in, wishes in clients:
+            links.append(_link(connection, events_in, len(wishes), now))
+            interests += [
+                SubscriptionStatus(connection.name, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected)
+                for i in list(wishes.values())[:_LISTED]
+            ]
+        links.sort(key=lambda link: (-link.queued, -link.dropped, -link.events_out))
+        interests.sort(key=lambda interest: -interest.accepted)
+        dropped = Counter({"no subscriber": forwarder.unrouted}) + self.dropped
+        dropped += Counter({"slow subscriber": sum(link.dropped for link in links)})
+        return NodeStatus(
+            node=node,
+            role="broker",
+            boot=boot,
+            version=version,
+            uptime=(now - born) / SECOND,
+            clients=sum(bool(link.name) for link in links),
+            subscriptions=len(forwarder.table.interests),
+            topics=len(forwarder.table.topics),
+            events_in=self.events_in,
+            events_out=self.events_out + sum(link.events_out for link in links),
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out + sum(link.bytes_out for link in links),
+            chunks=self.chunks,
+            dropped=dict(sorted(dropped.items())),
+            refused=dict(sorted(self.refused.items())),
+            queued=sum(link.queued for link in links),
+            slow=sum(link.slow for link in links),
+            links=tuple(links[:_LISTED]),
+            interests=tuple(interests[:_LISTED]),
+        )
+
+
+def _link(connection: Connection, events_in: int, subscriptions: int, now: int) -> LinkStatus:
+    outbox = connection.outbox
+    return LinkStatus(
+        name=connection.name,
+        principal=connection.principal,
+        address=connection.address,
+        subscriptions=subscriptions,
+        events_in=events_in,
+        events_out=outbox.events,
+        bytes_in=connection.received,
+        bytes_out=outbox.position,
+        queued=outbox.queued,
+        dropped=outbox.dropped,
+        slow=outbox.slow,
+        idle=(now - connection.heard) / SECOND,
+    )

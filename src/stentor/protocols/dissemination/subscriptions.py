@@ -1,0 +1,62 @@
+"""Subscriptions: what clients ask a broker for, checked, counted and turned into interests."""
+
+from collections import Counter
+from typing import Generic, TypeVar
+
+from stentor.model.errors import FilterError, Refusal, TopicError
+from stentor.model.filter import Filter
+from stentor.model.ids import SubscriptionId
+from stentor.model.limits import Limits
+from stentor.model.messages import Receipt, Subscription, Unsubscription
+from stentor.model.topic import check_pattern
+from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.routing import RouteTable
+
+D = TypeVar("D")
+Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
+
+
+class Subscriptions(Generic[D]):
+    """The subscriptions of all clients of a broker."""
+
+    def __init__(self, table: RouteTable[D], limits: Limits) -> None:
+        self._table = table
+        self._limits = limits
+        self._numbers = 0
+        self.refused: Counter[str] = Counter()
+
+    def subscribe(self, wishes: Wishes[D], destination: D, message: Subscription) -> Receipt:
+        try:
+            check_pattern(message.pattern)
+            where = Filter(message.where) if message.where else None
+        except FilterError as error:
+            return self._refuse(message, Refusal.FILTER, str(error))
+        except TopicError as error:
+            return self._refuse(message, Refusal.TOPIC, str(error))
+        limits = self._limits
+        if message.id in wishes:
+            return self._refuse(message, Refusal.PROTOCOL, f"subscription {message.id} is in force already")
+        if len(wishes) >= limits.subscriptions_per_client or len(self._table.interests) >= limits.subscriptions:
+            return self._refuse(
+                message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
+            )
+        self._numbers += 1
+        interest = wishes[message.id] = Interest(self._numbers, message.id, destination, message.pattern, where)
+        self._table.add(interest)
+        return Receipt(message.id)
+
+    def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
+        interest = wishes.pop(message.id, None)
+        if interest is not None:
+            self._table.remove(interest)
+        return Receipt(message.id)
+
+    def withdraw(self, wishes: Wishes[D]) -> None:
+        """A client is gone."""
+        for interest in wishes.values():
+            self._table.remove(interest)
+        wishes.clear()
+
+    def _refuse(self, message: Subscription, code: Refusal, reason: str) -> Receipt:
+        self.refused[code] += 1
+        return Receipt(message.id, code, reason)
