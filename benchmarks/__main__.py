@@ -87,7 +87,7 @@ def main(
     results.write(RESULTS / f"{out}.json", GOALS)
     plot.draw(results, RESULTS / f"{out}.png")
     console.print(f"written: {RESULTS / out}.json and .png", highlight=False)
-    if results.errors():
+    if results.errors() or "interrupted" in results.settings:
         raise typer.Exit(1)
 
 

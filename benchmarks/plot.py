@@ -30,13 +30,14 @@ COLOURS = {
 
 
 def draw(results: Results, path: Path) -> None:
-    """A row of panels for rates, one for the rest; nothing if nothing was measured."""
+    """A panel for each workload and figure; no picture if nothing was measured."""
     measured = [WORKLOADS[name] for name in results.medians()]
     rates = [workload for workload in measured if workload.kind is Kind.THROUGHPUT]
     others = [workload for workload in measured if workload.kind is not Kind.THROUGHPUT]
     panels = [("rate", workload) for workload in rates]
     panels += [(figure, workload) for workload in others for figure in _figures(workload)]
     if not panels:
+        path.unlink(missing_ok=True)  # one of an earlier run would belie this one
         return
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)

@@ -2,6 +2,7 @@
 
 import selectors
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from benchmarks.workloads import LATENCY_RATE, Kind, Workload
 RING = 256 << 10  # bytes of frames that are sent over and over: small enough to stay in the cache
 FIRST_WITHIN = 5.0  # seconds for a frame to come through
 QUIET = 0.1  # seconds without a byte that end a delivery
+STUCK = 5  # seconds for one send
 WARM_UP = 200  # latencies that are not counted
 
 Figures = dict[str, float]
@@ -77,7 +79,10 @@ class Trial:
         self._warm_up()
         self._size = self._measure()
         for link in links:
-            link.settimeout(None)  # the loops in C wait by themselves
+            link.settimeout(
+                None
+            )  # the loops in C wait by themselves, but not for ever on a broker that stopped reading
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", STUCK, 0))
 
     def run(self, generator: Generator, seconds: float) -> Figures:
         if self._workload.kind is Kind.LATENCY:

@@ -118,7 +118,7 @@ class _Scanner:
         end = quote * 3 if long else quote
         self.position += len(end)
         while not self.text.startswith(end, self.position):
-            self.position += 1 if quote == '"' and self.text[self.position] == "\\" else 1
+            self.position += 2 if self.text[self.position] == "\\" and quote == '"' else 1
         self.position += len(end)
         if long:
             self.skip(quote)  # up to two quotes may stand before the closing three

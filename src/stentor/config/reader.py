@@ -77,7 +77,11 @@ class _Reader:
         self.problems.raise_if_any()
         config = Config(fabric=fabric, limits=limits, tls=tls, nodes=tuple(nodes))
         if self.only is not None:
-            config.node(self.only)
+            try:
+                config.node(self.only)
+            except ConfigError as error:
+                self.problems.add(("node",), str(error))
+        self.problems.raise_if_any()
         return config
 
     def fabric(self, value: object) -> Fabric:

@@ -30,6 +30,9 @@ HEADER = struct.Struct("<IBBBBQQQQQqII")
 HEADER_SIZE: Final = HEADER.size
 LARGEST_COUNT: Final = 65535
 
+_FEW = 24  # rows up to which slices beat arrays
+_SHORT = 256  # bytes of a dictionary that are carried along rather than sorted out
+
 SPARSE: Final = 1
 UNIFORM: Final = 2
 
@@ -268,6 +271,8 @@ class Block:
 
     def rows(self) -> list[dict[str, Value]]:
         """The attributes of every event."""
+        if self.count == 1:
+            return [self._only_row()]
         lists = [column.to_list() for name in self.schema.names if (column := self.column(name)) is not None]
         names = self.schema.names
         if not names:
@@ -277,6 +282,22 @@ class Block:
             for row in zip(*lists, strict=True)
         ]
 
+    def _only_row(self) -> dict[str, Value]:
+        """The attributes of the event of a block of one, without arrays: they cost more than they save."""
+        row: dict[str, Value] = {}
+        frame = self.frame
+        for name, kind, (start, _) in zip(self.schema.names, self.schema.kinds, self._places(), strict=True):
+            bitmap = not frame[start]
+            if bitmap and not frame[start + 1] & 1:
+                continue
+            at = start + 1 + bitmap
+            if kind is Kind.STRING:
+                column = self._strings(at, None)
+                row[name] = column.dictionary[int(column.values[0])]
+            else:
+                (row[name],) = struct.unpack_from(f"<{_LETTER[kind]}", frame, at)
+        return row
+
     def select(self, keep: NDArray[np.bool_]) -> bytes | memoryview | None:
         """A frame with just the events that are kept; itself if that is all, None if it is none."""
         indices = keep.nonzero()[0]
@@ -285,24 +306,33 @@ class Block:
             return self.frame
         if kept == 0:
             return None
-        offsets: NDArray[np.uint16] = (
-            np.frombuffer(self.frame, "<u2", self.count, HEADER_SIZE)[indices]
-            if self.flags & SPARSE
-            else indices.astype("<u2")
-        )
-        flags = self.flags
-        parts: list[bytes] = []
-        if int(offsets[-1]) == kept - 1:
-            flags &= ~SPARSE
-        else:
+        rows = indices.tolist()
+        offsets = [self.offsets()[row] for row in rows] if self.flags & SPARSE else rows
+        columns = [self._select_column(position, indices, rows) for position in range(len(self.schema.names))]
+        flags = self.flags & ~SPARSE
+        parts = [*columns, *self._select_bodies(indices, rows)]
+        if offsets[-1] != kept - 1:
             flags |= SPARSE
-            parts.append(offsets.tobytes())
-        columns = [self._select_column(position, indices) for position in range(len(self.schema.names))]
-        parts += columns
-        parts += self._select_bodies(indices)
+            parts.insert(0, struct.pack(f"<{kept}H", *offsets))
         return seal(self.origin, self.schema_id, kept, flags, sum(map(len, columns)), b"".join(parts))
 
-    def _select_column(self, position: int, indices: NDArray[np.intp]) -> bytes:
+    def _select_column(self, position: int, indices: NDArray[np.intp], rows: list[int]) -> bytes:
+        kind = self.schema.kinds[position]
+        start, end = self._places()[position]
+        frame = self.frame
+        if len(rows) <= _FEW and frame[start]:
+            # slices of a few values cost less than arrays of them
+            at = start + 1
+            if kind is not Kind.STRING:
+                width = _DTYPE[kind].itemsize
+                return b"".join([b"\1", *[frame[at + width * row : at + width * row + width] for row in rows]])
+            texts = at + 2 + 2 * self.count
+            if end - texts <= _SHORT:
+                codes = [frame[at + 2 + 2 * row : at + 4 + 2 * row] for row in rows]
+                return b"".join([b"\1", frame[at : at + 2], *codes, frame[texts:end]])
+        return self._take_column(position, indices)
+
+    def _take_column(self, position: int, indices: NDArray[np.intp]) -> bytes:
         column = self.column(self.schema.names[position])
         assert column is not None
         validity = b"\1"
@@ -321,12 +351,14 @@ class Block:
             validity, struct.pack("<H", len(encoded)), values.astype("<u2").tobytes(), ends, *encoded,
         ))  # fmt: skip
 
-    def _select_bodies(self, indices: NDArray[np.intp]) -> list[bytes]:
-        bounds = self._bounds()
-        if self.flags & UNIFORM:
-            size = (bounds[-1] - bounds[0]) // self.count
-            rows = np.frombuffer(self.frame, np.uint8, size * self.count, bounds[0]).reshape(self.count, size)
-            return [size.to_bytes(4, "little"), rows.take(indices, axis=0).tobytes()]
-        edges = np.array(bounds)
-        lengths = (edges[1:] - edges[:-1])[indices].astype("<u4").tobytes()
-        return [lengths, *(bytes(self.frame[bounds[i] : bounds[i + 1]]) for i in indices.tolist())]
+    def _select_bodies(self, indices: NDArray[np.intp], rows: list[int]) -> list[bytes | memoryview]:
+        bounds, frame = self._bounds(), self.frame
+        if not self.flags & UNIFORM:
+            lengths = struct.pack(f"<{len(rows)}I", *[bounds[row + 1] - bounds[row] for row in rows])
+            return [lengths, *[frame[bounds[row] : bounds[row + 1]] for row in rows]]
+        first, size = bounds[0], bounds[1] - bounds[0]
+        head = size.to_bytes(4, "little")
+        if len(rows) <= _FEW:
+            return [head, *[frame[bounds[row] : bounds[row + 1]] for row in rows]]
+        table = np.frombuffer(frame, np.uint8, size * self.count, first).reshape(self.count, size)
+        return [head, table.take(indices, axis=0).tobytes()]

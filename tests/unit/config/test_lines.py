@@ -6,7 +6,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stentor.config.lines import Key, locate
@@ -215,6 +215,7 @@ def documents(draw: st.DrawFn) -> tuple[str, dict[Key, int]]:
     return author.text, author.lines
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
 def test_lines_are_where_the_author_wrote_them(document: tuple[str, dict[Key, int]]) -> None:
     text, lines = document
@@ -222,6 +223,7 @@ def test_lines_are_where_the_author_wrote_them(document: tuple[str, dict[Key, in
     assert locate(text) == lines
 
 
+@settings(deadline=None)
 @given(st.text("a.='\"[]{},#\n \\1", max_size=24))
 def test_whatever_tomllib_accepts_is_located(text: str) -> None:
     try:

@@ -106,6 +106,12 @@ def equal(value: Outcome, target: Outcome) -> bool | Failure:
 
 def numbers(left: Outcome, right: Outcome) -> tuple[Number, Number] | Failure:
     """Both as numbers: Decimals if one of them is a Decimal, though an Integer is left exact; otherwise Integers."""
+    if isinstance(left, Failure):
+        return left
+    if isinstance(right, Failure):  # operands are evaluated before any is cast
+        return right
+    first: Number | Failure
+    second: Number | Failure
     if isinstance(left, float) or isinstance(right, float):
         first, second = _exact(left), _exact(right)
     else:

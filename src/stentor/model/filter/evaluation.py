@@ -130,12 +130,13 @@ def _comparison(relation: Relation, left: Expression, right: Expression) -> Eval
         if right.kind is Kind.STRING and relation is Relation.EQUAL:
             return _equals_text(left.name, right.value)
     first, second = compile_expression(left), compile_expression(right)
+    is_equality = relation in (Relation.EQUAL, Relation.UNEQUAL)
 
     def comparison(attributes: Attributes) -> Outcome:
-        value = first(attributes)
-        if isinstance(value, Failure):
-            return value.as_boolean()
-        return compare(relation, value, second(attributes))
+        value, other = first(attributes), second(attributes)
+        if is_equality and type(value) is type(other) and type(value) is not Failure:
+            return (value == other) is (relation is Relation.EQUAL)
+        return compare(relation, value, other)
 
     return comparison
 
@@ -291,6 +292,8 @@ def _call(name: str, arguments: tuple[Evaluator, ...]) -> Evaluator:
     if function is None:
         return lambda _attributes: MISSING_FUNCTION
     body = function.body
+    if len(arguments) == 1:
+        return _call_with_one(function, arguments[0])
     casts = function.casts + (function.rest,) * (len(arguments) - len(function.casts))
 
     def call(attributes: Attributes) -> Outcome:
@@ -302,5 +305,16 @@ def _call(name: str, arguments: tuple[Evaluator, ...]) -> Evaluator:
                 return functions.zero(function, value)
             values.append(value)
         return body(*values)
+
+    return call
+
+
+def _call_with_one(function: functions.Function, argument: Evaluator) -> Evaluator:
+    body, cast = function.body, function.casts[0] if function.casts else function.rest
+    assert cast is not None
+
+    def call(attributes: Attributes) -> Outcome:
+        value = cast(argument(attributes))
+        return functions.zero(function, value) if isinstance(value, Failure) else body(value)
 
     return call

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +17,26 @@ from stentor.model.filter.selection import Selector, compile_selection
 from stentor.model.filter.syntax import Expression, names
 
 
-class _Reading(NamedTuple):
-    """What a text means; shared by all filters of that text."""
+class _Reading:
+    """What a text means, shared by all filters of that text; compiled when it is first used."""
 
-    syntax: Expression
-    text: str
-    names: frozenset[str]
-    evaluate: Evaluator
+    __slots__ = ("evaluator", "names", "selector", "syntax", "text")
+
+    def __init__(self, syntax: Expression, text: str) -> None:
+        self.syntax, self.text, self.names = syntax, text, names(syntax)
+        self.evaluator: Evaluator | None = None
+        self.selector: Selector | None = None
+
+    def compile_evaluator(self) -> Evaluator:
+        self.evaluator = compile_expression(self.syntax)
+        return self.evaluator
+
+    def compile_selector(self) -> Selector:
+        self.selector = compile_selection(self.syntax)
+        return self.selector
 
 
-def _read(text: object, strict: bool) -> _Reading:
+def _read(text: object, *, strict: bool) -> _Reading:
     if not isinstance(text, str):
         raise FilterError(f"a filter is text, not {type(text).__name__}")
     return _read_text(text, strict)
@@ -39,7 +48,7 @@ def _read_text(text: str, strict: bool) -> _Reading:
     written = canonical(syntax)
     if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
         raise FilterError(f"written out, this filter has more than {LONGEST_FILTER:,} characters")
-    return _Reading(syntax, written, names(syntax), compile_expression(syntax))
+    return _Reading(syntax, written)
 
 
 class Filter:
@@ -50,35 +59,33 @@ class Filter:
     comparison, chained comparisons, unknown functions. `parse_cesql` takes them as the specification does.
     """
 
-    __slots__ = ("_reading", "_selector")
+    __slots__ = ("_reading",)
 
     def __init__(self, text: str) -> None:
-        self._reading = _read(text, True)
-        self._selector: Selector | None = None
+        self._reading = _read(text, strict=True)
 
     @classmethod
     def parse_cesql(cls, text: str) -> "Filter":
         """A filter read strictly by the specification."""
         made = cls.__new__(cls)
-        made._reading = _read(text, False)
-        made._selector = None
+        made._reading = _read(text, strict=False)
         return made
 
     def evaluate(self, attributes: Attributes) -> tuple[Value, FilterErrorKind | None]:
         """The value, and the error that it came with."""
-        outcome = self._reading.evaluate(attributes)
+        reading = self._reading
+        outcome = (reading.evaluator or reading.compile_evaluator())(attributes)
         return (outcome.value, outcome.kind) if isinstance(outcome, Failure) else (outcome, None)
 
     def matches(self, attributes: Attributes) -> bool:
         """Whether the value is true, without an error."""
-        return self._reading.evaluate(attributes) is True
+        reading = self._reading
+        return (reading.evaluator or reading.compile_evaluator())(attributes) is True
 
     def select(self, columns: Callable[[str], Column | None], count: int) -> NDArray[np.bool_]:
         """For each event of a batch, whether it matches."""
-        selector = self._selector
-        if selector is None:
-            selector = self._selector = compile_selection(self._reading.syntax)
-        return selector(columns, count)
+        reading = self._reading
+        return (reading.selector or reading.compile_selector())(columns, count)
 
     @property
     def names(self) -> frozenset[str]:

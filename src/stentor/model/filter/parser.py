@@ -78,14 +78,19 @@ def parse(text: str, *, strict: bool) -> Expression:
         raise FilterError("this is not a valid Unicode character", text, error.start) from None
     try:
         piece = _read(text)
-        for node in walk(piece.node):
-            if isinstance(node, _Oversized):
-                raise _Refusal(complaint.INTEGER_RANGE, node.position)
+        if str(LARGEST_INTEGER + 1) in text:
+            _refuse_oversized(piece.node)
         if strict and piece.doubt:
             raise _Refusal(*piece.doubt)
     except _Refusal as refusal:
         raise FilterError(refusal.reason, text, refusal.position) from None
     return piece.node
+
+
+def _refuse_oversized(root: Expression) -> None:
+    for node in walk(root):
+        if isinstance(node, _Oversized):
+            raise _Refusal(complaint.INTEGER_RANGE, node.position)
 
 
 def _read(text: str) -> _Piece:

@@ -60,20 +60,18 @@ class Outbox:
         self._control = []
         fresh = self.fresh
         if fresh and not self._waiting:
-            size = events = 0
-            for data, count, _ in fresh:
-                size += len(data)
-                events += count
+            pieces, counts, _ = zip(*fresh, strict=True)
+            size = sum(map(len, pieces))
             if self.sent + size <= self._limit:
                 self.sent += size
                 self.position += size
-                self.events += events
-                ready += [cargo[0] for cargo in fresh]
-                self.fresh = []
+                self.events += sum(counts)
+                ready += pieces
+                fresh.clear()
                 return ready
         if fresh or self._waiting:
             self._queue(fresh)
-            self.fresh = []
+            fresh.clear()
             self._drain(ready)
         return ready
 

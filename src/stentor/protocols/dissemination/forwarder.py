@@ -4,7 +4,7 @@ A flow is a topic, a publisher and a schema. Everything that can be wrong with a
 found when the flow is first met on a link; after that a frame costs a comparison.
 """
 
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
@@ -12,18 +12,12 @@ from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
-from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable, topic_of
+from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
 from stentor.wire.block import SPARSE, UNIFORM, Block
 from stentor.wire.frame import LENGTH
 from stentor.wire.run import cut
 
 _MOST_SCHEMAS = 65_536
-
-
-class Destination(Protocol):
-    """Whatever collects slices for a peer."""
-
-    fresh: list[Any]  # (whole event frames, how many events, the subscriptions of each destination)
 
 
 D = TypeVar("D", bound=Destination)
@@ -42,18 +36,22 @@ class Forwarder(Generic[D]):
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
         """Hand each run to everyone on its route; returns how many events there were."""
         total = 0
+        small = len(data) >> 2
+        routes: dict[Route[D], None] = {}
         for route, start, end, count in runs:
             total += count
             route.events += count
-            if route.whole:
-                cargo = (cut(data, start, end), count, route.recipients)
-                for destination in route.whole:
-                    destination.fresh.append(cargo)
-                self.touched.update(route.everything)
-            if route.channels or route.watched:
+            routes[route] = None
+            piece = data[start:end] if end - start < small else cut(data, start, end)
+            cargo = (piece, count, route.recipients)
+            for sink in route.sinks:
+                sink(cargo)
+            if route.filtered:
                 self._filter(route, data, start, end)
-            elif not route.whole:
+            elif not route.recipients:
                 self.unrouted += count
+        for route in routes:
+            self.touched.update(route.everything)
         return total
 
     def _filter(self, route: Route[D], data: bytes, start: int, end: int) -> None:

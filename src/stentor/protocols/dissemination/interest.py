@@ -38,6 +38,8 @@ class ContentFilter(Generic[D]):
         self._interests = interests
 
     def decide(self, block: Block, keep: Keep, tags: dict[str, float]) -> Keep:  # noqa: ARG002 - content never tags
+        if block.count == 1:
+            return keep & self._decide_one(block)
         wanted: Keep | None = None
         for interest in self._interests:
             assert interest.filter is not None, "an interest in all of a topic is no content filter"
@@ -47,3 +49,16 @@ class ContentFilter(Generic[D]):
             interest.rejected += block.count - accepted
             wanted = chosen if wanted is None else wanted | chosen
         return keep if wanted is None else keep & wanted
+
+    def _decide_one(self, block: Block) -> bool:
+        """A lone event, without arrays."""
+        row = block.rows()[0]
+        wanted = False
+        for interest in self._interests:
+            assert interest.filter is not None, "an interest in all of a topic is no content filter"
+            if interest.filter.matches(row):
+                interest.accepted += 1
+                wanted = True
+            else:
+                interest.rejected += 1
+        return wanted

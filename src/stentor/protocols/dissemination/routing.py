@@ -1,20 +1,27 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from stentor.matching.topics import PatternTree, TopicTree
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.policies.channel import Channel
 from stentor.protocols.dissemination.interest import ContentFilter, Interest
 
-D = TypeVar("D")
+
+class Destination(Protocol):
+    """Whatever collects slices for a peer; the list itself stays the same for ever."""
+
+    fresh: list[Any]  # (whole event frames, how many events, the subscriptions of each destination)
+
+
+D = TypeVar("D", bound=Destination)
 
 
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = ("_whole", "channels", "events", "everything", "recipients", "watched", "whole")
+    __slots__ = ("_whole", "channels", "events", "everything", "filtered", "recipients", "sinks", "watched")
 
     def __init__(self, interests: Iterable[Interest[D]]) -> None:
         by_destination: dict[D, list[Interest[D]]] = {}
@@ -37,9 +44,10 @@ class Route(Generic[D]):
                 channels.append((destination, content))
         self._whole = tuple(whole)
         self.everything = everything  # destinations that take every event, as an ordered set
-        self.whole = tuple(everything)
+        self.sinks = tuple(destination.fresh.append for destination in everything)  # the hot path calls just these
         self.channels = tuple(channels)  # destinations that take some
         self.watched = tuple(watched)  # filters whose client gets everything anyway: they only count
+        self.filtered = bool(channels or watched)
         self.recipients: dict[D, tuple[SubscriptionId, ...]] = {
             destination: tuple(wish.id for wish in wishes) for destination, wishes in by_destination.items()
         }

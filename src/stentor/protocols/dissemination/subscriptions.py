@@ -10,9 +10,9 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.model.topic import check_pattern
 from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import RouteTable
+from stentor.protocols.dissemination.routing import Destination, RouteTable
 
-D = TypeVar("D")
+D = TypeVar("D", bound=Destination)
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
 
 

@@ -1,0 +1,66 @@
+"""The schema for editors says what the reader does."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stentor.config import schema
+from stentor.model.limits import Limits
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
+
+
+def accepts(rule: dict[str, Any], value: object) -> bool:
+    """As much of JSON Schema as ours uses."""
+    if "$ref" in rule:
+        rule = schema()["$defs"][rule["$ref"].removeprefix("#/$defs/")]
+    if "anyOf" in rule:
+        return any(accepts(choice, value) for choice in rule["anyOf"])
+    if "enum" in rule or "const" in rule:
+        return value in rule.get("enum", [rule.get("const")])
+    match rule["type"]:
+        case "object":
+            return (
+                isinstance(value, dict)
+                and set(rule["required"]) <= value.keys() <= rule["properties"].keys()
+                and all(accepts(rule["properties"][name], inner) for name, inner in value.items())
+            )
+        case "array":
+            return isinstance(value, list) and bool(value) and all(accepts(rule["items"], inner) for inner in value)
+        case "string":
+            return isinstance(value, str) and re.search(rule.get("pattern", ""), value) is not None
+        case "integer" | "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    raise AssertionError(rule)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_fit(example: Path) -> None:
+    assert accepts(schema(), tomllib.loads(example.read_text()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "node = []",
+        "[[node]]\nrole = 'broker'",
+        "[[node]]\nname = 'b1'\nlisen = '127.0.0.1:1'",
+        "[[node]]\nname = 'b1'\nlisten = '127.0.0.1'",
+        "[[node]]\nname = 'b1'\nrole = 'brokr'",
+        "[[node]]\nname = 'b1'\n[limits]\nqueue = '8 apples'",
+        "[[node]]\nname = 'b1'\n[tls]",
+    ],
+)
+def test_what_is_wrong_does_not_fit(text: str) -> None:
+    assert not accepts(schema(), tomllib.loads(text))
+
+
+def test_every_limit_is_described_and_all_of_it_is_json() -> None:
+    assert set(schema()["$defs"]["Limits"]["properties"]) == {field.name for field in msgspec.structs.fields(Limits)}
+    assert json.loads(json.dumps(schema())) == schema()
