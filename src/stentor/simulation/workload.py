@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
@@ -54,11 +55,10 @@ class Interest(NamedTuple):
 
 def draw_interest(random: Random) -> Interest:
     pattern = random.choice(PATTERNS)
-    covers = _regex(pattern).fullmatch
     if random.random() < 0.4:
-        return Interest(pattern, "", lambda topic, _: covers(topic) is not None)
+        return Interest(pattern, "", lambda topic, _: covers(pattern, topic))
     condition = random.choice(CONDITIONS)
-    return Interest(pattern, condition.text, lambda topic, a: covers(topic) is not None and condition.holds(a))
+    return Interest(pattern, condition.text, lambda topic, a: covers(pattern, topic) and condition.holds(a))
 
 
 def draw_attributes(random: Random) -> dict[str, Value]:
@@ -73,7 +73,13 @@ def draw_attributes(random: Random) -> dict[str, Value]:
     return {name: value for name, value in candidates if random.random() < 0.6}
 
 
+def covers(pattern: str, topic: str) -> bool:
+    """Written another way than the matching that it checks."""
+    return _regex(pattern).fullmatch(topic) is not None
+
+
+@cache
 def _regex(pattern: str) -> re.Pattern[str]:
-    """Written another way than the matching that it checks: `#` covers its parent, wildcards in front hide `$`."""
     text = re.escape(pattern).replace(r"\+", "[^/]*").replace("/\\#", "(/.*)?").replace(r"\#", ".*")
-    return re.compile(("(?![$])" if pattern[0] in "+#" else "") + text, re.DOTALL)
+    hidden = "(?![$])" if pattern[0] in "+#" else ""
+    return re.compile(hidden + text, re.DOTALL)
