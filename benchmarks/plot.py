@@ -94,4 +94,5 @@ def _panel(axes: Any, results: Results, workload: Workload, figure: str) -> None
     axes.tick_params(labelsize=8)
     unit = "thousand/s, more is better" if is_rate else "µs, less is better"
     axes.set_xlabel(f"{unit}, {scale} scale", fontsize=8)
-    axes.set_title(workload.title if is_rate else f"{workload.title}: {figure}", fontsize=9)
+    what = f"round trip {figure}" if workload.kind is Kind.CLIENTS else figure
+    axes.set_title(workload.title if is_rate else f"{workload.title}: {what}", fontsize=9)

@@ -1,5 +1,5 @@
 // The ceiling: one thread that copies a publisher's bytes to every subscriber and looks at none of them.
-// relay PORT: publishers connect to PORT, subscribers to PORT + 1.
+// relay PORT: publishers connect to PORT, subscribers to PORT + 1, where a "+" tells them that they are in.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -66,7 +66,7 @@ int main(int arguments, char **argument) {
             if (fd == publishers) accepted(fd);
             else if (fd == subscribing) {
                 int link = accepted(fd);
-                if (count < MOST) subscribers[count++] = link;
+                if (count < MOST && send(link, "+", 1, MSG_NOSIGNAL) == 1) subscribers[count++] = link;
             } else {
                 ssize_t size = recv(fd, buffer, sizeof buffer, 0);
                 if (size > 0) relay(buffer, size);

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks import compiler
-from benchmarks.targets.target import Publisher, Shape, Subscriber, Target
+from benchmarks.targets.target import Publisher, Shape, Subscriber, Target, read_exactly
 
 
 class Relay(Target):
@@ -25,7 +25,9 @@ class Relay(Target):
         return Publisher(self.connect(), _frame)
 
     def subscriber(self, topic: str, where: str = "") -> Subscriber:  # noqa: ARG002
-        return Subscriber(self.connect(self.port + 1))
+        link = self.connect(self.port + 1)
+        read_exactly(link, 1)
+        return Subscriber(link)
 
 
 def _frame(topic: str, shape: Shape, number: int) -> bytes:  # noqa: ARG001

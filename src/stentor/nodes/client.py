@@ -55,7 +55,7 @@ from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, decode, measure
 from stentor.wire.run import FLOW, split
 
-FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.VERSION, Refusal.FORGED})
+FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else may be a damaged stream: try again
 _TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _GREETING_WITHIN = 5 * SECOND

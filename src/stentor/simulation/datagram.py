@@ -57,12 +57,12 @@ class DatagramEnd:
 
     def _arrive(self, data: bytes) -> None:
         target = self._network.hosts.get(self._address)
-        if target is None or not target.serving:
+        if target is None:
             return
         peer = self._peer
-        if peer is None or (peer.closed and peer._accepted):
+        if target.serving and (peer is None or (peer.closed and peer._accepted)):
             peer = self._introduce(target)
-        if not peer.closed:
+        if peer is not None and not peer.closed:
             target.handle(Received(peer.id, data))
 
     def _introduce(self, target: "Port") -> "DatagramEnd":

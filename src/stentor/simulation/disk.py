@@ -109,6 +109,8 @@ class SimulatedFile:
         in_order = disk.chance(0.4)  # cut off at one instant, rather than scattered
         for change in self._changes:
             if in_order and disk.chance(0.3):
+                if isinstance(change, _Write) and disk.chance(0.5):
+                    self._tear(change.offset, change.data)
                 break
             if isinstance(change, _Write):
                 self._settle_write(change, size, in_order)
@@ -130,10 +132,14 @@ class SimulatedFile:
             elif in_order or disk.chance(0.5):
                 _Write(offset, block).apply(self._durable)
             elif grown and disk.chance(0.5):
-                disk.faults_seen["torn-block"] += 1
-                _Write(offset, block[: disk.random.randrange(len(block))]).apply(self._durable)
+                self._tear(offset, block)
             else:
                 disk.faults_seen["lost-block"] += 1
+
+    def _tear(self, offset: int, data: bytes) -> None:
+        """A part from the beginning reaches the disk."""
+        self._disk.faults_seen["torn"] += 1
+        _Write(offset, data[: self._disk.random.randrange(len(data) + 1)]).apply(self._durable)
 
 
 class SimulatedDisk:

@@ -95,11 +95,10 @@ class StreamEnd:
             self.link.leave(self)
 
     def _provoke_reset(self) -> None:
-        """Bytes for a link that the other side has forgotten may be answered with a reset."""
+        """Bytes for a link that the other side has forgotten are answered with a reset, unless something eats them."""
         assert self.link is not None
         peer = self.link.peer(self).host
-        reachable = peer.up and not self._network.blocked(self.host.name, peer.name)
-        if reachable and not self._doomed and self._network.random.random() < 0.5:
+        if peer.up and not self.link.mute and not self._doomed and not self._network.blocked(self.host.name, peer.name):
             self._doomed = True
             self._network.notify_soon(self, "connection reset by peer")
 
@@ -107,12 +106,13 @@ class StreamEnd:
 class StreamLink:
     """Dialled by the first of its ends."""
 
-    __slots__ = ("_network", "ends", "severed")
+    __slots__ = ("_network", "ends", "mute", "severed")
 
     def __init__(self, network: "Network", near: StreamEnd, far: StreamEnd) -> None:
         self._network = network
         self.ends = (near, far)
         self.severed = False
+        self.mute = network.random.random() < 0.5  # once severed, it swallows whatever is sent on it
 
     def open(self) -> None:
         """The far side knows of it now, the near side when the answer has arrived."""

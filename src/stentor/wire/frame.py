@@ -78,7 +78,7 @@ def decode(frame: bytes) -> AnyMessage:
     assert kind == CONTROL, "only control frames come here"
     assert length == len(frame), "whole frames only"
     if version != VERSION:
-        raise FrameError(Refusal.VERSION, f"a frame of version {version}, this node speaks {VERSION}")
+        raise FrameError(Refusal.CORRUPT, f"a frame of version {version} after a greeting of version {VERSION}")
     payload = frame[CONTROL_HEADER.size :]
     if zlib.crc32(payload) != checksum:
         raise FrameError(Refusal.CORRUPT, "a control frame was damaged on the way")
@@ -98,7 +98,7 @@ def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:
     if kind not in (EVENTS, CONTROL):
         raise FrameError(Refusal.PROTOCOL, f"a frame of unknown kind {kind}: the stream is damaged or not ours")
     if version != VERSION:
-        raise FrameError(Refusal.VERSION, f"a frame of version {version}, this node speaks {VERSION}")
+        raise FrameError(Refusal.CORRUPT, f"a frame of version {version} after a greeting of version {VERSION}")
     limit = min(largest, LARGEST_CONTROL) if kind == CONTROL else largest
     if length > limit:
         raise FrameError(Refusal.TOO_LARGE, f"a frame of {length} bytes, at most {limit} are taken")

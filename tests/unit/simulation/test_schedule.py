@@ -19,9 +19,14 @@ def test_things_happen_in_order_and_ties_in_the_order_of_asking() -> None:
 
 
 def test_what_is_cancelled_does_not_happen_and_what_is_late_happens_now() -> None:
-    schedule, seen = Schedule(), []
-    schedule.at(10, lambda: seen.append("no")).cancel()
-    schedule.at(10, lambda: schedule.at(5, lambda: seen.append(schedule.now)))
+    schedule = Schedule()
+    seen: list[int] = []
+
+    def ask_for_the_past() -> None:
+        schedule.at(5, lambda: seen.append(schedule.now))
+
+    schedule.at(10, lambda: seen.append(-1)).cancel()
+    schedule.at(10, ask_for_the_past)
     schedule.run(100)
     assert seen == [10]
 

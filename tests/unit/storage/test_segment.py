@@ -212,8 +212,8 @@ def test_a_write_that_the_system_cuts_short_leaves_no_trace(tmp_path: Path, limi
 def test_a_log_that_cannot_be_opened_says_so(tmp_path: Path, limit_files: Callable[[int], None]) -> None:
     directory = RealDirectory(tmp_path)
     limit_files(4)
-    with pytest.raises(LogFailed, match="cannot be opened.*File too large"):
+    with pytest.raises(LogFailed, match=r"cannot be opened.*File too large"):
         SegmentLog(directory, "boot")
     (tmp_path / "other.log").mkdir()
-    with pytest.raises(LogFailed, match="cannot be opened.*Is a directory"):
+    with pytest.raises(LogFailed, match=r"cannot be opened.*Is a directory"):
         SegmentLog(directory, "other")

@@ -1,9 +1,10 @@
 """Casts between the types of CESQL, and the comparisons and sums that need them.
 
-CESQL knows Boolean, Integer and String. Stentor adds Decimal (a 64-bit float) and widens Integer from 32 to 64 bits.
-An operator takes its Decimal form when one of its operands is a Decimal, and is exactly CESQL's otherwise. Integers and
+CESQL knows Boolean, Integer and String. Stentor adds Decimal, a 64-bit float, and its Integers have 64 bits, not 32. An
+operator takes its Decimal form when one of its operands is a Decimal, and is exactly CESQL's otherwise. Integers and
 Decimals are compared as the numbers they are, never by a cast, so 2^53 + 1 is not 2^53. A Decimal becomes an Integer
-only if that loses nothing; anything else is a cast error, as is a text that is not a number.
+only if that loses nothing; anything else is a cast error, as is a text that is not a number. What does not fit into 64
+bits, or is not finite, is a math error with the value 0; of the smallest Integer, ABS is the largest and a math error.
 """
 
 import math
@@ -53,7 +54,7 @@ def to_integer(value: Outcome) -> int | Failure:
     elif isinstance(value, float):
         number = int(value) if value.is_integer() else None
     else:
-        return value.as_number()
+        return value.as_number() if isinstance(value, Failure) else NOT_A_NUMBER
     return number if number is not None and SMALLEST_INTEGER <= number <= LARGEST_INTEGER else NOT_A_NUMBER
 
 
@@ -65,7 +66,7 @@ def to_decimal(value: Outcome) -> float | Failure:
     if isinstance(value, str):
         number = float(value) if _DECIMAL.fullmatch(value) else math.inf
         return number if math.isfinite(number) else NOT_A_NUMBER
-    return value.as_number()
+    return value.as_number() if isinstance(value, Failure) else NOT_A_NUMBER
 
 
 def to_number(value: Outcome) -> Number | Failure:

@@ -257,12 +257,13 @@ def _membership(subject: Expression, elements: tuple[Expression, ...]) -> Evalua
 
 def _constant_membership(name: str, constants: tuple[Value, ...]) -> Evaluator:
     tables = {kind: memberships(constants, kind) for kind in (bool, int, float, str)}
+    nothing: tuple[frozenset[Value], bool | Failure] = frozenset(), False
 
     def membership(attributes: Attributes) -> Outcome:
         value = attributes.get(name)
         if value is None:
             return MISSING_ATTRIBUTE
-        members, otherwise = tables[type(value)]
+        members, otherwise = tables.get(type(value), nothing)
         return value in members or otherwise
 
     return membership

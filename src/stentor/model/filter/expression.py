@@ -42,7 +42,7 @@ def _read(text: object, *, strict: bool) -> _Reading:
     return _read_text(text, strict)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _read_text(text: str, strict: bool) -> _Reading:
     syntax = parse(text, strict=strict)
     written = canonical(syntax)

@@ -6,7 +6,7 @@ from stentor.model.attribute import Value
 
 
 class FilterErrorKind(enum.StrEnum):
-    """The error types of CESQL, without the parse error, which is the exception `FilterError`."""
+    """The error types of CESQL; its parse error is the exception `FilterError`, and nothing else can go wrong."""
 
     MATH = "math"
     CAST = "cast"

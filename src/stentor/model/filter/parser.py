@@ -71,7 +71,8 @@ class _Piece(NamedTuple):
 def parse(text: str, *, strict: bool) -> Expression:
     """The syntax tree of a filter; strict refuses what CESQL allows but few read rightly."""
     if len(text) > LONGEST_FILTER:
-        raise FilterError(f"a filter has at most {LONGEST_FILTER:,} characters, this has {len(text):,}")
+        reason = f"a filter has at most {LONGEST_FILTER:,} characters, this has {len(text):,}"
+        raise FilterError(reason, position=LONGEST_FILTER)
     try:
         text.encode()
     except UnicodeEncodeError as error:

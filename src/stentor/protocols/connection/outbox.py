@@ -55,11 +55,17 @@ class Outbox:
 
     def release(self, now: int) -> list[Buffer]:
         """What can leave now, in order."""
-        self.spoke = now
         ready = self._control
         self._control = []
+        if self.fresh or self._waiting:
+            self._release_events(ready)
+        if ready:
+            self.spoke = now
+        return ready
+
+    def _release_events(self, ready: list[Buffer]) -> None:
         fresh = self.fresh
-        if fresh and not self._waiting:
+        if not self._waiting and not self._missed:
             pieces, counts, _ = zip(*fresh, strict=True)
             size = sum(map(len, pieces))
             if self.sent + size <= self._limit:
@@ -68,12 +74,11 @@ class Outbox:
                 self.events += sum(counts)
                 ready += pieces
                 fresh.clear()
-                return ready
-        if fresh or self._waiting:
-            self._queue(fresh)
-            fresh.clear()
-            self._drain(ready)
-        return ready
+                return
+        self._queue(fresh)
+        fresh.clear()
+        self._drain(ready)
+        self._trim()
 
     def _queue(self, fresh: Iterable[Cargo]) -> None:
         waiting = self._waiting
@@ -82,7 +87,11 @@ class Outbox:
             owned = bytes(data)
             waiting.append((owned, count, recipients))
             self.queued += len(owned)
-        while self.queued > self._bound and waiting:
+
+    def _trim(self) -> None:
+        """Drop the oldest of what has to wait, down to the bound."""
+        waiting = self._waiting
+        while self.queued > self._bound:
             data, count, recipients = waiting.popleft()
             self.queued -= len(data)
             self.dropped += count

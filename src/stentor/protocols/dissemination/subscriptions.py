@@ -34,8 +34,11 @@ class Subscriptions(Generic[D]):
         except TopicError as error:
             return self._refuse(message, Refusal.TOPIC, str(error))
         limits = self._limits
-        if message.id in wishes:
-            return self._refuse(message, Refusal.PROTOCOL, f"subscription {message.id} is in force already")
+        known = wishes.get(message.id)
+        if known is not None:
+            if (known.pattern, known.filter) == (message.pattern, where):
+                return Receipt(message.id)  # said twice, meant once
+            return self._refuse(message, Refusal.PROTOCOL, f"subscription {message.id} is in force for something else")
         if len(wishes) >= limits.subscriptions_per_client or len(self._table.interests) >= limits.subscriptions:
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"

@@ -47,7 +47,7 @@ def _draw_faults(random: Random) -> Faults:
 
     return Faults(
         until=_TROUBLE,
-        weather=Weather(mean_delay=random.choice((1, 5, 50)) * MILLISECOND, damage=some(0.02)),
+        weather=Weather(mean_delay=random.choice((1, 5, 50)) * MILLISECOND, damage=some(random.choice((0.02, 0.002)))),
         disk=random.choice((SOUND_DISK, SOUND_DISK, DiskFaults(sync_error=0.2, full=0.1))),
         breaks=some(0.5),
         partitions=some(0.3),
@@ -188,6 +188,9 @@ class _Stage:
                     wish.missed
                     for application in self.applications
                     for wish in [*application.gone, *application.life.wishes.values()]
+                ),
+                "fenced": sum(
+                    life.halted is Refusal.FENCED for application in self.applications for life in application.lives
                 ),
                 "lives": sum(len(application.lives) for application in self.applications),
                 "links": sum(len(life.linked) for application in self.applications for life in application.lives),

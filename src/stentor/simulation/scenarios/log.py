@@ -28,7 +28,7 @@ class _Run:
         self.disk = SimulatedDisk(Random(f"{seed}/disk"), self.random.choice(_FAULTS))
         self.trace = Trace(keep_trace)
         self.anomalies: list[Anomaly] = []
-        self.statistics = dict.fromkeys(("records", "acknowledged", "syncs", "kills", "power-cuts", "torn"), 0)
+        self.statistics = dict.fromkeys(("records", "acknowledged", "syncs", "kills", "power-cuts", "torn-tails"), 0)
         self.acknowledged: list[bytes] = []
         self.offered: list[tuple[bytes, bool]] = []  # since the last sync, and whether it was taken
         self.operations = 0
@@ -111,7 +111,7 @@ class _Run:
                 continue
             self.check(log.recovered)
             self.note(f"open {len(log.recovered)} records, {log.torn} bytes cut off")
-            self.statistics["torn"] += log.torn > 0
+            self.statistics["torn-tails"] += log.torn > 0
             self.acknowledged, self.offered = list(log.recovered), []
             return log
         raise AssertionError("a sound disk opens")

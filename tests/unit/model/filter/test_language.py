@@ -187,6 +187,10 @@ class TestCasts:
         assert evaluate("x IN (6, missing, 5)", x=5) == (False, MISSING)
         assert evaluate("missing IN (5)") == (False, MISSING)
 
+    @pytest.mark.parametrize("text", ["x > 1", "x = 1.5", "x IN (1)", "x LIKE 'a'", "x + 1 = 2", "NOT x"])
+    def test_a_value_that_no_attribute_can_have_does_not_match(self, text: str) -> None:
+        assert not Filter(text).matches({"x": b"1"})  # type: ignore[dict-item]
+
     def test_none_is_missing(self) -> None:
         assert Filter("EXISTS x").evaluate({"x": None}) == (False, None)  # type: ignore[dict-item]
         assert Filter("x = 1").evaluate({"x": None}) == (False, MISSING)  # type: ignore[dict-item]

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from stentor.model.attribute import LARGEST_INTEGER, SMALLEST_INTEGER, Kind, Value
@@ -31,6 +31,12 @@ from stentor.model.filter.syntax import (
     Operator,
     Relation,
 )
+
+
+def tried(examples: int) -> settings:
+    """So many random tries; a slow machine is no failure."""
+    return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 
 BIG = 2**53
 NAMES = ("a", "b", "c_1")
@@ -301,7 +307,7 @@ def reference(node: Expression, event: dict[str, Value]) -> Result:
             return apply(node, event)
 
 
-@settings(max_examples=1500, deadline=None)
+@tried(400)
 @given(texts, events)
 @example("a = -1 XOR TRUE", {"a": 1})
 def test_evaluates_as_the_reference_does(text: str, event: dict[str, Value]) -> None:
@@ -312,7 +318,7 @@ def test_evaluates_as_the_reference_does(text: str, event: dict[str, Value]) -> 
     assert made.matches(event) is (value is True and error is None)
 
 
-@settings(max_examples=1000, deadline=None)
+@tried(250)
 @given(texts, st.lists(events, max_size=3))
 def test_its_text_is_the_same_filter(text: str, some: list[dict[str, Value]]) -> None:
     made = parse(text)
@@ -326,7 +332,7 @@ def test_its_text_is_the_same_filter(text: str, some: list[dict[str, Value]]) ->
         assert again.evaluate(event) == made.evaluate(event)
 
 
-@settings(max_examples=500, deadline=None)
+@tried(150)
 @given(texts)
 def test_its_text_is_never_doubtful(text: str) -> None:
     """Whatever CESQL's precedence makes of a text, its canonical text says in a way that people read so too."""
@@ -365,7 +371,7 @@ def _column(kind: Kind, cells: list[Value | None]) -> Column:
     return Column(kind, np.array([0 if cell is None else cell for cell in cells], dtype), valid)
 
 
-@settings(max_examples=1500, deadline=None)
+@tried(500)
 @given(texts, batches())
 def test_selects_what_matches(text: str, batch: tuple[dict[str, Column], list[dict[str, Value]]]) -> None:
     columns, rows = batch
@@ -379,7 +385,7 @@ tokens = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1000, deadline=None)
+@tried(300)
 @given(st.text(max_size=40) | st.lists(tokens, max_size=30).map(" ".join) | st.lists(tokens, max_size=30).map("".join))
 def test_any_text_is_a_filter_or_a_filter_error(text: str) -> None:
     for strict in (True, False):

@@ -1,0 +1,43 @@
+"""Every scenario under many seeds; whatever fails says how to see it again."""
+
+from collections import Counter
+
+import pytest
+
+from stentor.simulation.scenarios import SCENARIOS
+
+SEEDS = {"broker": (300, 10), "log": (800, 100)}  # how many, and how many at a time
+CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
+
+
+@pytest.mark.parametrize(("name", "first", "count"), CHUNKS)
+def test_nothing_happens_that_must_not(name: str, first: int, count: int) -> None:
+    failures = []
+    for seed in range(first, first + count):
+        outcome = SCENARIOS[name].run(seed)
+        if outcome.anomalies:
+            found = "\n    ".join(f"{anomaly.kind}: {anomaly.detail}" for anomaly in outcome.anomalies[:5])
+            failures.append(f"stentor simulate {name} --seed {seed}\n    {found}")
+    assert not failures, "\n".join(["", *failures])
+
+
+def test_every_scenario_has_its_seeds() -> None:
+    assert SEEDS.keys() == SCENARIOS.keys()
+    assert sum(count for count, _ in SEEDS.values()) >= 1000
+
+
+EXPECTED = {
+    "broker": (
+        "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
+        "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
+    ),
+    "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
+}
+
+
+@pytest.mark.parametrize("name", sorted(SEEDS))
+def test_everything_that_can_go_wrong_does_in_a_few_seeds(name: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(25):
+        seen.update(SCENARIOS[name].run(seed).statistics)
+    assert [what for what in EXPECTED[name].split() if not seen[what]] == []
