@@ -6,30 +6,29 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.wire.block import Block
+from stentor.wire.sheaf import Sheaf
 
 Keep = NDArray[np.bool_]
 
 
 class ChannelFilter(Protocol):
-    """Decides for a whole block at once. It may narrow `keep`, never widen it, and may set entries of `tags`."""
+    """Decides for a whole sheaf at once which events pass, and may set entries of `tags` for those that do."""
 
-    def decide(self, block: Block, keep: Keep, tags: dict[str, float]) -> Keep: ...
+    def decide(self, sheaf: Sheaf, tags: dict[str, float]) -> Keep: ...
 
 
 class Channel:
-    """Events pass the filters in turn; a channel without filters takes everything."""
+    """An event takes the channel if every filter lets it pass; a channel without filters takes everything."""
 
     __slots__ = ("filters",)
 
     def __init__(self, filters: Sequence[ChannelFilter]) -> None:
         self.filters = tuple(filters)
 
-    def decide(self, block: Block) -> tuple[Keep, dict[str, float]]:
-        keep: Keep = np.ones(block.count, np.bool_)
+    def decide(self, sheaf: Sheaf) -> tuple[Keep, dict[str, float]]:
+        keep: Keep | None = None
         tags: dict[str, float] = {}
         for each in self.filters:
-            keep = each.decide(block, keep, tags)
-            if not keep.any():
-                break
-        return keep, tags
+            passed = each.decide(sheaf, tags)
+            keep = passed if keep is None else keep & passed
+        return np.ones(sheaf.count, np.bool_) if keep is None else keep, tags

@@ -298,29 +298,25 @@ class Block:
                 (row[name],) = struct.unpack_from(f"<{_LETTER[kind]}", frame, at)
         return row
 
-    def select(self, keep: NDArray[np.bool_]) -> bytes | memoryview | None:
-        """A frame with just the events that are kept; itself if that is all, None if it is none.
+    def pick(self, rows: list[int]) -> bytes | memoryview:
+        """A frame with just these events, at least one, in order; itself if that is all.
 
         The block is verified first: a new checksum must not vouch for bytes that were damaged before.
         """
-        indices = keep.nonzero()[0]
-        kept = len(indices)
+        kept = len(rows)
         if kept == self.count:
             return self.frame
-        if kept == 0:
-            return None
         self.verify()
-        rows = indices.tolist()
         offsets = [self.offsets()[row] for row in rows] if self.flags & SPARSE else rows
-        columns = [self._select_column(position, indices, rows) for position in range(len(self.schema.names))]
+        columns = [self._pick_column(position, rows) for position in range(len(self.schema.names))]
         flags = self.flags & ~SPARSE
-        parts = [*columns, *self._select_bodies(indices, rows)]
+        parts = [*columns, *self._pick_bodies(rows)]
         if offsets[-1] != kept - 1:
             flags |= SPARSE
             parts.insert(0, struct.pack(f"<{kept}H", *offsets))
         return seal(self.origin, self.schema_id, kept, flags, sum(map(len, columns)), b"".join(parts))
 
-    def _select_column(self, position: int, indices: NDArray[np.intp], rows: list[int]) -> bytes:
+    def _pick_column(self, position: int, rows: list[int]) -> bytes:
         kind = self.schema.kinds[position]
         start, end = self._places()[position]
         frame = self.frame
@@ -334,19 +330,19 @@ class Block:
             if end - texts <= _SHORT:
                 codes = [frame[at + 2 + 2 * row : at + 4 + 2 * row] for row in rows]
                 return b"".join([b"\1", frame[at : at + 2], *codes, frame[texts:end]])
-        return self._take_column(position, indices)
+        return self._take_column(position, rows)
 
-    def _take_column(self, position: int, indices: NDArray[np.intp]) -> bytes:
+    def _take_column(self, position: int, rows: list[int]) -> bytes:
         column = self.column(self.schema.names[position])
         assert column is not None
         validity = b"\1"
         if column.valid is not None:
-            validity = b"\0" + np.packbits(column.valid[indices], bitorder="little").tobytes()
-        values = column.values[indices]
+            validity = b"\0" + np.packbits(column.valid[rows], bitorder="little").tobytes()
+        values = column.values[rows]
         if column.kind is not Kind.STRING:
             return validity + values.tobytes()
         texts = column.dictionary
-        if len(texts) > len(indices):
+        if len(texts) > len(rows):
             used, values = np.unique(values, return_inverse=True)
             texts = tuple(texts[code] for code in used.tolist())
         encoded = [text.encode() for text in texts]
@@ -355,7 +351,7 @@ class Block:
             validity, struct.pack("<H", len(encoded)), values.astype("<u2").tobytes(), ends, *encoded,
         ))  # fmt: skip
 
-    def _select_bodies(self, indices: NDArray[np.intp], rows: list[int]) -> list[bytes | memoryview]:
+    def _pick_bodies(self, rows: list[int]) -> list[bytes | memoryview]:
         bounds, frame = self._bounds(), self.frame
         if not self.flags & UNIFORM:
             lengths = struct.pack(f"<{len(rows)}I", *[bounds[row + 1] - bounds[row] for row in rows])
@@ -365,4 +361,4 @@ class Block:
         if len(rows) <= _FEW:
             return [head, *[frame[bounds[row] : bounds[row + 1]] for row in rows]]
         table = np.frombuffer(frame, np.uint8, size * self.count, first).reshape(self.count, size)
-        return [head, table.take(indices, axis=0).tobytes()]
+        return [head, table.take(rows, axis=0).tobytes()]

@@ -160,11 +160,10 @@ class Subscriber:
         chosen = []
         events = 0
         for block in blocks:
-            keep = wish.filter.select(block.column, block.count)
-            frame = block.select(keep)
-            if frame is not None:
-                chosen.append(frame)
-                events += int(keep.sum())
+            rows = wish.filter.select(block.column, block.count).nonzero()[0].tolist()
+            if rows:
+                chosen.append(block.pick(rows))
+                events += len(rows)
         self._deliver(wish, chosen, events, charge)
 
     def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge) -> None:

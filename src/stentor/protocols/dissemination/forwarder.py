@@ -13,9 +13,9 @@ from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
-from stentor.wire.block import SPARSE, UNIFORM, Block
-from stentor.wire.frame import LENGTH
+from stentor.wire.block import SPARSE, UNIFORM
 from stentor.wire.run import cut
+from stentor.wire.sheaf import sheaves
 
 _MOST_SCHEMAS = 65_536
 
@@ -55,18 +55,14 @@ class Forwarder(Generic[D]):
         return total
 
     def _filter(self, route: Route[D], data: bytes, start: int, end: int) -> None:
-        while start < end:
-            (length,) = LENGTH.unpack_from(data, start)
-            frame = data[start : start + length]
-            start += length
-            block = Block(frame, self.schemas[SchemaId(int.from_bytes(frame[24:32], "little"))])
+        for sheaf in sheaves(data, start, end, self.schemas):
             for channel in route.watched:
-                channel.decide(block)
+                channel.decide(sheaf)
             for destination, channel in route.channels:
-                keep, _ = channel.decide(block)
-                chosen = block.select(keep)
-                if chosen is not None:
-                    destination.fresh.append((chosen, int(keep.sum()), route.recipients))
+                keep, _ = channel.decide(sheaf)
+                cargo = [(frame, count, route.recipients) for frame, count in sheaf.pick(keep)]
+                if cargo:
+                    destination.fresh += cargo
                     self.touched[destination] = None
 
     def meet(

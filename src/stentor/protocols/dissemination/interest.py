@@ -7,9 +7,10 @@ import numpy as np
 from stentor.model.filter import Filter
 from stentor.model.ids import SubscriptionId
 from stentor.policies.channel import Keep
-from stentor.wire.block import Block
+from stentor.wire.sheaf import Sheaf
 
 D = TypeVar("D")
+_FEW = 4  # events up to which plain values beat arrays
 
 
 class Interest(Generic[D]):
@@ -37,28 +38,18 @@ class ContentFilter(Generic[D]):
     def __init__(self, interests: tuple[Interest[D], ...]) -> None:
         self._interests = interests
 
-    def decide(self, block: Block, keep: Keep, tags: dict[str, float]) -> Keep:  # noqa: ARG002 - content never tags
-        if block.count == 1:
-            return keep & self._decide_one(block)
+    def decide(self, sheaf: Sheaf, tags: dict[str, float]) -> Keep:  # noqa: ARG002 - content never tags
+        count = sheaf.count
         wanted: Keep | None = None
         for interest in self._interests:
             assert interest.filter is not None, "an interest in all of a topic is no content filter"
-            chosen = interest.filter.select(block.column, block.count)
+            if count < _FEW:
+                chosen = np.array([interest.filter.matches(row) for row in sheaf.rows()])
+            else:
+                chosen = interest.filter.select(sheaf.column, count)
             accepted = int(np.count_nonzero(chosen))
             interest.accepted += accepted
-            interest.rejected += block.count - accepted
+            interest.rejected += count - accepted
             wanted = chosen if wanted is None else wanted | chosen
-        return keep if wanted is None else keep & wanted
-
-    def _decide_one(self, block: Block) -> bool:
-        """A lone event, without arrays."""
-        row = block.rows()[0]
-        wanted = False
-        for interest in self._interests:
-            assert interest.filter is not None, "an interest in all of a topic is no content filter"
-            if interest.filter.matches(row):
-                interest.accepted += 1
-                wanted = True
-            else:
-                interest.rejected += 1
+        assert wanted is not None, "a content filter has at least one interest"
         return wanted
