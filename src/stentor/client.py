@@ -29,7 +29,7 @@ import msgspec
 from stentor.event import Batch, Event
 from stentor.machine import Effect, StopRequested
 from stentor.model.attribute import Value
-from stentor.model.errors import Closed, Fenced, InvalidInput, LinkBroken, Refusal, Refused, Unreachable
+from stentor.model.errors import Closed, Fenced, InvalidInput, LinkBroken, Refusal, Refused, StentorError, Unreachable
 from stentor.model.ids import Incarnation, SubscriptionId
 from stentor.model.status import NodeStatus
 from stentor.nodes.client import (
@@ -139,6 +139,7 @@ class Fabric:
     async def __aenter__(self) -> Self:
         assert self._driver is None, "a fabric is entered once"
         driver = self._driver = Driver(self._client, dialler=Dialler(self._tls), application=self._perform)
+        driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
         self._opening = driver.loop.create_future()
         driver.start()
         try:

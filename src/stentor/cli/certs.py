@@ -16,8 +16,9 @@ from typing import Annotated
 
 import typer
 
-from stentor.config import CERTIFICATE_FILES, node_name
+from stentor.config import CERTIFICATE_FILES
 from stentor.model.errors import InvalidInput
+from stentor.model.scope import ScopePath
 from stentor.runtime.tls import AUTHORITY, AUTHORITY_KEY, Authority, Credentials, check_principal, refuse_existing
 
 AUTHORITY_DAYS = 3650
@@ -84,7 +85,7 @@ def node(
 ) -> None:
     """Make a certificate for a node; it is always good for localhost too."""
     with _errors_for_people():
-        home = directory.joinpath("nodes", *node_name(name).parts)
+        home = directory.joinpath("nodes", *ScopePath.parse(name).parts)
         issued = Authority.load(directory).issue_node(name, hosts, valid=timedelta(days=days), now=datetime.now(UTC))
         issued.save(home, force=force)
     _tell_node(home)

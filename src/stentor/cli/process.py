@@ -92,16 +92,18 @@ async def run(assignment: Assignment) -> int:
     http = None
     if not driver.stopped.done():
         certificates = Path(assignment.certificates) if assignment.certificates else None
-        server = await listen(driver, address.host, address.port, certificates)
+        server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
         if assignment.http is not None:
+            health = Address.parse(assignment.http)
             http = HttpServer(
                 application(lambda: broker.status(time.monotonic_ns()), lambda: broker.ready),
-                listener := _bind(Address.parse(assignment.http)),
+                listener := _bind(health),
+                None if health.loopback else certificates,
             )
         ready = Readiness(
             name=assignment.name,
             listen=_name(server.sockets[0]),
-            http=_name(listener) if http is not None else None,
+            http=None if http is None else f"{'http' if health.loopback else 'https'}://{_name(listener)}",
             pid=os.getpid(),
         )
         print(msgspec.json.encode(ready).decode(), flush=True)

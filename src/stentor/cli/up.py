@@ -45,7 +45,7 @@ def up(
 
     def ready(nodes: list[Readiness]) -> None:
         for node in nodes:
-            extra = f"  http://{node.http}" if node.http else ""
+            extra = f"  {node.http}" if node.http else ""
             console.print(f"[green]●[/] {node.name}  stentor://{node.listen}{extra}", soft_wrap=True)
         console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
 
@@ -80,6 +80,8 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     health = node.http if listen is None else Address("127.0.0.1", 0)
     if http is not None:
         health = Address.parse(http) if http else None
+    if health is not None:
+        check_exposure(health, secured=tls is not None)
     local = Node(
         name=node.name, listen=address, http=health, storage=folder / "local", tls=Tls(directory=tls) if tls else None
     )

@@ -3,7 +3,7 @@
 from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
-from stentor.config.settings import CERTIFICATE_FILES, Config, Fabric, Node, Tls, default, node_name
+from stentor.config.settings import CERTIFICATE_FILES, Config, Fabric, Node, Tls, default
 
 __all__ = [
     "CERTIFICATE_FILES",
@@ -17,7 +17,6 @@ __all__ = [
     "is_host_name",
     "is_loopback",
     "load",
-    "node_name",
     "parse",
     "schema",
 ]

@@ -13,7 +13,7 @@ from stentor.config.check import check_certificates, check_nodes
 from stentor.config.lines import Key, locate
 from stentor.config.problem import Problems, describe, nearest, suggestion
 from stentor.config.quantity import duration, show_duration, show_size, size
-from stentor.config.settings import ANY_HTTP, DATA, LISTEN, Config, Fabric, LogLevel, Node, Role, Tls, node_name
+from stentor.config.settings import ANY_HTTP, DATA, LISTEN, Config, Fabric, LogLevel, Node, Role, Tls
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Limits, Seconds, Size
 from stentor.model.scope import ScopePath
@@ -190,7 +190,7 @@ def _text(value: object, expected: str) -> str:
 
 
 def _name(value: object) -> ScopePath:
-    return node_name(_text(value, "a scope path"))
+    return ScopePath.parse(_text(value, "a scope path"))
 
 
 def _address(value: object) -> Address:

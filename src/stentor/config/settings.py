@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from stentor.config.address import Address
 from stentor.config.problem import suggestion
-from stentor.model.errors import ConfigError, InvalidInput
+from stentor.model.errors import ConfigError
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 
@@ -57,14 +57,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             if str(node.name) == name:
                 return node
         raise ConfigError(f"no node is called {name!r}{suggestion(name, [str(node.name) for node in self.nodes])}")
-
-
-def node_name(text: str) -> ScopePath:
-    """A scope path that can also be a path below a directory, as storage and certificates are laid out by it."""
-    path = ScopePath.parse(text)
-    if not {".", ".."}.isdisjoint(path.parts):
-        raise InvalidInput(f"{text!r} is not a scope path: '.' and '..' are no names")
-    return path
 
 
 DATA = Path(".stentor")

@@ -19,6 +19,8 @@ class ScopePath:
     def parse(cls, text: str) -> "ScopePath":
         parts = tuple(text.split("/"))
         for part in parts:
+            if part in (".", ".."):  # a path of scopes is also one below a directory: storage is laid out by it
+                raise InvalidInput(f"{text!r} is not a scope path: '.' and '..' are no names")
             if not part or not _NAME.issuperset(part):
                 raise InvalidInput(
                     f"{text!r} is not a scope path: names of letters, digits, '-', '_' and '.', joined by '/'"

@@ -310,6 +310,9 @@ class Client:
     def _lost(self, now: int, link: LinkId, reason: str) -> None:
         if self._stopped or (link != self._dialling and (self._connection is None or link != self._connection.link)):
             return
+        connection = self._connection
+        if connection is not None and not connection.received:
+            reason = f"{reason} before it said a word: does it want TLS?"
         self._connection = self._dialling = None
         self._effects += [
             StopTimer(_TICK),

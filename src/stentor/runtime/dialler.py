@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from pathlib import Path
 
-from stentor.machine import LinkLost, LinkOpened
+from stentor.machine import LinkOpened
 from stentor.model.ids import LinkId
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
@@ -24,8 +24,7 @@ class Dialler:
         host = host.strip("[]")
 
         def opened(link: Link) -> None:
-            driver.links[number] = link
-            driver.tell(LinkOpened(number, dialled=True, address=address))
+            driver.opened(link, LinkOpened(number, dialled=True, address=address))
 
         try:
             async with asyncio.timeout(_WITHIN):
@@ -33,7 +32,7 @@ class Dialler:
                     lambda: Link(driver, number, opened), host, int(port), ssl=self._context,
                 )  # fmt: skip
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            driver.tell(LinkLost(number, _reason(error)))
+            driver.unreachable(number, _reason(error))
 
 
 def _reason(error: Exception) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from stentor.machine import (
     Effect,
     Input,
     LinkLost,
+    LinkOpened,
     Machine,
     Received,
     Report,
@@ -77,13 +79,23 @@ class Driver:
         }
 
     def tell(self, happened: Input) -> None:
-        """Step the machine and carry out what it wants."""
+        """Step the machine and carry out what it wants; raises what the machine raises, for the caller's own inputs."""
         for effect in self.machine.step(time.monotonic_ns(), happened):
             perform = self._perform.get(type(effect))
             if perform is not None:
                 perform(effect)
             elif self._application is not None:
                 self._application(effect)
+
+    def _notice(self, happened: Input) -> None:
+        """Tell what the world did. If the machine fails at that, the fault is ours: the node ends, its log survives."""
+        if self.stopped.done():
+            return
+        try:
+            self.tell(happened)
+        except Exception as error:
+            logger.log("error", "internal error", {"trace": traceback.format_exc()})
+            self._stop(Stop(f"internal error: {type(error).__name__}: {error}"))
 
     def start(self) -> None:
         self.tell(Started(self._storage.load() if self._storage is not None else {}))
@@ -97,19 +109,19 @@ class Driver:
 
     def received(self, link: Link, data: bytes) -> None:
         """The hot path: one chunk, one step, and what it sends leaves when this turn of the loop ends."""
-        for effect in self.machine.step(time.monotonic_ns(), Received(link.id, data)):
-            if type(effect) is Send:
-                self._send(effect)
-            else:
-                perform = self._perform.get(type(effect))
-                if perform is not None:
-                    perform(effect)
-                elif self._application is not None:
-                    self._application(effect)
+        self._notice(Received(link.id, data))
+
+    def opened(self, link: Link, happened: LinkOpened) -> None:
+        self.links[link.id] = link
+        self._notice(happened)
 
     def lost(self, link: Link, reason: str) -> None:
         if self.links.pop(link.id, None) is not None:
-            self.tell(LinkLost(link.id, reason))
+            self._notice(LinkLost(link.id, reason))
+
+    def unreachable(self, number: LinkId, reason: str) -> None:
+        """A link that was dialled could not be opened."""
+        self._notice(LinkLost(number, reason))
 
     def _send(self, effect: Send) -> None:
         link = self.links.get(effect.link)
@@ -147,7 +159,7 @@ class Driver:
 
     def _fire(self, timer: str) -> None:
         del self._timers[timer]
-        self.tell(TimerFired(timer))
+        self._notice(TimerFired(timer))
 
     def _stop_timer(self, effect: StopTimer) -> None:
         handle = self._timers.pop(effect.timer, None)
@@ -164,9 +176,9 @@ class Driver:
         try:
             await asyncio.to_thread(self._storage.append, effect.log, list(effect.records))
         except LogError as error:
-            self.tell(AppendFailed(effect.log, effect.token, str(error)))
+            self._notice(AppendFailed(effect.log, effect.token, str(error)))
         else:
-            self.tell(Appended(effect.log, effect.token))
+            self._notice(Appended(effect.log, effect.token))
 
     def _report(self, effect: Report) -> None:
         logger.log(effect.level, effect.what, effect.details)

@@ -11,18 +11,20 @@ from stentor.runtime.link import Link
 from stentor.runtime.tls import principal_of, server_context
 
 
-async def listen(driver: Driver, host: str, port: int, certificates: Path | None) -> asyncio.Server:
+async def listen(
+    driver: Driver, host: str, port: int, certificates: Path | None = None, handshake_within: float = 3.0
+) -> asyncio.Server:
     """Accept links there until the server is closed; port 0 takes a free one."""
 
     def opened(link: Link) -> None:
-        driver.links[link.id] = link
         principal = principal_of(link.tls) if link.tls is not None else ""
-        driver.tell(LinkOpened(link.id, principal=principal, address=link.address))
+        driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address))
 
     try:
         return await driver.loop.create_server(
             lambda: Link(driver, driver.number(), opened), host, port, backlog=1024,
             ssl=server_context(certificates) if certificates is not None else None,
+            ssl_handshake_timeout=handshake_within if certificates is not None else None,
         )  # fmt: skip
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -35,6 +35,8 @@ from stentor.wire.block import Block
 
 _SIZES = (0, 10, 10, 100, 100, 1000, 4000)
 _MOST_WISHES = 4
+_MOST_AT_ONCE = 40
+LARGEST_BURST = _MOST_AT_ONCE * (_SIZES[-1] + 20)  # bytes that it publishes in one go
 _SLOW = 2 * SECOND
 
 
@@ -176,7 +178,7 @@ class Application:
         if not self.client.room:
             return
         topic = self._random.choice(TOPICS)
-        numbers = [self._random.choice((None, 1, 4, 9)) for _ in range(self._random.randint(1, 40))]
+        numbers = [self._random.choice((None, 1, 4, 9)) for _ in range(self._random.randint(1, _MOST_AT_ONCE))]
         size = self._random.choice(_SIZES)
         bodies = [self._new_body(life, size) for _ in numbers]
         for number, body in zip(numbers, bodies, strict=True):

@@ -101,7 +101,7 @@ class SegmentLog:
         if self.torn:
             self._check_tail(data)
         self._file.truncate(self._end)
-        # Written again, because a page that once failed to sync looks clean to the kernel and would never reach the disk.
+        # Written again: a page that once failed to sync looks clean to the kernel and would never reach the disk.
         self._file.write(suspect, data[suspect : self._end])
         self._file.sync()
         self._durable = self._end

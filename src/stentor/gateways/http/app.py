@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import uvicorn
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 from stentor.gateways.http.metrics import StatusCollector
 from stentor.model.status import NodeStatus
+from stentor.runtime.tls import server_context
 
 
 def application(status: Callable[[], NodeStatus], ready: Callable[[], bool]) -> Starlette:
@@ -55,9 +57,15 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Serves an application on the node's own event loop until it is closed."""
 
-    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+    def __init__(self, app: Starlette, listener: socket.socket, certificates: Path | None) -> None:
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+            ssl_context_factory=None if certificates is None else lambda *_: server_context(certificates),
         )
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve([listener]))

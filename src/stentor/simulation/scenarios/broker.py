@@ -15,7 +15,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.simulation.adversary import Adversary
-from stentor.simulation.application import Application
+from stentor.simulation.application import LARGEST_BURST, Application
 from stentor.simulation.checkers import Ledger, Published
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.faults import Faults, Weather
@@ -29,7 +29,7 @@ _TROUBLE = 20 * SECOND
 _CALM = _TROUBLE + 14 * SECOND  # whatever the faults left behind is found out by now
 _SETTLED = _CALM + 2 * SECOND
 _END = _SETTLED + 2 * SECOND
-_GRACE = 10 * SECOND  # a link that lost something is found out and closed within this
+_GRACE = 7 * SECOND  # a link that lost something is found out and closed within this
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
 _BUFFER = 128 << 10
@@ -43,7 +43,7 @@ def _draw_faults(random: Random) -> Faults:
     """Each seed has troubles of its own: all at once would hide what some of them do alone."""
 
     def some(rate: float) -> float:
-        return rate * random.uniform(0.3, 1.0) if random.random() < 0.5 else 0.0
+        return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
 
     return Faults(
         until=_TROUBLE,
@@ -131,7 +131,7 @@ class _Stage:
                 if link.queued > _LIMITS.queue:
                     self.anomaly("unbounded", f"{link.queued} bytes wait at the broker for {link.name}")
         for application in self.applications:
-            if self.world.hosts[application.host].up and application.client.publisher.pending > 2 * _BUFFER:
+            if self.world.hosts[application.host].up and application.client.publisher.pending > _BUFFER + LARGEST_BURST:
                 self.anomaly("unbounded", f"{application.client.publisher.pending} bytes wait at {application.host}")
         if self.world.network.most_in_flight > _MOST_IN_FLIGHT:
             self.anomaly("unbounded", f"{self.world.network.most_in_flight} bytes are under way on one link")

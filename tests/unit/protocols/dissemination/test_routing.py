@@ -1,0 +1,262 @@
+"""Routes and flows: worked out once, shared where interests are the same, forgotten exactly where they change."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.filter import Filter
+from stentor.model.ids import (
+    CatenationNumber,
+    Incarnation,
+    LinkId,
+    PublisherId,
+    SubscriptionId,
+    topic_id,
+)
+from stentor.model.topic import matches
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable, topic_of
+from stentor.wire import block
+from stentor.wire.block import Origin
+from stentor.wire.run import FLOW
+
+Table = RouteTable[Outbox]
+
+
+def outbox(link: int) -> Outbox:
+    return Outbox(LinkId(link), 1000, 0)
+
+
+A, B, C = outbox(1), outbox(2), outbox(3)
+
+
+def flow(topic: str, publisher: int = 1) -> bytes:
+    origin = Origin(topic_id(topic), PublisherId(publisher), Incarnation(1), CatenationNumber(1), 0)
+    return block.encode(origin, EMPTY_SCHEMA, [], [b""])[FLOW]
+
+
+def interest(number: int, pattern: str, destination: Outbox = A, where: str = "") -> Interest[Outbox]:
+    return Interest(number, SubscriptionId(number), destination, pattern, Filter(where) if where else None)
+
+
+def link(table: Table, number: int, *topics: str) -> FlowTable[Outbox]:
+    """A link whose peer has defined these topics."""
+    flows: FlowTable[Outbox] = FlowTable(number)
+    for topic in topics:
+        table.define(flows, topic_id(topic), topic)
+    return flows
+
+
+def route(table: Table, topic: str) -> Route[Outbox]:
+    return table.route(table.topics[topic_id(topic)])
+
+
+def test_the_number_of_a_flows_topic_is_in_it() -> None:
+    assert topic_of(flow("a/b")) == topic_id("a/b")
+
+
+def test_a_route_leads_to_everyone_who_wants_the_topic() -> None:
+    table: Table = RouteTable()
+    for each in (interest(1, "a/b", A), interest(2, "a/#", B), interest(3, "+/x", C), interest(4, "a/b", A, "n > 1")):
+        table.add(each)
+    link(table, 1, "a/b", "a/x", "c")
+    assert route(table, "a/b").recipients == {A: (1, 4), B: (2,)}
+    assert route(table, "a/x").recipients == {B: (2,), C: (3,)}
+    assert route(table, "c").recipients == {}
+
+
+def test_who_filters_gets_some_and_who_has_all_of_it_anyway_is_only_counted() -> None:
+    made = Route([interest(1, "t", A), interest(2, "t", A, "n > 1"), interest(3, "t", B, "n > 2"), interest(4, "t", C)])
+    assert list(made.everything) == [A, C]
+    assert [destination for destination, _ in made.channels] == [B]
+    assert len(made.watched) == 1
+    assert made.filtered
+    assert not Route([interest(1, "t", A)]).filtered
+
+
+def test_topics_of_the_same_interests_share_a_route() -> None:
+    table: Table = RouteTable()
+    table.add(interest(1, "a/#"))
+    table.add(interest(2, "a/special", B))
+    link(table, 1, "a/x", "a/y", "a/special", "b", "c")
+    assert route(table, "a/x") is route(table, "a/y")
+    assert route(table, "a/x") is not route(table, "a/special")
+    assert route(table, "b") is route(table, "c")
+
+
+def test_an_interest_forgets_the_routes_that_it_touches_and_no_others() -> None:
+    table: Table = RouteTable()
+    flows, others = link(table, 1, "a/x", "a/y", "b"), link(table, 2, "a/x")
+    for topic in ("a/x", "a/y", "b"):
+        table.remember(flows, flow(topic))
+    table.remember(flows, flow("a/x", publisher=2))
+    table.remember(others, flow("a/x"))
+    wish = interest(1, "a/x")
+    table.add(wish)
+    assert set(flows.routes) == {flow("a/y"), flow("b")}
+    assert others.routes == {}
+    for topic in ("a/x",):
+        assert table.remember(flows, flow(topic)).recipients == {A: (1,)}
+    wide = interest(2, "+/#", B)
+    table.add(wide)
+    assert flows.routes == {}
+    for topic in ("a/x", "a/y", "b"):
+        table.remember(flows, flow(topic))
+    table.remove(wish)
+    assert set(flows.routes) == {flow("a/y"), flow("b")}
+    table.add(interest(3, "nobody/knows"))
+    assert set(flows.routes) == {flow("a/y"), flow("b")}
+
+
+def test_a_change_elsewhere_leaves_a_shared_route_in_use() -> None:
+    table: Table = RouteTable()
+    table.add(interest(1, "#"))
+    flows = link(table, 1, "a", "b")
+    kept = table.remember(flows, flow("a"))
+    assert table.remember(flows, flow("b")) is kept
+    table.add(interest(2, "b", B))
+    assert flows.routes == {flow("a"): kept}
+    assert table.remember(flows, flow("b")).recipients == {A: (1,), B: (2,)}
+
+
+def test_counts_are_settled_when_a_route_is_forgotten_and_when_asked() -> None:
+    table: Table = RouteTable()
+    wish, picky = interest(1, "#"), interest(2, "#", A, "n > 1")
+    table.add(wish)
+    table.add(picky)
+    link(table, 1, "a", "b")
+    route(table, "a").events += 5
+    table.settle()
+    table.settle()
+    assert wish.accepted == 5
+    assert picky.accepted == 0, "its own filter counts for it"
+    route(table, "b").events += 2
+    assert route(table, "a").events == 2, "they share one"
+    other = interest(3, "a", B)
+    table.add(other)
+    route(table, "a").events += 10
+    table.settle()
+    assert (wish.accepted, other.accepted) == (17, 10)
+
+
+def test_counts_are_settled_when_the_last_publisher_of_a_topic_goes() -> None:
+    table: Table = RouteTable()
+    wish = interest(1, "a")
+    table.add(wish)
+    flows = link(table, 1, "a")
+    table.remember(flows, flow("a")).events += 3
+    table.drop(flows)
+    assert wish.accepted == 3
+
+
+def test_a_topic_is_known_as_long_as_one_of_its_definers_is_there() -> None:
+    table: Table = RouteTable()
+    one, two = link(table, 1, "a", "b"), link(table, 2, "a")
+    table.define(one, topic_id("a"), "a")  # said twice, counted once
+    table.drop(one)
+    assert [state.name for state in table.topics.values()] == ["a"]
+    table.drop(two)
+    assert table.topics == {}
+
+
+def test_a_link_with_too_many_flows_starts_anew() -> None:
+    table: Table = RouteTable()
+    one, two = link(table, 1, "a"), link(table, 2, "a")
+    table.remember(one, flow("a"))
+    table.remember(two, flow("a"))
+    table.forget_flows(one)
+    assert one.routes == {}
+    assert set(two.routes) == {flow("a")}
+    table.add(interest(1, "a"))
+    assert two.routes == {}
+
+
+def residue(table: Table) -> dict[str, Any]:
+    """Whatever a table holds on to."""
+    return {
+        "topics": table.topics, "interests": table.interests, "tree": table._tree._root.branches,
+        "patterns": table._patterns._root.branches, "exact": table._exact, "shared": table._shared,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("publisher_first", [True, False])
+def test_nothing_is_left_of_links_that_came_and_went(publisher_first: bool) -> None:
+    table: Table = RouteTable()
+    for number in range(20):
+        wishes = [interest(10 * number, "a/b"), interest(10 * number + 1, "a/#"), interest(10 * number + 2, "+/b")]
+        for each in wishes:
+            table.add(each)
+        flows = link(table, number, "a/b", f"own/{number}")
+        table.remember(flows, flow("a/b"))
+        table.remember(flows, flow(f"own/{number}"))
+        if publisher_first:
+            table.drop(flows)
+        for each in wishes:
+            table.remove(each)
+        if not publisher_first:
+            table.drop(flows)
+    assert [name for name, held in residue(table).items() if held] == []
+
+
+TOPICS = ["a", "a/b", "a/c", "b", "$s/a"]
+PATTERNS = ["a", "a/b", "a/#", "#", "+", "+/b", "$s/#"]
+changes = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 6), st.sampled_from(PATTERNS)),
+    st.tuples(st.just("remove"), st.integers(1, 6), st.just("")),
+    st.tuples(st.just("define"), st.integers(1, 3), st.sampled_from(TOPICS)),
+    st.tuples(st.just("use"), st.integers(1, 3), st.sampled_from(TOPICS)),
+    st.tuples(st.just("forget"), st.integers(1, 3), st.just("")),
+    st.tuples(st.just("drop"), st.integers(1, 3), st.just("")),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(changes, max_size=50))
+def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
+    steps: list[tuple[str, int, str]],
+) -> None:
+    table: Table = RouteTable()
+    wishes: dict[int, Interest[Outbox]] = {}
+    links: dict[int, FlowTable[Outbox]] = {number: FlowTable(number) for number in (1, 2, 3)}
+    counted: dict[int, int] = {}
+    serial = 0
+    for what, number, name in steps:
+        flows = links.get(number)
+        if what == "add" and number not in wishes:
+            serial += 1
+            wishes[number] = made = interest(serial, name, (A, B, C)[number % 3])
+            counted[serial] = 0
+            table.add(made)
+        elif what == "remove" and number in wishes:
+            gone = wishes.pop(number)
+            table.remove(gone)
+            assert gone.accepted == counted[gone.number]
+        elif what == "define" and flows is not None:
+            table.define(flows, topic_id(name), name)
+        elif what == "use" and flows is not None and topic_id(name) in flows.topics:
+            found = flows.routes.get(flow(name)) or table.remember(flows, flow(name))
+            found.events += 1
+            for each in wishes.values():
+                if matches(each.pattern, name):
+                    counted[each.number] += 1
+        elif what == "forget" and flows is not None:
+            table.forget_flows(flows)
+        elif what == "drop" and flows is not None:
+            table.drop(flows)
+            links[number] = FlowTable(number)
+        for each_link in links.values():
+            for remembered, found in each_link.routes.items():
+                topic = table.topics[topic_of(remembered)].name
+                wanted = sorted(wish.number for wish in wishes.values() if matches(wish.pattern, topic))
+                assert sorted(number for ids in found.recipients.values() for number in ids) == wanted
+    table.settle()
+    assert {wish.number: wish.accepted for wish in wishes.values()} == {
+        wish.number: counted[wish.number] for wish in wishes.values()
+    }
+    assert sum(len(state.remembered) for state in table.topics.values()) == sum(
+        len(each.routes) for each in links.values()
+    )

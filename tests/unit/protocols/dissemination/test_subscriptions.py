@@ -1,0 +1,120 @@
+"""Subscriptions: in force, refused with a reason, counted, withdrawn."""
+
+import pytest
+
+from stentor.model.errors import Refusal
+from stentor.model.ids import LinkId, SubscriptionId
+from stentor.model.limits import Limits
+from stentor.model.messages import Receipt, Subscription, Unsubscription
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.routing import RouteTable
+from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
+
+
+class Desk:
+    """The subscriptions of a broker, and two clients who ask."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.table: RouteTable[Outbox] = RouteTable()
+        self.subscriptions = Subscriptions(self.table, limits or Limits())
+        self.outboxes = [Outbox(LinkId(number), 1000, 0) for number in (0, 1)]
+        self.wishes: list[Wishes[Outbox]] = [{}, {}]
+
+    def subscribe(self, number: int, pattern: str, where: str = "", client: int = 0) -> Receipt:
+        message = Subscription(SubscriptionId(number), pattern, where)
+        return self.subscriptions.subscribe(self.wishes[client], self.outboxes[client], message)
+
+    def unsubscribe(self, number: int, client: int = 0) -> Receipt:
+        return self.subscriptions.unsubscribe(self.wishes[client], Unsubscription(SubscriptionId(number)))
+
+
+def test_a_subscription_is_confirmed_and_becomes_an_interest() -> None:
+    desk = Desk()
+    assert desk.subscribe(7, "a/#", "n > 1") == Receipt(SubscriptionId(7))
+    (interest,) = desk.table.interests.values()
+    assert (interest.id, interest.pattern, str(interest.filter)) == (7, "a/#", "n > 1")
+    assert interest.destination is desk.outboxes[0]
+
+
+def test_two_clients_may_use_one_number_each_for_its_own() -> None:
+    desk = Desk()
+    desk.subscribe(1, "a")
+    assert desk.subscribe(1, "b", client=1).code is None
+    assert sorted(each.pattern for each in desk.table.interests.values()) == ["a", "b"]
+    assert len({each.number for each in desk.table.interests.values()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "code", "reason"),
+    [
+        ("", "", Refusal.TOPIC, "must not be empty"),
+        ("a/#/b", "", Refusal.TOPIC, "last level"),
+        ("x" * 2000, "", Refusal.TOPIC, "at most"),
+        ("a", "n >", Refusal.FILTER, "n >"),
+        ("a", "a = 1 AND b = 2 OR c = 3", Refusal.FILTER, "parentheses"),
+        ("a", "'" * 10_000, Refusal.FILTER, ""),
+        ("a", "(" * 1000, Refusal.FILTER, ""),
+    ],
+)
+def test_a_bad_one_is_refused_with_the_reason_and_leaves_nothing(
+    pattern: str, where: str, code: Refusal, reason: str
+) -> None:
+    desk = Desk()
+    receipt = desk.subscribe(3, pattern, where)
+    assert (receipt.id, receipt.code) == (3, code)
+    assert reason in receipt.reason
+    assert desk.wishes[0] == {}
+    assert desk.table.interests == {}
+    assert desk.subscriptions.refused == {code: 1}
+
+
+def test_the_same_said_twice_is_in_force_once() -> None:
+    desk = Desk()
+    desk.subscribe(1, "a", "n > 1")
+    assert desk.subscribe(1, "a", "n > 1") == Receipt(SubscriptionId(1))
+    assert len(desk.table.interests) == 1
+
+
+def test_a_number_in_use_cannot_mean_something_else() -> None:
+    desk = Desk()
+    desk.subscribe(1, "a")
+    for pattern, where in (("b", ""), ("a", "n > 1")):
+        receipt = desk.subscribe(1, pattern, where)
+        assert receipt.code is Refusal.PROTOCOL
+        assert "in force" in receipt.reason
+    assert [each.pattern for each in desk.table.interests.values()] == ["a"]
+
+
+def test_one_client_cannot_have_too_many() -> None:
+    desk = Desk(Limits(subscriptions_per_client=2))
+    assert [desk.subscribe(number, "a").code for number in (1, 2, 3)] == [None, None, Refusal.TOO_MANY]
+    assert desk.subscribe(1, "a", client=1).code is None, "others are undisturbed"
+    desk.unsubscribe(1)
+    assert desk.subscribe(3, "a").code is None
+
+
+def test_all_clients_together_cannot_have_too_many() -> None:
+    desk = Desk(Limits(subscriptions=2))
+    assert [desk.subscribe(1, "a", client=client).code for client in (0, 1)] == [None, None]
+    assert desk.subscribe(2, "a").code is Refusal.TOO_MANY
+    desk.subscriptions.withdraw(desk.wishes[1])
+    assert desk.subscribe(2, "a").code is None
+
+
+def test_unsubscribing_is_confirmed_even_if_there_was_nothing() -> None:
+    desk = Desk()
+    desk.subscribe(1, "a/+")
+    assert desk.unsubscribe(1) == Receipt(SubscriptionId(1))
+    assert desk.table.interests == {}
+    assert desk.unsubscribe(1) == Receipt(SubscriptionId(1))
+    assert desk.unsubscribe(99) == Receipt(SubscriptionId(99))
+
+
+def test_a_client_that_is_gone_takes_its_wishes_with_it_and_no_others() -> None:
+    desk = Desk()
+    desk.subscribe(1, "a")
+    desk.subscribe(2, "b/#")
+    desk.subscribe(1, "c", client=1)
+    desk.subscriptions.withdraw(desk.wishes[0])
+    assert desk.wishes[0] == {}
+    assert [each.pattern for each in desk.table.interests.values()] == ["c"]
