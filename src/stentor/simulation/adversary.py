@@ -47,7 +47,7 @@ class Adversary:
         self._plan()
 
     def _draw(self, mean: int) -> int:
-        return 1 + int(self._random.expovariate(1.0) * mean)
+        return 1 + int(min(self._random.expovariate(1.0), 3.0) * mean)
 
     def _running(self) -> Host | None:
         hosts = [host for host in self._world.hosts.values() if host.up]

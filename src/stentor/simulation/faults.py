@@ -6,6 +6,9 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 
 
+DAMAGES = ("lost", "repeated", "swapped", "flipped")
+
+
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to bytes under way."""
 
@@ -13,7 +16,8 @@ class Weather(msgspec.Struct, frozen=True, kw_only=True):
     mean_delay: int = 2 * MILLISECOND
     cut: float = 0.3  # of writes arrive in two pieces
     merge: float = 0.3  # of writes arrive together with the one before
-    damage: float = 0.0  # of pieces of a stream are lost, repeated, swapped or changed
+    damage: float = 0.0  # of writes to a stream are changed on the way, as a broken middlebox would
+    damages: tuple[str, ...] = DAMAGES  # how
     loss: float = 0.0  # of datagrams
     duplication: float = 0.0  # of datagrams
 

@@ -123,7 +123,7 @@ class Pipe:
     def _damage(self, pieces: list[bytes]) -> list[bytes]:
         """What a broken middlebox makes of one write."""
         sky = self._sky
-        kind = sky.random.choice(("lost", "repeated", "swapped", "flipped"))
+        kind = sky.random.choice(sky.weather.damages)
         sky.seen[f"{kind}-bytes"] += 1
         victim = sky.random.randrange(len(pieces))
         if kind == "lost":

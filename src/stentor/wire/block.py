@@ -12,6 +12,7 @@ The checksum covers everything but the length, the hop byte and itself, so relay
 """
 
 import struct
+import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Final
@@ -123,7 +124,8 @@ def _encode_column(kind: Kind, column: Sequence[Value | None]) -> bytes:
 def _encode_strings(column: Sequence[Value | None]) -> bytes:
     codes: dict[str, int] = {}
     code = [codes.setdefault("" if value is None else value, len(codes)) for value in column]  # type: ignore[arg-type]
-    texts = [text.encode() for text in codes]
+    # one spelling for what looks the same, here at the edge, so that filters need not care
+    texts = [(text if text.isascii() else unicodedata.normalize("NFC", text)).encode() for text in codes]
     return b"".join((
         struct.pack(f"<H{len(code)}H{len(texts)}I", len(texts), *code, *accumulate(map(len, texts))), *texts,
     ))  # fmt: skip

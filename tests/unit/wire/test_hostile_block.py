@@ -15,6 +15,7 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
 from stentor.wire.block import HEADER_SIZE, SPARSE, UNIFORM, Block, Origin
+from stentor.wire.sheaf import Sheaf
 
 ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 10), -1)
 ALL_KINDS = Schema(("yes", "n", "price", "who"), (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.STRING))
@@ -43,8 +44,11 @@ def look_at_everything(frame: bytes, schema: Schema) -> None:
             found.bodies,
             found.rows,
             lambda: found.body(found.count - 1),
-            lambda: found.select(np.arange(found.count) % 2 == 0),
-            lambda: found.select(np.arange(found.count) == found.count - 1),
+            lambda: found.pick(list(range(0, found.count, 2))),
+            lambda: found.pick([found.count - 1]),
+            lambda: list(Sheaf([found, found]).pick(np.arange(2 * found.count) % 3 == 0)),
+            lambda: [Sheaf([found, found]).column(name) for name in schema.names],
+            lambda: Sheaf([found, found]).rows(),
             *(lambda name=name: found.column(name) for name in (*schema.names, "none")),  # type: ignore[misc]
         ]
         for question in questions:

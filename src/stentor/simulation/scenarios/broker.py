@@ -18,7 +18,7 @@ from stentor.simulation.adversary import Adversary
 from stentor.simulation.application import LARGEST_BURST, Application
 from stentor.simulation.checkers import Ledger, Published
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
-from stentor.simulation.faults import Faults, Weather
+from stentor.simulation.faults import DAMAGES, Faults, Weather
 from stentor.simulation.life import Life, Wish
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
@@ -29,7 +29,7 @@ _TROUBLE = 20 * SECOND
 _CALM = _TROUBLE + 14 * SECOND  # whatever the faults left behind is found out by now
 _SETTLED = _CALM + 2 * SECOND
 _END = _SETTLED + 2 * SECOND
-_GRACE = 7 * SECOND  # a link that lost something is found out and closed within this
+_GRACE = 9 * SECOND  # a link that lost something is found out and closed within this
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
 _BUFFER = 128 << 10
@@ -47,12 +47,17 @@ def _draw_faults(random: Random) -> Faults:
 
     return Faults(
         until=_TROUBLE,
-        weather=Weather(mean_delay=random.choice((1, 5, 50)) * MILLISECOND, damage=some(random.choice((0.02, 0.002)))),
+        weather=Weather(
+            mean_delay=random.choice((1, 5, 50)) * MILLISECOND,
+            damage=some(random.choice((0.02, 0.005))),
+            damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
+        ),
         disk=random.choice((SOUND_DISK, SOUND_DISK, DiskFaults(sync_error=0.2, full=0.1))),
         breaks=some(0.5),
         partitions=some(0.3),
         crashes=some(0.3),
         stalls=some(0.3),
+        mean_stall=SECOND,
         jumps=some(0.2),
         drift=random.choice((0, 0, 1000)),
     )

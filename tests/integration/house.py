@@ -1,0 +1,180 @@
+"""What the tests of this folder stand on: a real broker in this process, and ways to run and to wait.
+
+Nothing here depends on how fast the machine is: conditions are waited for, and only a test that hangs meets a deadline.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stentor.client import Events, Fabric, connect
+from stentor.event import Batch, Event
+from stentor.gateways.http.app import HttpServer, application
+from stentor.machine import StopRequested
+from stentor.model.limits import Limits
+from stentor.model.scope import ScopePath
+from stentor.model.status import NodeStatus
+from stentor.nodes.broker import Broker
+from stentor.runtime.disk import NodeStorage
+from stentor.runtime.driver import Driver
+from stentor.runtime.server import listen
+
+T = TypeVar("T")
+Loops = Callable[[], asyncio.AbstractEventLoop] | None
+
+PATIENCE = 60.0  # seconds after which a test is taken to hang
+
+
+def run(main: Coroutine[Any, Any, T], loops: Loops = None) -> T:
+    """Run a test to its end; whatever goes wrong behind its back, or is left running behind it, fails it too."""
+    complaints: list[dict[str, Any]] = []
+
+    async def guarded() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with asyncio.timeout(PATIENCE):
+            result = await main
+        for _ in range(10):  # what was cancelled or closed gets its turn
+            await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, f"tasks were left running: {left}"
+        return result
+
+    with asyncio.Runner(loop_factory=loops) as runner:
+        result = runner.run(guarded())
+    gc.collect()
+    assert not complaints, f"the event loop complained: {complaints}"
+    return result
+
+
+async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
+    """Return when it is true."""
+    async with asyncio.timeout(within):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def until_asked(condition: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
+    """Return when it is true, if finding out takes a while."""
+    async with asyncio.timeout(within):
+        while not await condition():
+            await asyncio.sleep(0.005)
+
+
+class Node:
+    """A broker with a real disk and real sockets."""
+
+    def __init__(self, broker: Broker, driver: Driver, storage: NodeStorage, server: asyncio.Server) -> None:
+        self.broker = broker
+        self.driver = driver
+        self.server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+        self.url = f"stentor://127.0.0.1:{self.port}"
+        self.http: HttpServer | None = None
+        self.http_port = 0
+        self._storage = storage
+        self._ended = False
+
+    @classmethod
+    async def start(
+        cls, home: Path, limits: Limits | None = None, *, port: int = 0, certificates: Path | None = None
+    ) -> "Node":
+        storage = NodeStorage(home)
+        broker = Broker(ScopePath.parse("test/b1"), limits or Limits(), "test")
+        driver = Driver(broker, storage=storage)
+        driver.start()
+        await driver.serving
+        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates))
+
+    def serve_http(self) -> None:
+        import socket  # only the tests of HTTP need it
+
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.http_port = listener.getsockname()[1]
+        self.http = HttpServer(application(self.status, lambda: self.broker.ready), listener)
+
+    def status(self) -> NodeStatus:
+        return self.broker.status(time.monotonic_ns())
+
+    async def stop(self) -> None:
+        """In good order: clients are told."""
+        await self._end(lambda: self.driver.tell(StopRequested()))
+
+    async def crash(self) -> None:
+        """As `kill -9` looks from outside: every link is reset, nobody is told anything."""
+
+        def reset() -> None:
+            for link in self.driver.links.values():
+                link.abort()
+
+        await self._end(reset)
+
+    async def _end(self, how: Callable[[], None]) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self.server.close()
+        how()
+        await self.driver.close()
+        if self.http is not None:
+            await self.http.close()
+        self._storage.close()
+
+
+@asynccontextmanager
+async def node(
+    home: Path, limits: Limits | None = None, *, port: int = 0, certificates: Path | None = None
+) -> AsyncIterator[Node]:
+    running = await Node.start(home, limits, port=port, certificates=certificates)
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+async def take(events: Events, count: int, within: float = PATIENCE) -> list[Event]:
+    """The next `count` events."""
+    taken: list[Event] = []
+    async with asyncio.timeout(within):
+        while len(taken) < count:
+            taken.append(await anext(events))
+    return taken
+
+
+async def take_batches(events: Events, count: int, within: float = PATIENCE) -> list[Batch]:
+    """Batches, until they hold `count` events."""
+    batches: list[Batch] = []
+    async with asyncio.timeout(within):
+        while sum(map(len, batches)) < count:
+            batches.append(await events.next_batch())
+    return batches
+
+
+async def prove_well(url: str, tls: Path | None = None) -> None:
+    """A well-behaved pair exchanges events there."""
+    async with (
+        connect(url, tls=tls, timeout=PATIENCE) as publisher,
+        connect(url, tls=tls, timeout=PATIENCE) as subscriber,
+        subscriber.subscribe("well/#", where="number >= 0") as events,
+    ):
+        for number in range(20):
+            await publisher.publish("well/being", b"%d" % number, number=number)
+        assert [int(event.body) for event in await take(events, 20)] == list(range(20))
+
+
+async def numbers_until_last(events: Events, last: int) -> list[int]:
+    """The bodies, as numbers, up to the one that is `last`."""
+    found: list[int] = []
+    async with asyncio.timeout(PATIENCE):
+        while not found or found[-1] != last:
+            found += [int(body) for body in (await events.next_batch()).bodies]
+    return found
+
+
+async def publish_numbers(fabric: Fabric, topic: str, count: int, size: int = 0) -> None:
+    """Events whose bodies are 0, 1, 2 …, padded with blanks to `size` bytes."""
+    for number in range(count):
+        await fabric.publish(topic, (b"%d" % number).ljust(size))

@@ -1,0 +1,150 @@
+"""Peers made of bytes: a client that says to a broker whatever a test wants, and a server that is no broker."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from stentor.model.attribute import EMPTY_SCHEMA, Schema
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
+from stentor.model.messages import AnyMessage, Heartbeat, Hello, Message, Rejection, Topic, Welcome
+from stentor.wire.block import Origin
+from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
+
+M = TypeVar("M", bound=Message)
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+WITHIN = 60.0
+
+
+class Peer:
+    """One end of a raw link."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.name = ""
+        self.events: list[bytes] = []  # whole event frames, as they came
+
+    @classmethod
+    async def dial(cls, port: int) -> "Peer":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    async def send(self, *what: bytes | Message) -> None:
+        for each in what:
+            self.writer.write(each if isinstance(each, bytes) else encode(each))
+        with contextlib.suppress(OSError):  # it may have hung up on us, which is what the test is about
+            await self.writer.drain()
+
+    async def hello(self, name: str, *, window: int = 1 << 20, heartbeat: float = 3600.0) -> Welcome:
+        self.name = name
+        await self.send(PREAMBLE, Hello(name, Incarnation(1), window, "client", heartbeat, "test"))
+        assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
+        return await self.expect(Welcome)
+
+    async def greet(self, window: int, largest_body: int = 1 << 20, heartbeat: float = 3600.0) -> Hello:
+        """The other side of hello."""
+        assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
+        hello = await self.expect(Hello)
+        await self.send(PREAMBLE, Welcome("pretender", 1, "anonymous", window, largest_body, heartbeat))
+        return hello
+
+    async def receive(self) -> AnyMessage:
+        """The next control message; event frames in front of it are kept in `events`."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                frame = await self.receive_frame()
+                if frame[4] != CONTROL:
+                    self.events.append(frame)
+                elif not isinstance(message := decode(frame), Heartbeat):
+                    return message
+
+    async def receive_frame(self) -> bytes:
+        head = await self.reader.readexactly(4)
+        return head + await self.reader.readexactly(int.from_bytes(head, "little") - 4)
+
+    async def expect(self, kind: type[M]) -> M:
+        message = await self.receive()
+        assert isinstance(message, kind), message
+        return message
+
+    async def last_word(self) -> Rejection:
+        """The rejection with which a broker ends a link, and the end."""
+        async with asyncio.timeout(WITHIN):
+            if (start := await self.reader.readexactly(len(PREAMBLE))) != PREAMBLE:  # said already
+                head = start + await self.reader.readexactly(4)
+                size = int.from_bytes(head[:4], "little")
+                message = decode(head + await self.reader.readexactly(size - len(head)))
+            else:
+                message = await self.receive()
+            while not isinstance(message, Rejection):
+                message = await self.receive()
+            assert await self.ended()
+        return message
+
+    async def ended(self) -> bool:
+        """Whether the other side ends the link (it may, and it may take its time)."""
+        async with asyncio.timeout(WITHIN):
+            with contextlib.suppress(OSError):
+                while await self.reader.read(65536):
+                    pass
+        return True
+
+    @property
+    def publisher(self) -> PublisherId:
+        return publisher_id("anonymous", self.name)
+
+    def origin(self, topic: str, first: int = 1, time: int = 0) -> Origin:
+        return Origin(topic_id(topic), self.publisher, Incarnation(1), CatenationNumber(first), time)
+
+
+def definition(topic: str) -> Topic:
+    return Topic(topic_id(topic), topic)
+
+
+@asynccontextmanager
+async def pretender(handler: Handler) -> AsyncIterator[int]:
+    """A server that is no broker of ours; yields its port."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await handler(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            tasks.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def wait_for_end(reader: asyncio.StreamReader) -> None:
+    """Read until the other side ends the link."""
+    while await reader.read(65536):
+        pass
+
+
+NO_ATTRIBUTES: Schema = EMPTY_SCHEMA
