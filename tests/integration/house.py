@@ -5,6 +5,7 @@ Nothing here depends on how fast the machine is: conditions are waited for, and 
 
 import asyncio
 import gc
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -53,15 +54,24 @@ def run(main: Coroutine[Any, Any, T], loops: Loops = None) -> T:
 async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
     """Return when it is true."""
     async with asyncio.timeout(within):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - a condition of the world outside sets no event
             await asyncio.sleep(0.005)
 
 
 async def until_asked(condition: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
     """Return when it is true, if finding out takes a while."""
     async with asyncio.timeout(within):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+async def standstill(progress: Callable[[], int]) -> int:
+    """Return the number when it has stopped growing: nothing on this loop that could make it grow is able to run."""
+    quiet, last = 0, progress()
+    while quiet < 50:
+        await asyncio.sleep(0.002)
+        quiet, last = (quiet + 1 if progress() == last else 0), progress()
+    return last
 
 
 class Node:
@@ -87,14 +97,13 @@ class Node:
         driver = Driver(broker, storage=storage)
         driver.start()
         await driver.serving
-        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates))
+        within = (limits or Limits()).hello_within
+        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates, within))
 
     def serve_http(self) -> None:
-        import socket  # only the tests of HTTP need it
-
         listener = socket.create_server(("127.0.0.1", 0))
         self.http_port = listener.getsockname()[1]
-        self.http = HttpServer(application(self.status, lambda: self.broker.ready), listener)
+        self.http = HttpServer(application(self.status, lambda: self.broker.ready), listener, None)
 
     def status(self) -> NodeStatus:
         return self.broker.status(time.monotonic_ns())

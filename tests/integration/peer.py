@@ -81,17 +81,16 @@ class Peer:
         return message
 
     async def last_word(self) -> Rejection:
-        """The rejection with which a broker ends a link, and the end."""
+        """The rejection with which a broker ends a link that was not greeted, and the end."""
         async with asyncio.timeout(WITHIN):
-            if (start := await self.reader.readexactly(len(PREAMBLE))) != PREAMBLE:  # said already
-                head = start + await self.reader.readexactly(4)
-                size = int.from_bytes(head[:4], "little")
-                message = decode(head + await self.reader.readexactly(size - len(head)))
-            else:
-                message = await self.receive()
-            while not isinstance(message, Rejection):
-                message = await self.receive()
-            assert await self.ended()
+            assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
+        return await self.last_word_after_welcome()
+
+    async def last_word_after_welcome(self) -> Rejection:
+        """The rejection with which a broker ends a link, after whatever else it had to say, and the end."""
+        while not isinstance(message := await self.receive(), Rejection):
+            pass
+        assert await self.ended()
         return message
 
     async def ended(self) -> bool:

@@ -79,7 +79,9 @@ class Proxy:
         self._dice = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._links: set[asyncio.StreamWriter] = set()
+        self._near: set[asyncio.StreamWriter] = set()  # the clients' ends of the links
+        self._far: set[asyncio.StreamWriter] = set()  # the broker's ends
+        self._ghosts: set[asyncio.StreamWriter] = set()  # ends that must not be told that the others are gone
         self.up = Direction()  # from clients to the broker
         self.down = Direction()
         self.refuses = False  # new links are reset at once
@@ -103,15 +105,21 @@ class Proxy:
 
     def cut(self) -> None:
         """Reset every link; bytes under way are lost."""
-        for writer in self._links:
+        for writer in self._near | self._far | self._ghosts:
             sock = writer.get_extra_info("socket")
             if sock is not None and sock.fileno() >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             writer.transport.abort()
 
+    def forget(self) -> None:
+        """Reset the clients' ends of the links only: the broker is not told, as if a machine had vanished."""
+        self._ghosts |= self._far
+        for writer in self._near:
+            writer.transport.abort()
+
     @property
     def links(self) -> int:
-        return len(self._links) // 2
+        return len(self._near)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -129,8 +137,8 @@ class Proxy:
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        pair = {writer, far_writer}
-        self._links |= pair
+        self._near.add(writer)
+        self._far.add(far_writer)
         pumps = [
             asyncio.create_task(self.up.carry(reader, far_writer, self._dice)),
             asyncio.create_task(self.down.carry(far_reader, writer, self._dice)),
@@ -138,12 +146,14 @@ class Proxy:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             with contextlib.suppress(OSError):
-                for each in pair:
+                for each in (writer, far_writer):
                     await each.drain()  # what was said before the end is still heard
         finally:
-            self._links -= pair
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for each in pair:
-                each.close()
+            self._near.discard(writer)
+            self._far.discard(far_writer)
+            writer.close()
+            if far_writer not in self._ghosts:
+                far_writer.close()

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.integration.house import node, run, take, take_batches, until
 
 import stentor
-from tests.integration.house import node, run, take, take_batches, until
+from stentor.model.attribute import Value
 
 
 @pytest.mark.req("UX-02", "GE-06")
@@ -33,7 +34,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
 
 @pytest.mark.req("UX-02", "GE-06")
 def test_every_type_of_attribute_arrives_as_it_was_sent(tmp_path: Path) -> None:
-    sent = {
+    sent: dict[str, Value] = {
         "yes": True,
         "no": False,
         "small": -(2**63),
@@ -65,7 +66,7 @@ def test_every_type_of_attribute_arrives_as_it_was_sent(tmp_path: Path) -> None:
 
 
 def test_attributes_may_have_the_names_of_parameters(tmp_path: Path) -> None:
-    clashing = {"topic": "a", "body": "b", "attributes": 1, "self": True, "where": 2.5}
+    clashing: dict[str, Value] = {"topic": "a", "body": "b", "attributes": 1, "self": True, "where": 2.5}
 
     async def main() -> None:
         async with (

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+import uvloop
+
 from stentor.machine import (
     Append,
     Appended,
@@ -64,7 +66,9 @@ class Driver:
         self._storage = storage
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unflushed: list[Link] = []
+        self._unflushed: dict[Link, None] = {}
+        # uvloop gathers what a turn writes and writes it right after polling; asyncio makes a system call of each write
+        self._gathers = isinstance(self.loop, uvloop.Loop)
         self._numbers = 0
         self._perform: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -127,14 +131,16 @@ class Driver:
         link = self.links.get(effect.link)
         if link is None:
             return
-        if not link.unsent:
+        link.unsent.extend(effect.data)
+        if self._gathers:
+            link.flush()
+        elif link not in self._unflushed:
             if not self._unflushed:
                 self.loop.call_soon(self._flush)
-            self._unflushed.append(link)
-        link.unsent.extend(effect.data)
+            self._unflushed[link] = None
 
     def _flush(self) -> None:
-        links, self._unflushed = self._unflushed, []
+        links, self._unflushed = self._unflushed, {}
         for link in links:
             link.flush()
 

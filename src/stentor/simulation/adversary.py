@@ -28,7 +28,7 @@ class Adversary:
         ]
         self._strikes = [strike for strike, rate in strikes if rate > 0]
         self._rates = [rate for _, rate in strikes if rate > 0]
-        self._blocks: list[tuple[str, str]] = []
+        self._partitions: dict[int, list[tuple[str, str]]] = {}  # the directions that each one stops
         self.struck: Counter[str] = Counter()
 
     def begin(self) -> None:
@@ -75,19 +75,21 @@ class Adversary:
             self.struck["partition"] += 1
         for direction in directions:
             self._world.network.block(*direction)
-        self._blocks += directions
-        self._world.schedule.after(self._draw(self._world.faults.mean_partition), lambda: self._reunite(directions))
+        number = sum(self.struck.values())
+        self._partitions[number] = directions
+        self._world.schedule.after(self._draw(self._world.faults.mean_partition), lambda: self._reunite(number))
 
-    def _reunite(self, directions: list[tuple[str, str]]) -> None:
+    def _reunite(self, number: int) -> None:
+        directions = self._partitions.pop(number, None)
+        if directions is None:  # healed with everything else
+            return
         network = self._world.network
         if self._random.random() < self._world.faults.partition_breaks:
             for link in network.between(*directions[0]):
                 if not link.severed:
                     network.sever(link, "timed out")
         for direction in directions:
-            if direction in self._blocks:
-                self._blocks.remove(direction)
-                network.unblock(*direction)
+            network.unblock(*direction)
 
     def _crash(self) -> None:
         host = self._running()
@@ -113,9 +115,10 @@ class Adversary:
     def _heal(self) -> None:
         """Nothing new goes wrong from here on; what machines have not noticed yet is still theirs to notice."""
         world = self._world
-        for direction in self._blocks:
-            world.network.unblock(*direction)
-        self._blocks.clear()
+        for directions in self._partitions.values():
+            for direction in directions:
+                world.network.unblock(*direction)
+        self._partitions.clear()
         sky = world.network.sky
         sky.weather = msgspec.structs.replace(sky.weather, damage=0.0, loss=0.0, duplication=0.0)
         for host in world.hosts.values():

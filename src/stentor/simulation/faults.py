@@ -5,7 +5,6 @@ import msgspec
 from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 
-
 DAMAGES = ("lost", "repeated", "swapped", "flipped")
 
 
