@@ -44,9 +44,9 @@ class Batch:
         return f"{self._block.publisher:016x}"
 
     @property
-    def time(self) -> datetime:
-        """When its first event was published, by the publisher's clock."""
-        return datetime.fromtimestamp(self._block.time / 1e9, UTC)
+    def times(self) -> list[datetime]:
+        """When each event was published, by the publisher's clock."""
+        return [datetime.fromtimestamp(time / 1e9, UTC) for time in self._block.times()]
 
     @property
     def numbers(self) -> list[int]:
@@ -94,7 +94,8 @@ class Event:
 
     @property
     def time(self) -> datetime:
-        return self._batch.time
+        """When it was published, by the publisher's clock."""
+        return self._batch.times[self._index]
 
     def __getitem__(self, name: str) -> Value:
         return self.attributes[name]

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
-from stentor.model.messages import AnyMessage, Heartbeat, Hello, Message, Rejection, Topic, Welcome
+from stentor.model.messages import AnyMessage, Heartbeat, Hello, Message, Missed, Rejection, Topic, Welcome
 from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
 
@@ -70,6 +70,21 @@ class Peer:
                     self.events.append(frame)
                 elif not isinstance(message := decode(frame), Heartbeat):
                     return message
+
+    async def receive_events(self, count: int) -> list[AnyMessage]:
+        """Wait until `events` hold this many, or the peer told that they are missed; returns what else was said."""
+        said: list[AnyMessage] = []
+        async with asyncio.timeout(WITHIN):
+            while self.count_events() + sum(sum(m.events.values()) for m in said if isinstance(m, Missed)) < count:
+                frame = await self.receive_frame()
+                if frame[4] == CONTROL:
+                    said.append(decode(frame))
+                else:
+                    self.events.append(frame)
+        return said
+
+    def count_events(self) -> int:
+        return sum(int.from_bytes(frame[32:34], "little") for frame in self.events)
 
     async def receive_frame(self) -> bytes:
         head = await self.reader.readexactly(4)

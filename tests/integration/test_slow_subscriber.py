@@ -7,14 +7,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.house import Node, node, publish_numbers, run, standstill, until
 from tests.integration.http import get
-from tests.integration.peer import NO_ATTRIBUTES, Peer
+from tests.integration.peer import Peer
 
 import stentor
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
-from stentor.model.messages import Credit, Echo, Marker, Missed, Receipt, Subscription, Topic
+from stentor.model.messages import Credit, Missed, Receipt, Subscription, Unsubscription
 from stentor.model.status import LinkStatus
-from stentor.wire.block import Block
 
 _QUEUE = 256 << 10
 _SIZE = 500
@@ -62,16 +61,12 @@ def test_the_neighbour_gets_everything_and_the_slow_one_knows_what_it_missed(tmp
             assert broker.status().dropped == {"slow subscriber": dropped}
             await check_metrics(broker, dropped)
 
-            await slow.send(Credit(1 << 40), Marker(1))
-            missed = 0
-            while not isinstance(message := await slow.receive(), Echo):
-                assert isinstance(message, Missed | Topic)
-                if isinstance(message, Missed):
-                    assert set(message.events) <= {3, 4}
-                    missed += message.events[SubscriptionId(3)]
-            delivered = sum(Block(frame, NO_ATTRIBUTES).count for frame in slow.events)
-            assert missed == dropped
-            assert delivered + missed == 4000
+            await slow.send(Unsubscription(SubscriptionId(4)), Credit(1 << 40))
+            said = await slow.receive_events(4000)
+            told = [message.events for message in said if isinstance(message, Missed)]
+            assert sum(sum(each.values()) for each in told) == dropped
+            assert all(set(each) == {3} for each in told), "the other subscription wanted none of them"
+            assert slow.count_events() + dropped == 4000
             assert broker.status().slow == 0
             assert broker.status().queued == 0
             counting.cancel()
@@ -153,30 +148,53 @@ def test_of_two_subscriptions_in_one_client_the_unread_one_harms_nobody(tmp_path
         async with (
             node(tmp_path) as broker,
             stentor.connect(broker.url) as publisher,
-            stentor.connect(broker.url, window=128 << 10) as reader,
+            stentor.connect(broker.url, window=1 << 20) as reader,
             reader.subscribe("t", where) as unread,
             reader.subscribe("t") as read,
         ):
             counted: list[int] = []
             counting = asyncio.create_task(count(read, counted))
-            for turn in range(50):
-                await publisher.publish_many("t", [b"%d" % turn] * 100, {"n": list(range(100))})
-            await publish_padded(publisher)
+            for number in range(8000):
+                await publisher.publish("t", (b"%d" % number).ljust(_SIZE), n=number)
             await publisher.flush()
-            await until(lambda: len(counted) == 5000 + 2000)
-            assert read.missed == 0
+            await until(lambda: len(counted) + read.missed == 8000)
+            assert counted == list(range(8000))
             counting.cancel()
             left = 0
-            while left + unread.missed < 7000 if where is None else left + unread.missed < 5000:
+            while left + unread.missed < 8000:
                 left += len(await unread.next_batch())
-            assert left + unread.missed == (7000 if where is None else 5000)
+            assert unread.missed > 0
+            assert left + unread.missed == 8000, "it is told exactly what it missed"
 
     run(main())
 
 
-async def publish_padded(fabric: stentor.Fabric) -> None:
-    """More than any window holds."""
-    await publish_numbers(fabric, "t", 2000, _SIZE)
+@pytest.mark.xfail(strict=True, reason="a share of the window is window / subscriptions, even while they are read")
+def test_a_client_with_many_subscriptions_that_reads_them_all_misses_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            node(tmp_path) as broker,
+            stentor.connect(broker.url) as publisher,
+            stentor.connect(broker.url) as reader,
+        ):
+            subscriptions = [reader.subscribe(f"t/{number}") for number in range(100)]
+            counted: list[int] = []
+            for subscription in subscriptions:
+                await subscription.__aenter__()
+            counting = [asyncio.create_task(count(subscription, counted)) for subscription in subscriptions]
+            for _ in range(10):  # a megabyte in all, a quarter of the window
+                for topic in ("t/1", "t/2"):
+                    await publisher.publish_many(topic, [b"1".ljust(_SIZE)] * 100)
+            await publisher.flush()
+            await until(lambda: len(counted) + sum(each.missed for each in subscriptions) == 2000)
+            for task in counting:
+                task.cancel()
+            await asyncio.gather(*counting, return_exceptions=True)
+            for subscription in subscriptions:
+                await subscription.close()
+            assert sum(each.missed for each in subscriptions) == 0
+
+    run(main())
 
 
 @pytest.mark.xfail(strict=True, reason="an unread filtered subscription keeps the credit of all it was filtered from")
@@ -213,6 +231,7 @@ def test_two_slow_subscribers_are_named_slowest_first(tmp_path: Path) -> None:
                 await peer.send(Subscription(SubscriptionId(1), "t"))
                 await peer.expect(Receipt)
             await publish_numbers(publisher, "t", 2200, _SIZE)
+            await publisher.flush()
             status = await publisher.status()
             assert [link.name for link in status.links[:2]] == ["slower", "slow"]
             assert status.slow == 2

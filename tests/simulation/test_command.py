@@ -60,7 +60,7 @@ def test_what_must_not_happen_is_exit_code_1_and_says_how_to_see_it_again(monkey
         (("brocker",), "did you mean 'broker'?"),
         (("zzz",), "there are 'broker', 'log', 'all'"),
         (("log", "--trace"), "say which --seed"),
-        (("log", "--seeds", "0"), "0 is not in the range"),
+        (("log", "--seeds", "0"), "greater than or equal to 1"),
     ],
 )
 def test_wrong_use_is_exit_code_2_with_a_hint(arguments: tuple[str, ...], hint: str) -> None:

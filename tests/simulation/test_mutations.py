@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stentor.model.messages import Welcome
 from stentor.nodes.client import Client
+from stentor.policies.channel import Channel
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination.interest import ContentFilter
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage import segment
@@ -53,7 +54,7 @@ def no_fencing(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_content_filter(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ContentFilter, "decide", lambda _self, _block, keep, _tags: keep)
+    patch.setattr(Channel, "decide", lambda _, events: (np.ones(events.count, np.bool_), {}))
 
 
 def no_bound_of_queues(patch: pytest.MonkeyPatch) -> None:

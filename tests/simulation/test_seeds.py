@@ -6,7 +6,7 @@ import pytest
 
 from stentor.simulation.scenarios import SCENARIOS
 
-SEEDS = {"broker": (300, 10), "log": (800, 100)}  # how many, and how many at a time
+SEEDS = {"broker": (250, 10), "log": (800, 100)}  # how many, and how many at a time
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 
 

@@ -28,6 +28,7 @@ class Kind(enum.IntEnum):
     STRING = 4
 
 
+WIDTHS = {Kind.BOOLEAN: 1, Kind.INTEGER: 8, Kind.DECIMAL: 8}  # bytes of a value in a column
 _KINDS: dict[type, Kind] = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.DECIMAL, str: Kind.STRING}
 
 
@@ -41,6 +42,11 @@ class Schema(msgspec.Struct, frozen=True, array_like=True):
     def id(self) -> SchemaId:
         return _schema_id(self)
 
+    @property
+    def width(self) -> int:
+        """Bytes of one event's values, if no attribute is a string; 0 otherwise."""
+        return _width(self)
+
 
 EMPTY_SCHEMA = Schema((), ())
 
@@ -51,6 +57,11 @@ def _schema_id(schema: Schema) -> SchemaId:
         return NO_SCHEMA
     text = ",".join(f"{name}:{int(kind)}" for name, kind in zip(schema.names, schema.kinds, strict=True))
     return SchemaId(fingerprint("schema", text))
+
+
+@lru_cache(maxsize=4096)
+def _width(schema: Schema) -> int:
+    return 0 if Kind.STRING in schema.kinds else sum(WIDTHS[kind] for kind in schema.kinds)
 
 
 def check_schema(schema: Schema) -> Schema:

@@ -25,3 +25,8 @@ class Column:
         if self.valid is not None:
             rows = [row if there else None for row, there in zip(rows, self.valid.tolist(), strict=True)]
         return rows
+
+    def take(self, rows: NDArray[np.intp]) -> "Column":
+        """The same attribute of just these events."""
+        valid = None if self.valid is None else self.valid[rows]
+        return Column(self.kind, self.values[rows], valid, self.dictionary)

@@ -42,7 +42,7 @@ class StreamEnd:
         if unread and self._network.random.random() < 0.3:
             # As TCP does: closing with unread bytes resets the link, and the last words may be lost.
             self.out.cut()
-            self._network.notify_soon(self.link.peer(self), "connection reset by peer")
+            self._reset_peer(self.link)
         else:
             self.out.finish("the peer closed the link")
 
@@ -50,16 +50,15 @@ class StreamEnd:
         self._leave()
         if self.link is None or self.link.severed:
             return
-        peer = self.link.peer(self)
         if not silent and self._network.random.random() < 0.5:
             assert self.out is not None
             self.out.finish("the peer closed the link")
             return
         self.link.sever()
         if silent:
-            self._network.notify_late(peer, "no route to host")
+            self._network.notify_late(self.link.peer(self), "no route to host")
         else:
-            self._network.notify_soon(peer, "connection reset by peer")
+            self._reset_peer(self.link)
 
     def lose(self, reason: str) -> None:
         """The operating system learns that the link is gone, and tells the machine."""
@@ -93,6 +92,13 @@ class StreamEnd:
         self.host.links.pop(self.id, None)
         if self.link is not None:
             self.link.leave(self)
+
+    def _reset_peer(self, link: "StreamLink") -> None:
+        peer = link.peer(self)
+        if self._network.blocked(self.host.name, peer.host.name):
+            self._network.notify_late(peer, "timed out")
+        else:
+            self._network.notify_soon(peer, "connection reset by peer")
 
     def _provoke_reset(self) -> None:
         """Bytes for a link that the other side has forgotten are answered with a reset, unless something eats them."""

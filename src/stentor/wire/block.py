@@ -5,6 +5,7 @@
     32 u16 count | u48 incarnation | u64 first catenation number | i64 time in ns since 1970
     56 u32 length of columns | u32 checksum                    the low half of XXH3
     64 SPARSE: u16 offset[count]                               catenation numbers are contiguous until a filter selects
+       TIMES: i64 time[count]                                  where a filter joined what came at different times
        columns: u8 all-there, else bitmap; i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
        u32 body length, [count] of them unless UNIFORM | bodies
 
@@ -31,11 +32,10 @@ HEADER = struct.Struct("<IBBBBQQQQQqII")
 HEADER_SIZE: Final = HEADER.size
 LARGEST_COUNT: Final = 65535
 
-_FEW = 24  # rows up to which slices beat arrays
-_SHORT = 256  # bytes of a dictionary that are carried along rather than sorted out
-
 SPARSE: Final = 1
 UNIFORM: Final = 2
+TIMES: Final = 4
+FLAGS: Final = SPARSE | UNIFORM | TIMES
 
 _DTYPE = {Kind.BOOLEAN: np.dtype("?"), Kind.INTEGER: np.dtype("<i8"), Kind.DECIMAL: np.dtype("<f8")}
 _LETTER = {Kind.BOOLEAN: "?", Kind.INTEGER: "q", Kind.DECIMAL: "d"}
@@ -55,42 +55,41 @@ class Origin:
         self.topic, self.publisher, self.incarnation, self.first, self.time = topic, publisher, incarnation, first, time
 
 
-def encode(
-    origin: Origin,
-    schema: Schema,
-    columns: Sequence[Sequence[Value | None]],
-    bodies: Sequence[bytes],
-    offsets: Sequence[int] | None = None,
-) -> bytes:
-    """One events frame. `offsets` are the events' catenation numbers above `origin.first`, if they are not 0, 1, 2 …"""
-    count = len(bodies)
-    packed = [_encode_column(kind, column) for kind, column in zip(schema.kinds, columns, strict=True)]
-    return _assemble(origin, schema, count, packed, bodies, offsets)
+def encode(origin: Origin, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> bytes:
+    """One events frame of events with contiguous catenation numbers."""
+    packed = [_pack_values(kind, column) for kind, column in zip(schema.kinds, columns, strict=True)]
+    return assemble(origin, schema, packed, bodies)
 
 
-def _assemble(
+def assemble(
     origin: Origin,
     schema: Schema,
-    count: int,
     columns: Sequence[bytes],
-    bodies: Sequence[bytes],
-    offsets: Sequence[int] | None,
+    bodies: Sequence[bytes | memoryview],
+    offsets: Sequence[int] = (),
+    times: Sequence[int] = (),
 ) -> bytes:
+    """One events frame of packed columns. `offsets` are the catenation numbers above `origin.first`, if they are not
+    0, 1, 2 …; `times` the times of the events, if they are not all `origin.time`.
+    """
+    count = len(bodies)
     flags = 0
-    parts: list[bytes] = []
-    if offsets is not None and offsets[-1] != count - 1:
+    parts: list[bytes | memoryview] = []
+    if offsets and offsets[-1] != count - 1:
         flags |= SPARSE
         parts.append(struct.pack(f"<{count}H", *offsets))
-    columns_length = sum(map(len, columns))
+    if times:
+        flags |= TIMES
+        parts.append(struct.pack(f"<{count}q", *times))
     parts += columns
-    size = len(bodies[0])
-    if count == 1 or all(len(body) == size for body in bodies):
+    sizes = list(map(len, bodies))
+    if sizes.count(sizes[0]) == count:
         flags |= UNIFORM
-        parts.append(size.to_bytes(4, "little"))
+        parts.append(sizes[0].to_bytes(4, "little"))
     else:
-        parts.append(struct.pack(f"<{count}I", *map(len, bodies)))
+        parts.append(struct.pack(f"<{count}I", *sizes))
     parts += bodies
-    return seal(origin, schema.id, count, flags, columns_length, b"".join(parts))
+    return seal(origin, schema.id, count, flags, sum(map(len, columns)), b"".join(parts))
 
 
 def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: int, payload: bytes) -> bytes:
@@ -107,28 +106,44 @@ def checksum(head: bytes, payload: bytes | memoryview) -> int:
     return xxh3_64_intdigest(payload, seed=xxh3_64_intdigest(head[4:7] + head[8:60])) & 0xFFFFFFFF
 
 
-def _encode_column(kind: Kind, column: Sequence[Value | None]) -> bytes:
+def _pack_values(kind: Kind, column: Sequence[Value | None]) -> bytes:
     missing = None in column
     validity = b"\1"
     if missing:
         bits = np.fromiter((value is not None for value in column), bool, len(column))
         validity = b"\0" + np.packbits(bits, bitorder="little").tobytes()
     if kind is Kind.STRING:
-        return validity + _encode_strings(column)
+        return validity + _pack_strings(column)
     if missing:
         nothing = _NOTHING[kind]
         column = [nothing if value is None else value for value in column]
     return validity + struct.pack(f"<{len(column)}{_LETTER[kind]}", *column)
 
 
-def _encode_strings(column: Sequence[Value | None]) -> bytes:
+def _pack_strings(column: Sequence[Value | None]) -> bytes:
     codes: dict[str, int] = {}
     code = [codes.setdefault("" if value is None else value, len(codes)) for value in column]  # type: ignore[arg-type]
     # one spelling for what looks the same, here at the edge, so that filters need not care
-    texts = [(text if text.isascii() else unicodedata.normalize("NFC", text)).encode() for text in codes]
-    return b"".join((
-        struct.pack(f"<H{len(code)}H{len(texts)}I", len(texts), *code, *accumulate(map(len, texts))), *texts,
-    ))  # fmt: skip
+    texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in codes]
+    return _pack_dictionary(texts, struct.pack(f"<{len(code)}H", *code))
+
+
+def _pack_dictionary(texts: Sequence[str], codes: bytes) -> bytes:
+    encoded = [text.encode() for text in texts]
+    ends = struct.pack(f"<{len(encoded)}I", *accumulate(map(len, encoded)))
+    return b"".join((len(encoded).to_bytes(2, "little"), codes, ends, *encoded))
+
+
+def pack_column(column: Column) -> bytes:
+    """A column as it stands in a frame; a dictionary keeps only the texts that are in use."""
+    validity = b"\1"
+    if column.valid is not None:
+        validity = b"\0" + np.packbits(column.valid, bitorder="little").tobytes()
+    if column.kind is not Kind.STRING:
+        return validity + column.values.tobytes()
+    used, codes = np.unique(column.values, return_inverse=True)
+    texts = [column.dictionary[code] for code in used.tolist()]
+    return validity + _pack_dictionary(texts, codes.astype("<u2").tobytes())
 
 
 class Block:
@@ -156,7 +171,9 @@ class Block:
         assert length == len(frame), "whole frames only"
         self.frame = frame
         self.schema = schema
-        self._payload = HEADER_SIZE + (2 * self.count if self.flags & SPARSE else 0)
+        self._payload = HEADER_SIZE
+        if self.flags & (SPARSE | TIMES):
+            self._payload += self.count * ((2 if self.flags & SPARSE else 0) + (8 if self.flags & TIMES else 0))
         self._columns: list[tuple[int, int]] | None = None
         self._bodies: list[int] | None = None
         if not self.count or self._payload + self.columns_length > length:
@@ -181,20 +198,41 @@ class Block:
     def last(self) -> CatenationNumber:
         """The highest catenation number in the block."""
         if self.flags & SPARSE:
-            (offset,) = struct.unpack_from("<H", self.frame, self._payload - 2)
+            (offset,) = struct.unpack_from("<H", self.frame, HEADER_SIZE + 2 * self.count - 2)
             return CatenationNumber(self.catenation + offset)
         return CatenationNumber(self.catenation + self.count - 1)
 
+    def times(self) -> Sequence[int]:
+        """When each event was published, in nanoseconds since 1970."""
+        if self.flags & TIMES:
+            return struct.unpack_from(f"<{self.count}q", self.frame, self._payload - 8 * self.count)
+        return (self.time,) * self.count
+
     def body(self, index: int) -> bytes:
         """One event's body."""
-        bounds = self._bounds()
-        return bytes(self.frame[bounds[index] : bounds[index + 1]])
+        return bytes(self.take_bodies([index])[0])
+
+    def take_bodies(self, rows: Sequence[int]) -> list[bytes | memoryview]:
+        """The bodies of some events."""
+        frame = self.frame
+        if not self.flags & UNIFORM:
+            bounds = self.bounds()
+            return [frame[bounds[row] : bounds[row + 1]] for row in rows]
+        at = self._payload + self.columns_length + 4
+        size = (len(frame) - at) // self.count
+        if (
+            at > len(frame)
+            or int.from_bytes(frame[at - 4 : at], "little") != size
+            or at + size * self.count != len(frame)
+        ):
+            raise FrameError(Refusal.CORRUPT, "bodies that do not fill their events frame")
+        return [frame[at + size * row : at + size * row + size] for row in rows]
 
     def bodies(self) -> list[bytes]:
-        bounds, frame = self._bounds(), bytes(self.frame)
+        bounds, frame = self.bounds(), bytes(self.frame)
         return [frame[start:end] for start, end in pairwise(bounds)]
 
-    def _bounds(self) -> list[int]:
+    def bounds(self) -> list[int]:
         """Where each body begins, and where the last one ends."""
         if self._bodies is None:
             at = self._payload + self.columns_length
@@ -271,6 +309,11 @@ class Block:
             raise FrameError(Refusal.CORRUPT, "a string attribute outside its dictionary")
         return Column(Kind.STRING, codes, valid, texts)
 
+    def plain_columns(self) -> int:
+        """Where the columns begin, if all are of fixed width and no value is missing; 0 otherwise."""
+        width = self.schema.width
+        return self._payload if width and self.columns_length == len(self.schema.kinds) + width * self.count else 0
+
     def rows(self) -> list[dict[str, Value]]:
         """The attributes of every event."""
         if self.count == 1:
@@ -299,68 +342,3 @@ class Block:
             else:
                 (row[name],) = struct.unpack_from(f"<{_LETTER[kind]}", frame, at)
         return row
-
-    def pick(self, rows: list[int]) -> bytes | memoryview:
-        """A frame with just these events, at least one, in order; itself if that is all.
-
-        The block is verified first: a new checksum must not vouch for bytes that were damaged before.
-        """
-        kept = len(rows)
-        if kept == self.count:
-            return self.frame
-        self.verify()
-        offsets = [self.offsets()[row] for row in rows] if self.flags & SPARSE else rows
-        columns = [self._pick_column(position, rows) for position in range(len(self.schema.names))]
-        flags = self.flags & ~SPARSE
-        parts = [*columns, *self._pick_bodies(rows)]
-        if offsets[-1] != kept - 1:
-            flags |= SPARSE
-            parts.insert(0, struct.pack(f"<{kept}H", *offsets))
-        return seal(self.origin, self.schema_id, kept, flags, sum(map(len, columns)), b"".join(parts))
-
-    def _pick_column(self, position: int, rows: list[int]) -> bytes:
-        kind = self.schema.kinds[position]
-        start, end = self._places()[position]
-        frame = self.frame
-        if len(rows) <= _FEW and frame[start]:
-            # slices of a few values cost less than arrays of them
-            at = start + 1
-            if kind is not Kind.STRING:
-                width = _DTYPE[kind].itemsize
-                return b"".join([b"\1", *[frame[at + width * row : at + width * row + width] for row in rows]])
-            texts = at + 2 + 2 * self.count
-            if end - texts <= _SHORT:
-                codes = [frame[at + 2 + 2 * row : at + 4 + 2 * row] for row in rows]
-                return b"".join([b"\1", frame[at : at + 2], *codes, frame[texts:end]])
-        return self._take_column(position, rows)
-
-    def _take_column(self, position: int, rows: list[int]) -> bytes:
-        column = self.column(self.schema.names[position])
-        assert column is not None
-        validity = b"\1"
-        if column.valid is not None:
-            validity = b"\0" + np.packbits(column.valid[rows], bitorder="little").tobytes()
-        values = column.values[rows]
-        if column.kind is not Kind.STRING:
-            return validity + values.tobytes()
-        texts = column.dictionary
-        if len(texts) > len(rows):
-            used, values = np.unique(values, return_inverse=True)
-            texts = tuple(texts[code] for code in used.tolist())
-        encoded = [text.encode() for text in texts]
-        ends = struct.pack(f"<{len(encoded)}I", *accumulate(map(len, encoded)))
-        return b"".join((
-            validity, struct.pack("<H", len(encoded)), values.astype("<u2").tobytes(), ends, *encoded,
-        ))  # fmt: skip
-
-    def _pick_bodies(self, rows: list[int]) -> list[bytes | memoryview]:
-        bounds, frame = self._bounds(), self.frame
-        if not self.flags & UNIFORM:
-            lengths = struct.pack(f"<{len(rows)}I", *[bounds[row + 1] - bounds[row] for row in rows])
-            return [lengths, *[frame[bounds[row] : bounds[row + 1]] for row in rows]]
-        first, size = bounds[0], bounds[1] - bounds[0]
-        head = size.to_bytes(4, "little")
-        if len(rows) <= _FEW:
-            return [head, *[frame[bounds[row] : bounds[row + 1]] for row in rows]]
-        table = np.frombuffer(frame, np.uint8, size * self.count, first).reshape(self.count, size)
-        return [head, table.take(rows, axis=0).tobytes()]

@@ -7,27 +7,70 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.attribute import Kind, Schema, Value
+from stentor.model.attribute import WIDTHS, Kind, Schema, Value
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId
-from stentor.wire.block import Block
-from stentor.wire.frame import LENGTH
+from stentor.wire.block import LARGEST_COUNT, TIMES, Block, assemble, pack_column
+from stentor.wire.frame import LENGTH, SOFT_FRAME
 
 _EMPTY: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0, Kind.STRING: ""}
 _DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
 
 
+class _Part:
+    """What is kept of one block: rows `begin` to `end` of all that are kept; `start` is the block's first row."""
+
+    __slots__ = ("begin", "block", "end", "size", "start")
+
+    def __init__(self, block: Block, start: int, begin: int, end: int) -> None:
+        self.block, self.start, self.begin, self.end = block, start, begin, end
+        self.size = len(block.frame) * (end - begin) // block.count
+
+    def follows(self, other: "_Part", first: "_Part") -> bool:
+        """Whether it can stand in one block with another part and what is before that."""
+        mine, theirs = self.block, other.block
+        return (
+            mine.frame[8:24] == theirs.frame[8:24]  # topic and publisher
+            and mine.incarnation == theirs.incarnation
+            and theirs.last() < mine.catenation
+            and mine.last() - first.block.catenation <= LARGEST_COUNT
+        )
+
+    def copy(
+        self,
+        indices: list[int],
+        base: int,
+        offsets: list[int],
+        times: list[int],
+        bodies: list[bytes | memoryview],
+    ) -> None:
+        """Add its events; verified first, since a new checksum must not vouch for bytes that were damaged before."""
+        block, start = self.block, self.start
+        block.verify()
+        rows = [index - start for index in indices[self.begin : self.end]]
+        bodies += block.take_bodies(rows)
+        base = block.catenation - base
+        numbers = block.offsets()
+        offsets += [base + numbers[row] for row in rows]
+        if block.flags & TIMES:
+            moments = block.times()
+            times += [moments[row] for row in rows]
+        else:
+            times += [block.time] * len(rows)
+
+
 class Sheaf:
     """One or more blocks of one schema, in order."""
 
-    __slots__ = ("_columns", "_rows", "blocks", "count")
+    __slots__ = ("_columns", "_plain", "_rows", "blocks", "count")
 
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks = blocks
         self.count = sum([block.count for block in blocks])
         self._columns: dict[str, Column | None] = {}
         self._rows: list[dict[str, Value]] | None = None
+        self._plain: list[int] | None = None  # where each block's columns begin, if they can be joined as bytes
 
     def column(self, name: str) -> Column | None:
         """One attribute of every event of all blocks; None if the schema has no such attribute."""
@@ -41,16 +84,51 @@ class Sheaf:
             self._rows = [row for block in self.blocks for row in block.rows()]
         return self._rows
 
-    def pick(self, keep: NDArray[np.bool_]) -> Iterator[tuple[bytes | memoryview, int]]:
-        """Frames with just the events that are kept, and how many each holds; untouched where a block is kept whole."""
-        indices = keep.nonzero()[0].tolist()
-        start = found = 0
+    def pick(self, keep: NDArray[np.bool_]) -> list[tuple[bytes | memoryview, int]]:
+        """Frames with just the events that are kept, and how many each holds. A block that is kept whole stays as it
+        is; parts of neighbouring blocks of one publisher become one.
+        """
+        if keep.all():
+            return [(bytes(block.frame), block.count) for block in self.blocks]
+        rows = keep.nonzero()[0]
+        indices = rows.tolist()
+        picked: list[tuple[bytes | memoryview, int]] = []
+        group: list[_Part] = []
+        start = found = size = 0
         for block in self.blocks:
-            end = start + block.count
-            last = bisect_left(indices, end, found)
+            end, last = start + block.count, bisect_left(indices, start + block.count, found)
             if last > found:
-                yield block.pick([index - start for index in indices[found:last]]), last - found
+                part = _Part(block, start, found, last)
+                size += part.size
+                if group and (size > SOFT_FRAME or not part.follows(group[-1], group[0])):
+                    picked.append(self._gather(group, rows, indices))
+                    group, size = [], part.size
+                group.append(part)
             start, found = end, last
+        if group:
+            picked.append(self._gather(group, rows, indices))
+        return picked
+
+    def _gather(
+        self, group: "list[_Part]", rows: NDArray[np.intp], indices: list[int]
+    ) -> tuple[bytes | memoryview, int]:
+        first, count = group[0], group[-1].end - group[0].begin
+        if len(group) == 1 and count == first.block.count:
+            return bytes(first.block.frame), count
+        offsets: list[int] = []
+        times: list[int] = []
+        bodies: list[bytes | memoryview] = []
+        for part in group:
+            part.copy(indices, first.block.catenation, offsets, times, bodies)
+        chosen = rows[first.begin : first.begin + count]
+        columns = [
+            pack_column(column.take(chosen))
+            for name in first.block.schema.names
+            if (column := self.column(name)) is not None
+        ]
+        if times.count(first.block.time) == count:
+            times = []
+        return assemble(first.block.origin, first.block.schema, columns, bodies, offsets, times), count
 
     def _join(self, name: str) -> Column | None:
         blocks = self.blocks
@@ -58,6 +136,10 @@ class Sheaf:
             return blocks[0].column(name)
         if name not in blocks[0].schema.names:
             return None
+        if self._plain is None:
+            self._plain = [block.plain_columns() for block in blocks]
+        if all(self._plain):
+            return self._join_plain(name, self._plain)
         if self.count == len(blocks):
             return self._from_rows(name)
         columns = [column for block in blocks if (column := block.column(name)) is not None]
@@ -72,6 +154,18 @@ class Sheaf:
         codes = [column.values.astype(np.uint32) + base for column, base in zip(columns, bases, strict=False)]
         texts = tuple(text for column in columns for text in column.dictionary)
         return Column(Kind.STRING, np.concatenate(codes), valid, texts)
+
+    def _join_plain(self, name: str, places: list[int]) -> Column:
+        """Nothing missing and no strings: the bytes of the columns, one after the other, are the column."""
+        schema = self.blocks[0].schema
+        position = schema.names.index(name)
+        kind = schema.kinds[position]
+        before, width = sum(WIDTHS[each] for each in schema.kinds[:position]), WIDTHS[kind]
+        pieces = []
+        for block, place in zip(self.blocks, places, strict=True):
+            at = place + position + 1 + before * block.count
+            pieces.append(block.frame[at : at + width * block.count])
+        return Column(kind, np.frombuffer(b"".join(pieces), _DTYPE[kind]), None)
 
     def _from_rows(self, name: str) -> Column:
         """Lone events: plain values first, one array at the end."""
@@ -93,6 +187,7 @@ def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema
     """The frames of a run, bound together as long as their schema stays the same."""
     blocks: list[Block] = []
     bound = -1
+    view = memoryview(data)
     while start < end:
         (length,) = LENGTH.unpack_from(data, start)
         number = SchemaId(int.from_bytes(data[start + 24 : start + 32], "little"))
@@ -103,7 +198,7 @@ def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema
         schema = schemas.get(number)
         if schema is None:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
-        blocks.append(Block(data[start : start + length], schema))
+        blocks.append(Block(view[start : start + length], schema))
         start += length
     if blocks:
         yield Sheaf(blocks)

@@ -45,7 +45,8 @@ def test_booleans_integers_decimals_and_strings_are_carried(value: Value, kind: 
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"bytes", bytearray(b"x"), [1], (1,), {"a": 1}, {1}, 1j, Decimal(1), object(), np.int64(1), Colour.RED]
+    "value",
+    [None, b"bytes", bytearray(b"x"), [1], (1,), {"a": 1}, {1}, 1j, Decimal(1), object(), np.int64(1), Colour.RED],
 )
 def test_any_other_type_is_refused_by_its_name(value: object) -> None:
     with pytest.raises(AttributeValueError, match=f"attribute 'a' is {type(value).__name__}: .*into the body"):

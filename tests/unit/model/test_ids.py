@@ -20,4 +20,6 @@ def test_a_number_has_64_bits_and_is_never_zero(name: str) -> None:
 
 
 def test_a_publisher_is_its_principal_and_its_name() -> None:
-    assert len({publisher_id("a", "bc"), publisher_id("ab", "c"), publisher_id("abc", ""), publisher_id("", "abc")}) == 4
+    assert (
+        len({publisher_id("a", "bc"), publisher_id("ab", "c"), publisher_id("abc", ""), publisher_id("", "abc")}) == 4
+    )

@@ -97,7 +97,9 @@ def test_a_link_before_it_is_ready_is_asked_to_try_again() -> None:
     broker.step(0, Started())
     send, close, *_ = broker.step(0, LinkOpened(LinkId(1)))
     assert isinstance(send, Send)
-    assert b"".join(send.data) == PREAMBLE + frame.encode(Rejection(Refusal.BUSY, "this node is still starting: try again"))
+    assert b"".join(send.data) == PREAMBLE + frame.encode(
+        Rejection(Refusal.BUSY, "this node is still starting: try again")
+    )
     assert isinstance(close, Close)
 
 
@@ -458,9 +460,7 @@ def test_a_slow_subscriber_waits_bounded_is_told_and_harms_nobody(new_stage: "ty
 
 
 @pytest.mark.parametrize("window", [1 << 16, 1 << 20, 1 << 24])
-def test_a_client_with_another_window_than_the_brokers_gets_everything(
-    new_stage: "type[Stage]", window: int
-) -> None:
+def test_a_client_with_another_window_than_the_brokers_gets_everything(new_stage: "type[Stage]", window: int) -> None:
     stage = new_stage(Limits(window=70_000))
     publisher, subscriber = stage.peer("p"), stage.client("s", window=window)
     subscriber.subscribe(1, "t")
@@ -647,7 +647,13 @@ def test_status_tells_who_is_there_and_what_went_through(stage: "Stage") -> None
     (report,) = publisher.say(StatusRequest(99))
     assert report.token == 99
     status = msgspec.msgpack.decode(bytes(report.status), type=NodeStatus)
-    assert (status.node, status.role, status.boot, status.version, status.uptime) == ("campus/b1", "broker", 1, "test", 7.0)
+    assert (status.node, status.role, status.boot, status.version, status.uptime) == (
+        "campus/b1",
+        "broker",
+        1,
+        "test",
+        7.0,
+    )
     assert (status.clients, status.subscriptions, status.topics) == (2, 2, 2)
     assert (status.events_in, status.events_out, status.dropped) == (4, 3, {"no subscriber": 1})
     assert [(each.id, each.accepted, each.rejected) for each in status.interests] == [(1, 3, 0), (2, 2, 1)]
@@ -665,7 +671,11 @@ def test_totals_outlive_the_links_that_made_them(stage: "Stage") -> None:
     publisher.say(Farewell())
     stage.tell_broker(LinkLost(subscriber.link, "gone"))
     after = stage.broker.status(0)
-    assert (after.events_in, after.events_out, after.bytes_out) == (before.events_in, before.events_out, before.bytes_out)
+    assert (after.events_in, after.events_out, after.bytes_out) == (
+        before.events_in,
+        before.events_out,
+        before.bytes_out,
+    )
 
 
 def test_a_status_fits_into_a_frame_however_much_there_is_to_tell(stage: "Stage") -> None:

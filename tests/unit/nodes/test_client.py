@@ -147,7 +147,7 @@ def guarded() -> Iterator[None]:
         raise AssertionError("this step never ends")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(10)
+    signal.alarm(5)
     try:
         yield
     finally:
@@ -279,7 +279,8 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [WELCOME, Hello("n", Incarnation(1), 1), Subscription(ONE, "t"), Unsubscription(ONE), Marker(1), StatusRequest(1)]
+    "word",
+    [WELCOME, Hello("n", Incarnation(1), 1), Subscription(ONE, "t"), Unsubscription(ONE), Marker(1), StatusRequest(1)],
 )
 def test_a_clients_own_words_have_no_place_in_a_brokers_mouth(word: Message) -> None:
     effects = Desk().connected().hear(word)
@@ -588,7 +589,7 @@ def test_events_that_nobody_defined_are_refused() -> None:
     assert rejection.code is Refusal.PROTOCOL
 
 
-@pytest.mark.parametrize("length", [12, 31, 40, 63])
+@pytest.mark.parametrize("length", [12, 40, 63])
 def test_an_events_frame_shorter_than_its_header_is_refused(length: int) -> None:
     desk = Desk().connected()
     desk.tell(Wished(ONE, "t"))

@@ -17,7 +17,8 @@ from stentor.wire import block
 from stentor.wire.block import HEADER_SIZE, SPARSE, UNIFORM, Block, Origin
 from stentor.wire.sheaf import Sheaf
 
-ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 10), -1)
+ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 100), -1)
+LATER = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 90), 5)
 ALL_KINDS = Schema(("yes", "n", "price", "who"), (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.STRING))
 TEXTS = Schema(("who",), (Kind.STRING,))
 COLUMNS: list[list[Value | None]] = [
@@ -44,8 +45,9 @@ def look_at_everything(frame: bytes, schema: Schema) -> None:
             found.bodies,
             found.rows,
             lambda: found.body(found.count - 1),
-            lambda: found.pick(list(range(0, found.count, 2))),
-            lambda: found.pick([found.count - 1]),
+            found.times,
+            lambda: list(Sheaf([found]).pick(np.arange(found.count) % 2 == 0)),
+            lambda: list(Sheaf([found]).pick(np.arange(found.count) == found.count - 1)),
             lambda: list(Sheaf([found, found]).pick(np.arange(2 * found.count) % 3 == 0)),
             lambda: [Sheaf([found, found]).column(name) for name in schema.names],
             lambda: Sheaf([found, found]).rows(),
@@ -62,13 +64,17 @@ def frames() -> list[bytes]:
     made = []
     for columns in (COLUMNS, full):
         for bodies in ([b"1", b"22", b"", b"4444"], [b"12"] * 4):
-            made += [block.encode(ORIGIN, ALL_KINDS, columns, bodies, offsets) for offsets in (None, [2, 3, 5, 8])]
+            dense = block.encode(ORIGIN, ALL_KINDS, columns, bodies)
+            later = block.encode(LATER, ALL_KINDS, columns, bodies)
+            keep = np.array([False, True, True, True, True, True, False, True])
+            joined = Sheaf([Block(dense, ALL_KINDS), Block(later, ALL_KINDS)]).pick(keep)
+            made += [dense, *(bytes(frame) for frame, _ in joined)]
     one = [[column[0]] for column in COLUMNS]
     return [*made, block.encode(ORIGIN, ALL_KINDS, one, [b"lone"])]
 
 
 def test_every_byte_set_to_every_telling_value_is_survived() -> None:
-    for frame in frames()[::3]:
+    for frame in frames()[::2]:
         for position in range(4, len(frame)):
             for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
                 broken = bytearray(frame)
@@ -196,3 +202,39 @@ def test_texts_that_overlap_cannot_make_a_small_frame_large() -> None:
     column = b"\x01" + struct.pack(f"<HH{entries}I", entries, 0, *ends) + b"x" * size
     frame = block.seal(ORIGIN, TEXTS.id, 1, UNIFORM, len(column), column + bytes(4))
     assert peak_of(lambda: Block(frame, TEXTS).column("who")) < 20 * len(frame)
+
+
+def test_numbers_that_do_not_grow_are_refused_or_harmless() -> None:
+    """Neighbours are joined by their last numbers; a hostile publisher may have written those in any order."""
+    for first, second in ((60_000, 65_535), (65_535, 0), (0, 65_535)):
+        blocks = [
+            Block(block.seal(origin, 0, 2, SPARSE | UNIFORM, 0, struct.pack("<HHI", number, 0, 0)), EMPTY_SCHEMA)
+            for origin, number in ((ORIGIN, first), (LATER, second))
+        ]
+        keep = np.array([True, False, True, True])
+        with suppress(FrameError):
+            for frame, _ in Sheaf(blocks).pick(keep):
+                look_at_everything(bytes(frame), EMPTY_SCHEMA)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2**64 - 1), st.sampled_from(range(8)), st.binary(max_size=60)),
+             min_size=2, max_size=4),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_several_hostile_blocks_in_a_row_are_survived(plan: list[tuple[int, int, int, bytes]], seed: int) -> None:
+    for schema, width in ((EMPTY_SCHEMA, 0), (Schema(("n",), (Kind.INTEGER,)), 9)):
+        blocks = []
+        for count, first, flags, payload in plan:
+            origin = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(first % 100), first % 7)
+            with suppress(FrameError):
+                blocks.append(Block(block.seal(origin, schema.id, count, flags, width, payload + bytes(20)), schema))
+        if blocks:
+            sheaf = Sheaf(blocks)
+            keep = np.random.default_rng(seed).random(sheaf.count) < 0.7
+            with suppress(FrameError):
+                sheaf.column("n")
+            with suppress(FrameError):
+                for frame, _ in sheaf.pick(keep):
+                    look_at_everything(bytes(frame), schema)

@@ -16,6 +16,7 @@ from stentor.model.topic import matches
 from stentor.wire.block import HEADER_SIZE, Block
 from stentor.wire.frame import LENGTH
 from stentor.wire.run import cut
+from stentor.wire.sheaf import Sheaf
 
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
 
@@ -157,13 +158,10 @@ class Subscriber:
 
     def _deliver_some(self, wish: Wish, blocks: list[Block], charge: Charge) -> None:
         assert wish.filter is not None
-        chosen = []
-        events = 0
-        for block in blocks:
-            rows = wish.filter.select(block.column, block.count).nonzero()[0].tolist()
-            if rows:
-                chosen.append(block.pick(rows))
-                events += len(rows)
+        sheaf = Sheaf(blocks)
+        picked = sheaf.pick(wish.filter.select(sheaf.column, sheaf.count))
+        chosen = [frame for frame, _ in picked]
+        events = sum(count for _, count in picked)
         self._deliver(wish, chosen, events, charge)
 
     def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge) -> None:

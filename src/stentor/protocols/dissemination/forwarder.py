@@ -13,7 +13,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
-from stentor.wire.block import SPARSE, UNIFORM
+from stentor.wire.block import FLAGS
 from stentor.wire.run import cut
 from stentor.wire.sheaf import sheaves
 
@@ -69,7 +69,7 @@ class Forwarder(Generic[D]):
         self, flows: FlowTable[D], flow: bytes, publisher: PublisherId
     ) -> tuple[Route[D], Topic, SchemaDefinition]:
         """A flow is new on this link: its route, and the definitions that its destinations must have."""
-        if flow[2] & ~(SPARSE | UNIFORM) or flow[3]:
+        if flow[2] & ~FLAGS or flow[3]:
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
         if int.from_bytes(flow[12:20], "little") != publisher:
             raise FrameError(Refusal.FORGED, "events in the name of another publisher")

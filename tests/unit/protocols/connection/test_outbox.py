@@ -238,7 +238,9 @@ def test_whatever_happens_order_counts_and_bounds_hold(steps: list[tuple[str, in
                 elif isinstance(word, bytes):
                     left.append(word)
                     order = offered.index(word)
-                    lost_before = sum(counts[each] for each in offered[:order]) - sum(counts[each] for each in left[:-1])
+                    lost_before = sum(counts[each] for each in offered[:order]) - sum(
+                        counts[each] for each in left[:-1]
+                    )
                     assert told == lost_before, "what was missed is told right before what follows it"
             assert box.queued <= bound
             assert box.credit > -largest or not largest
