@@ -28,7 +28,11 @@ class _Progress(ctypes.Structure):
 
 
 class _Subscriber(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("fd", "got", "before", "window", "granted")]
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("fd", "got", "before", "window", "granted")),
+        *((name, ctypes.c_int64) for name in ("counts", "events", "have", "left")),
+        ("head", ctypes.c_ubyte * 40),
+    ]
     got: int
 
 
@@ -64,7 +68,7 @@ class Generator:
     def stream(
         self, publisher: Publisher, ring: Sequence[bytes], subscribers: Sequence[Subscriber], size: int, seconds: float
     ) -> Outcome:
-        """Publish the ring's units over and over; each of them brings `size` bytes to every subscriber."""
+        """Publish the ring's units over and over; each of them brings `size` bytes, or events, to every subscriber."""
         unit = len(ring[0])
         assert all(len(entry) == unit for entry in ring), "units of one size only"
         progress = _Progress()
@@ -119,7 +123,7 @@ class Generator:
         arrived_at: "ctypes.Array[ctypes.c_int64] | None" = None,
     ) -> threading.Thread:
         links = (_Subscriber * len(subscribers))(
-            *(_Subscriber(each.socket.fileno(), 0, each.received, each.window, 0) for each in subscribers)
+            *(_Subscriber(each.socket.fileno(), 0, each.received, each.window, 0, each.counts) for each in subscribers)
         )
         capacity = ctypes.c_int64(len(arrived_at) if arrived_at else 0)
         thread = threading.Thread(

@@ -69,7 +69,7 @@ class StentorNode(Target):
             continue
         if answer.code is not None:
             raise ConnectionError(f"the subscription was refused: {answer.reason}")
-        return Subscriber(link.socket, WINDOW)
+        return Subscriber(link.socket, WINDOW, counts=bool(where))
 
     def _link(self) -> "_Link":
         link = self.connect()

@@ -42,6 +42,7 @@ class Subscriber:
     socket: socket.socket
     window: int = 0
     received: int = 0  # bytes read so far; credit counts from the link's start
+    counts: bool = False  # progress is counted in events, because a filter joins frames as it likes
 
 
 class Target(ABC):

@@ -280,7 +280,7 @@ def test_frames_that_claim_many_events_cost_the_broker_no_memory(stage: "Stage")
     hostile.say(frame)
     tracemalloc.start()
     try:
-        hostile.say(frame * 40)
+        hostile.say(frame * 400)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
