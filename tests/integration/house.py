@@ -5,6 +5,7 @@ Nothing here depends on how fast the machine is: conditions are waited for, and 
 
 import asyncio
 import gc
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -16,6 +17,7 @@ from stentor.client import Events, Fabric, connect
 from stentor.event import Batch, Event
 from stentor.gateways.http.app import HttpServer, application
 from stentor.machine import StopRequested
+from stentor.model.errors import StentorError
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
@@ -172,6 +174,19 @@ async def prove_well(url: str, tls: Path | None = None) -> None:
         for number in range(20):
             await publisher.publish("well/being", b"%d" % number, number=number)
         assert [int(event.body) for event in await take(events, 20)] == list(range(20))
+
+
+async def refused(url: str, reason: str, tls: Path | None = None) -> StentorError:
+    """A client cannot connect, and is told why; a first try may be too short to find out on a busy machine."""
+    for timeout in (0.3, 1.0, 5.0, 20.0):
+        try:
+            async with connect(url, tls=tls, timeout=timeout):
+                raise AssertionError("it was let in")
+        except StentorError as error:
+            if re.search(reason, str(error)):
+                return error
+            told = str(error)
+    raise AssertionError(f"expected {reason!r}, was told: {told}")
 
 
 async def numbers_until_last(events: Events, last: int) -> list[int]:

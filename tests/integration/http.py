@@ -2,6 +2,10 @@
 
 import asyncio
 
+from prometheus_client.parser import text_string_to_metric_families
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
 
 async def get(port: int, path: str) -> tuple[int, str]:
     """Status and body."""
@@ -14,3 +18,17 @@ async def get(port: int, path: str) -> tuple[int, str]:
         await writer.wait_closed()
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), body.decode()
+
+
+async def scrape(port: int) -> dict[Sample, float]:
+    """A node's metrics, by name and labels, as Prometheus would read them."""
+    status, text = await get(port, "/metrics")
+    assert status == 200
+    found: dict[Sample, float] = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found, f"{key} twice: Prometheus refuses all of it"
+            found[key] = sample.value
+    return found

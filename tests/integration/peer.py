@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
-from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
+from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.messages import AnyMessage, Heartbeat, Hello, Message, Missed, Rejection, Topic, Welcome
 from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
@@ -116,12 +116,11 @@ class Peer:
                     pass
         return True
 
-    @property
-    def publisher(self) -> PublisherId:
-        return publisher_id("anonymous", self.name)
 
-    def origin(self, topic: str, first: int = 1, time: int = 0) -> Origin:
-        return Origin(topic_id(topic), self.publisher, Incarnation(1), CatenationNumber(first), time)
+def origin(name: str, topic: str, first: int = 1, time: int = 0) -> Origin:
+    """Where events of an anonymous client of this name come from."""
+    publisher = publisher_id("anonymous", name)
+    return Origin(topic_id(topic), publisher, Incarnation(1), CatenationNumber(first), time)
 
 
 def definition(topic: str) -> Topic:

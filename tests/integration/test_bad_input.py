@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.house import node, run, take, until
+from tests.integration.house import node, refused, run, take, until
 from tests.integration.peer import Peer, pretender, wait_for_end
 
 import stentor
@@ -201,7 +201,7 @@ def test_a_wrong_subscription_is_refused_by_the_broker(tmp_path: Path) -> None:
                 assert receipt.reason
             await peer.send(Subscription(SubscriptionId(99), "t"))
             assert await peer.expect(Receipt) == Receipt(SubscriptionId(99)), "the link goes on"
-            await peer.send(Subscription(SubscriptionId(99), "t"))
+            await peer.send(Subscription(SubscriptionId(99), "t", "x = 1"))
             assert (await peer.expect(Receipt)).code is stentor.Refusal.PROTOCOL
             assert broker.status().subscriptions == 1
 
@@ -234,8 +234,7 @@ def test_too_many_links_are_refused_with_a_reason(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path, Limits(links=1)) as broker:
             async with stentor.connect(broker.url) as first:
-                with pytest.raises(stentor.Unreachable, match="takes 1 links"):
-                    await stentor.connect(broker.url, timeout=0.3).__aenter__()
+                await refused(broker.url, "takes 1 links")
                 await first.flush()
             await until(lambda: broker.status().clients == 0)
             async with stentor.connect(broker.url) as second:
@@ -260,7 +259,7 @@ def test_too_many_links_are_refused_with_a_reason(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_url_is_refused_at_once(url: str) -> None:
-    with pytest.raises(stentor.InvalidInput, match="stentor://host:port|port must be"):
+    with pytest.raises(stentor.InvalidInput, match=r"stentor://host:port|port must be"):
         stentor.connect(url)
 
 
@@ -279,12 +278,8 @@ def test_a_wrong_parameter_is_refused_at_once(tmp_path: Path, parameters: dict[s
 
 def test_nobody_there_says_where_and_what_to_do() -> None:
     async def main() -> None:
-        with pytest.raises(
-            stentor.Unreachable, match=r"127\.0\.0\.1:1 within 0\.1 s \(connection refused\).*stentor up"
-        ):
-            await stentor.connect("stentor://127.0.0.1:1", timeout=0.1).__aenter__()
-        with pytest.raises(stentor.Unreachable, match=r"no-such-host\.invalid"):
-            await stentor.connect("stentor://no-such-host.invalid:1", timeout=0.5).__aenter__()
+        await refused("stentor://127.0.0.1:1", r"127\.0\.0\.1:1 within .* s \(connection refused\).*stentor up")
+        await refused("stentor://no-such-host.invalid:1", r"no-such-host\.invalid")
 
     run(main())
 
@@ -295,8 +290,7 @@ def test_nobody_there_says_where_and_what_to_do() -> None:
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])
 def test_a_host_name_that_cannot_be_says_so(host: str) -> None:
     async def main() -> None:
-        with pytest.raises((stentor.Unreachable, stentor.InvalidInput), match="label|host"):
-            await stentor.connect(f"stentor://{host}:1", timeout=0.3).__aenter__()
+        await refused(f"stentor://{host}:1", r"label|host")
 
     run(main())
 

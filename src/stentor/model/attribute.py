@@ -16,6 +16,7 @@ SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 LONGEST_NAME = 128
 LONGEST_STRING = 8192
 MOST_ATTRIBUTES = 256
+LARGEST_ATTRIBUTES = 64 << 10  # bytes of text in one event's attributes
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -98,7 +99,8 @@ def check_value(name: str, kind: Kind, value: Value) -> None:
     """Refuse what the wire cannot carry or a filter cannot compare."""
     if kind is Kind.INTEGER:
         if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:  # type: ignore[operator]
-            raise AttributeValueError(f"attribute {name!r}: integers have 64 bits, {value} does not fit")
+            shown = value if value.bit_length() < 100 else "this one"  # type: ignore[union-attr]
+            raise AttributeValueError(f"attribute {name!r}: integers have 64 bits, {shown} does not fit")
     elif kind is Kind.DECIMAL:
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise AttributeValueError(

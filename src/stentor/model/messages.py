@@ -32,6 +32,7 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     largest_body: int
     heartbeat: float
     agent: str = ""
+    ahead: int = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):

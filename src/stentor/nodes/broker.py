@@ -56,13 +56,13 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routing import FlowTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
-from stentor.wire.block import HEADER_SIZE
-from stentor.wire.frame import EVENTS, decode, measure
+from stentor.wire.frame import EVENTS, LARGEST_CONTROL, decode, measure
 from stentor.wire.run import FLOW, split
 
 ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
 _TICK = "tick"
+_LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
 _SMALLEST_WINDOW = 64 << 10
 _LONGEST_HEARTBEAT = 3600.0
 _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
@@ -106,16 +106,14 @@ class Broker:
         }
         self._messages: dict[type[Message], Callable[[int, Client, Any], Message | None]] = {
             Topic: lambda _, client, topic: self._forwarder.define_topic(client.flows, topic),
-            SchemaDefinition: lambda _, __, schema: self._forwarder.define_schema(schema),
+            SchemaDefinition: lambda _, client, schema: self._forwarder.define_schema(client.flows, schema),
             Subscription: lambda _, client, wish: self._subscriptions.subscribe(
                 client.wishes, client.connection.outbox, wish
             ),
             Unsubscription: lambda _, client, wish: self._subscriptions.unsubscribe(client.wishes, wish),
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
-            StatusRequest: lambda now, _, asked: StatusReport(
-                asked.token, msgspec.Raw(msgspec.msgpack.encode(self.status(now)))
-            ),
+            StatusRequest: lambda now, _, asked: self._report(now, asked.token),
             Farewell: self._farewell,
         }
 
@@ -183,8 +181,8 @@ class Broker:
     def _meet(self, client: Client, frame: bytes) -> None:
         """The first frame of a flow on this link: work out its route, and define it to everyone on that."""
         connection = client.connection
-        if not connection.greeted or len(frame) < HEADER_SIZE:
-            raise FrameError(Refusal.PROTOCOL, "events before hello, or cut short")
+        if not connection.greeted:
+            raise FrameError(Refusal.PROTOCOL, "events before hello")
         route, topic, schema = self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
         for outbox in route.recipients:
             peer = self._clients[outbox.link].connection
@@ -243,9 +241,11 @@ class Broker:
             holder = self._clients[fenced.link]
             self._refuse(holder, Refusal.FENCED, f"another client with the name {hello.name!r} took over")
         connection.publisher = publisher_id(connection.principal, hello.name)
-        heartbeat = max(limits.heartbeat, min(hello.heartbeat, _LONGEST_HEARTBEAT))
+        slower = max(limits.heartbeat, hello.heartbeat)  # NaN is not slower
+        heartbeat = min(slower, _LONGEST_HEARTBEAT)
         connection.greet(limits.largest_body, heartbeat)
-        connection.outbox.grant(min(hello.window, limits.window))
+        ahead = min(hello.window, limits.window)
+        connection.outbox.grant(ahead)
         welcome = Welcome(
             node=str(self.path),
             boot=self._boot,
@@ -254,6 +254,7 @@ class Broker:
             largest_body=limits.largest_body,
             heartbeat=heartbeat,
             agent=self._version,
+            ahead=ahead if ahead < hello.window else 0,
         )
         self._post(connection.outbox, welcome)
         self._effects += [
@@ -278,7 +279,7 @@ class Broker:
         del self._clients[connection.link]
         self._names.release(connection)
         self._subscriptions.withdraw(client.wishes)
-        self._forwarder.table.drop(client.flows)
+        self._forwarder.drop(client.flows)
         self._census.close(connection.outbox)
         if not connection.greeted:
             self._effects.append(StopTimer(f"hello/{connection.link}"))
@@ -346,12 +347,22 @@ class Broker:
             self._effects.append(Close(client.connection.link, "the broker is stopping"))
             self._forget(client)
 
-    def status(self, now: int) -> NodeStatus:
-        """What this broker counts, and who is slow."""
+    def _report(self, now: int, token: int) -> StatusReport:
+        """A status that fits into a frame, however much there is to tell."""
+        report = msgspec.Raw(b"")
+        for listed in _LISTED:
+            report = msgspec.Raw(msgspec.msgpack.encode(self.status(now, listed)))
+            if len(report) < LARGEST_CONTROL // 2:
+                break
+        return StatusReport(token, report)
+
+    def status(self, now: int, listed: int = 500) -> NodeStatus:
+        """What this broker counts, and who is slow; so many links and subscriptions one by one."""
         self._census.refused += self._subscriptions.refused
         self._subscriptions.refused.clear()
         return self._census.report(
             now,
+            listed,
             node=str(self.path),
             boot=self._boot,
             version=self._version,

@@ -10,8 +10,6 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.subscriptions import Wishes
 
-_LISTED = 500  # links and subscriptions in a report: it must fit into a frame
-
 
 class Census:
     """Totals of links that are gone and of the node itself; live links are asked."""
@@ -31,6 +29,7 @@ class Census:
     def report(
         self,
         now: int,
+        listed: int,
         *,
         node: str,
         boot: int,
@@ -47,7 +46,7 @@ class Census:
             links.append(_link(connection, events_in, len(wishes), now))
             interests += [
                 SubscriptionStatus(connection.name, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected)
-                for i in list(wishes.values())[:_LISTED]
+                for i in list(wishes.values())[:listed]
             ]
         links.sort(key=lambda link: (-link.queued, -link.dropped, -link.events_out))
         interests.sort(key=lambda interest: -interest.accepted)
@@ -71,8 +70,8 @@ class Census:
             refused=dict(sorted(self.refused.items())),
             queued=sum(link.queued for link in links),
             slow=sum(link.slow for link in links),
-            links=tuple(links[:_LISTED]),
-            interests=tuple(interests[:_LISTED]),
+            links=tuple(links[:listed]),
+            interests=tuple(interests[:listed]),
         )
 
 

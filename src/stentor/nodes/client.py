@@ -24,8 +24,8 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.model.attribute import Schema, Value
-from stentor.model.errors import FrameError, Refusal
+from stentor.model.attribute import Schema, Value, check_schema
+from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId, SchemaId, SubscriptionId, TopicId, publisher_id
 from stentor.model.messages import (
@@ -59,6 +59,7 @@ FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else ma
 _TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _GREETING_WITHIN = 5 * SECOND
+_LONGEST_HEARTBEAT = 3600.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +199,9 @@ class Client:
         self._stopped = False
         self._full = False
         self._flushes: list[int] = []  # asked for, waiting for what was offered before them to leave
-        self._markers: list[int] = []  # sent, waiting for their echo
+        self._markers: dict[int, int] = {}  # sent, waiting for their echo, with the events that went before them
+        self._confirmed = 0  # events on this link that the broker has taken in
+        self._questions: list[int] = []  # waiting for a status
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -224,7 +227,7 @@ class Client:
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._missed,
             Echo: self._echo,
-            StatusReport: lambda _, report: self._effects.append(Tell(report.token, bytes(report.status))),
+            StatusReport: self._told,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -268,7 +271,7 @@ class Client:
                     events_first = connection.outbox.release(now)
                     for token in self._flushes:
                         connection.outbox.post(Marker(token))
-                    self._markers += self._flushes
+                        self._markers[token] = connection.outbox.events
                     self._flushes = []
                     if events_first:
                         effects.append(Send(connection.link, events_first))
@@ -297,6 +300,7 @@ class Client:
         settings = self._settings
         self._dialling = None
         self._ticked = now
+        self._confirmed = 0
         connection = self._connection = Connection(
             happened.link, now, settings.window, settings.buffer, settings.heartbeat
         )
@@ -313,15 +317,20 @@ class Client:
         connection = self._connection
         if connection is not None and not connection.received:
             reason = f"{reason} before it said a word: does it want TLS?"
+        unknown = [*self._markers, *self._questions]
+        if connection is not None and connection.outbox.events > self._confirmed:
+            unknown += self._flushes  # something of what they wait for may be lost with this link
+            self._flushes.clear()
+        self._markers.clear()
+        self._questions.clear()
         self._connection = self._dialling = None
         self._effects += [
             StopTimer(_TICK),
             StopTimer(_GREETING),
             Disconnect(reason),
-            *(Settle(token, reason) for token in self._markers),
+            *(Settle(token, reason) for token in unknown),
             StartTimer(_REDIAL, now + self._pause, self._pause // 2),
         ]
-        self._markers.clear()
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _give_up(self, now: int, code: Refusal, reason: str) -> None:
@@ -379,6 +388,9 @@ class Client:
 
     def _welcomed(self, now: int, welcome: Welcome) -> None:
         connection = self._linked
+        if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
+            raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
+        connection.narrow(welcome.ahead or connection.window)
         connection.greet(welcome.largest_body, welcome.heartbeat)
         connection.largest_frame = welcome.largest_body + FRAME_OVERHEAD
         connection.name, connection.principal = self._settings.name, welcome.principal
@@ -436,8 +448,9 @@ class Client:
         self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
 
     def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
-        if echo.token in self._markers:
-            self._markers.remove(echo.token)
+        events = self._markers.pop(echo.token, None)
+        if events is not None:
+            self._confirmed = events
             self._effects.append(Settle(echo.token))
 
     # ---- subscribing
@@ -483,10 +496,20 @@ class Client:
         self.subscriber.define_topic(topic.id, topic.name)
 
     def _define_schema(self, now: int, definition: SchemaDefinition) -> None:  # noqa: ARG002
-        self.subscriber.schemas[definition.schema.id] = definition.schema
+        try:
+            schema = check_schema(definition.schema)
+        except InvalidInput as error:
+            raise FrameError(Refusal.SCHEMA, str(error)) from None
+        self.subscriber.schemas[schema.id] = schema
 
     def _status_requested(self, now: int, asked: StatusRequested) -> None:  # noqa: ARG002
         if self._connection is None or not self._connection.greeted:
             self._effects.append(Settle(asked.token, "not connected"))
         else:
+            self._questions.append(asked.token)
             self._connection.outbox.post(StatusRequest(asked.token))
+
+    def _told(self, now: int, report: StatusReport) -> None:  # noqa: ARG002
+        if report.token in self._questions:
+            self._questions.remove(report.token)
+            self._effects.append(Tell(report.token, bytes(report.status)))

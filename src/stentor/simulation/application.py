@@ -93,10 +93,16 @@ class Application:
 
     def died(self) -> None:
         life = self.life
+        self.close_books()
         life.unlink(self._world.now)
         life.ended = True
         self.gone += life.wishes.values()
         life.wishes = {}
+
+    def close_books(self) -> None:
+        """Nothing more will come: count what the client knows was missed, and would tell with the next events."""
+        for subscription, wish in self.life.wishes.items():
+            wish.missed += self._untold(subscription)
 
     def wake_up(self) -> None:
         """From now on it wants everything, and wants it now."""
@@ -202,6 +208,7 @@ class Application:
         if life.wishes:
             subscription = self._random.choice(list(life.wishes))
             wish = life.wishes.pop(subscription)
+            wish.missed += self._untold(subscription)
             wish.confirmed.end(self._world.now)
             self.gone.append(wish)
             self._say(Unwished(subscription))
@@ -222,6 +229,10 @@ class Application:
         self._world.restart(host, 2 * SECOND)
 
     # ---- small things
+
+    def _untold(self, subscription: SubscriptionId) -> int:
+        known = self.client.subscriber.wishes.get(subscription)
+        return 0 if known is None else known.missed
 
     def _say(self, happened: Input) -> None:
         self._world.hosts[self.host].handle(happened)

@@ -155,6 +155,8 @@ class Block:
     )  # fmt: skip
 
     count: int
+    flags: int
+    columns_length: int
     catenation: CatenationNumber
     time: int
     topic: TopicId
@@ -179,6 +181,15 @@ class Block:
         if not self.count or self._payload + self.columns_length > length:
             raise FrameError(Refusal.CORRUPT, "an events frame whose parts do not fit into it")
 
+    def check(self) -> None:
+        """Refuse a block that could not be decoded, now rather than in the hands of an application."""
+        self.offsets()
+        self.bounds()
+        self._places()
+        for name, kind in zip(self.schema.names, self.schema.kinds, strict=True):
+            if kind is Kind.STRING:
+                self.column(name)
+
     def verify(self) -> None:
         """Refuse a block whose bytes changed since its publisher sealed it."""
         head = bytes(self.frame[:HEADER_SIZE])
@@ -192,7 +203,10 @@ class Block:
     def offsets(self) -> Sequence[int]:
         """Each event's catenation number above that of the first number of the block."""
         if self.flags & SPARSE:
-            return struct.unpack_from(f"<{self.count}H", self.frame, HEADER_SIZE)
+            offsets = struct.unpack_from(f"<{self.count}H", self.frame, HEADER_SIZE)
+            if any(first >= second for first, second in pairwise(offsets)):
+                raise FrameError(Refusal.CORRUPT, "catenation numbers that do not grow")
+            return offsets
         return range(self.count)
 
     def last(self) -> CatenationNumber:
@@ -299,6 +313,8 @@ class Block:
         at += 2 + 2 * self.count
         ends = struct.unpack_from(f"<{entries}I", self.frame, at)
         at += 4 * entries
+        if any(first > second for first, second in pairwise(ends)):
+            raise FrameError(Refusal.CORRUPT, "a dictionary whose texts overlap")
         try:
             texts = tuple(
                 str(self.frame[at + start : at + end], "utf-8") for start, end in zip((0, *ends), ends, strict=False)

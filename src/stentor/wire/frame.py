@@ -23,6 +23,7 @@ CONTROL = 2
 CONTROL_HEADER = struct.Struct("<IBBHI")
 LENGTH = struct.Struct("<I")
 MEASURABLE = 6  # bytes of a frame that tell its length, kind and version
+SHORTEST_EVENTS = 64  # the head of an events frame
 LARGEST_GREETING = 4096  # a frame before authentication
 LARGEST_CONTROL = 1 << 20
 SOFT_FRAME = 64 << 10  # a batch is closed when it gets near this
@@ -84,7 +85,7 @@ def decode(frame: bytes) -> AnyMessage:
         raise FrameError(Refusal.CORRUPT, "a control frame was damaged on the way")
     try:
         message: AnyMessage = _decoder.decode(payload)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(Refusal.PROTOCOL, f"a control frame that says nothing known: {error}") from None
     return message
 
@@ -102,6 +103,6 @@ def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:
     limit = min(largest, LARGEST_CONTROL) if kind == CONTROL else largest
     if length > limit:
         raise FrameError(Refusal.TOO_LARGE, f"a frame of {length} bytes, at most {limit} are taken")
-    if length < CONTROL_HEADER.size:
+    if length < (SHORTEST_EVENTS if kind == EVENTS else CONTROL_HEADER.size):
         raise FrameError(Refusal.PROTOCOL, f"a frame of {length} bytes is too short to be one")
     return kind, length

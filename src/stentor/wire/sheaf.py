@@ -11,9 +11,11 @@ from stentor.model.attribute import WIDTHS, Kind, Schema, Value
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId
-from stentor.wire.block import LARGEST_COUNT, TIMES, Block, assemble, pack_column
+from stentor.wire.block import LARGEST_COUNT, TIMES, UNIFORM, Block, assemble, pack_column
 from stentor.wire.frame import LENGTH, SOFT_FRAME
 
+_NUMBERS = 14  # bytes of an event's offset, time and body length
+_MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
 _EMPTY: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0, Kind.STRING: ""}
 _DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
 
@@ -21,11 +23,21 @@ _DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float
 class _Part:
     """What is kept of one block: rows `begin` to `end` of all that are kept; `start` is the block's first row."""
 
-    __slots__ = ("begin", "block", "end", "size", "start")
+    __slots__ = ("begin", "block", "end", "start")
 
     def __init__(self, block: Block, start: int, begin: int, end: int) -> None:
         self.block, self.start, self.begin, self.end = block, start, begin, end
-        self.size = len(block.frame) * (end - begin) // block.count
+
+    def weigh(self, indices: list[int]) -> int:
+        """At most so many bytes in a frame."""
+        block = self.block
+        if block.flags & UNIFORM:
+            bodies = (len(block.frame) - block.columns_length) * (self.end - self.begin) // block.count
+        else:
+            bounds = block.bounds()
+            rows = [index - self.start for index in indices[self.begin : self.end]]
+            bodies = sum([bounds[row + 1] - bounds[row] for row in rows])
+        return bodies + block.columns_length + _NUMBERS * (self.end - self.begin)
 
     def follows(self, other: "_Part", first: "_Part") -> bool:
         """Whether it can stand in one block with another part and what is before that."""
@@ -99,10 +111,11 @@ class Sheaf:
             end, last = start + block.count, bisect_left(indices, start + block.count, found)
             if last > found:
                 part = _Part(block, start, found, last)
-                size += part.size
+                weight = part.weigh(indices)
+                size += weight
                 if group and (size > SOFT_FRAME or not part.follows(group[-1], group[0])):
                     picked.append(self._gather(group, rows, indices))
-                    group, size = [], part.size
+                    group, size = [], weight
                 group.append(part)
             start, found = end, last
         if group:
@@ -186,19 +199,20 @@ class Sheaf:
 def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
     """The frames of a run, bound together as long as their schema stays the same."""
     blocks: list[Block] = []
-    bound = -1
+    bound, count = -1, 0
     view = memoryview(data)
     while start < end:
         (length,) = LENGTH.unpack_from(data, start)
         number = SchemaId(int.from_bytes(data[start + 24 : start + 32], "little"))
-        if number != bound and blocks:
+        if blocks and (number != bound or count > _MOST_EVENTS):
             yield Sheaf(blocks)
-            blocks = []
+            blocks, count = [], 0
         bound = number
         schema = schemas.get(number)
         if schema is None:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         blocks.append(Block(view[start : start + length], schema))
+        count += blocks[-1].count
         start += length
     if blocks:
         yield Sheaf(blocks)

@@ -1,5 +1,6 @@
 """A broker and its clients, stepped by hand: what one sends is carried to the other in order, whole or in pieces."""
 
+import itertools
 from collections import deque
 from random import Random
 from typing import Any, TypeVar
@@ -265,7 +266,7 @@ class Stage:
     def carry(self, to: str, link: LinkId, data: bytes | None) -> None:
         if data is not None and self.cuts is not None and len(data) > 1:
             edges = sorted({0, len(data), *(self.cuts.randrange(len(data)) for _ in range(3))})
-            pieces = [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+            pieces = [data[start:end] for start, end in itertools.pairwise(edges)]
             self._under_way.extend((to, link, piece) for piece in pieces)
         else:
             self._under_way.append((to, link, data))

@@ -1,5 +1,6 @@
 """Hostile bytes at both ends: nothing but effects comes out, and whoever behaves is undisturbed."""
 
+import itertools
 import zlib
 from random import Random
 from typing import TYPE_CHECKING
@@ -152,7 +153,7 @@ def stream(random: Random, words: list[Message], first: int) -> bytes:
 
 def chunks(random: Random, data: bytes) -> list[bytes]:
     edges = sorted({0, len(data), *(random.randrange(len(data) + 1) for _ in range(random.randrange(3)))})
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 class Pair:

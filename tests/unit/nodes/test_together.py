@@ -12,7 +12,7 @@ from stentor.machine import SECOND, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
-from stentor.model.ids import Incarnation, SubscriptionId
+from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Subscription
 from stentor.model.topic import matches
@@ -118,7 +118,7 @@ def test_a_frozen_client_is_dropped_and_comes_back(stage: "Stage") -> None:
     link = client.link
     frozen = {who: stage.timers.pop(who) for who in list(stage.timers) if who[0] == "me"}
     stage.wait(30)
-    stage.timers.update({who: stage.now for who in frozen})
+    stage.timers.update(dict.fromkeys(frozen, stage.now))
     stage.wait(30)
     assert client.link not in (None, link)
     assert len(client.heard(Connect)) == 2
@@ -227,12 +227,26 @@ def test_a_selection_never_makes_a_frame_too_large_for_its_reader(stage: "Stage"
     publisher, subscriber = stage.client("p"), stage.client("s")
     subscriber.subscribe(1, "t", "a = 0")
     count = 65_535
+    first: list[Value | None] = [1, *[0] * (count - 1)]
     columns: dict[str, list[Value | None]] = {
-        "a": [1] + [0] * (count - 1), "b": [1] * count, "c": [True] * count, "d": [True] * count,
+        "a": first, "b": [1] * count, "c": [True] * count, "d": [True] * count,
     }  # fmt: skip
     publisher.do(OfferedMany("t", columns, [b"x"] * count, 0), TurnEnded())
     assert len(subscriber.read(1)) == count - 1
     assert publisher.heard(Disconnect) == subscriber.heard(Disconnect) == []
+
+
+def test_joined_frames_are_never_too_large_for_their_reader(new_stage: "type[Stage]") -> None:
+    stage = new_stage(Limits(largest_body=1024))
+    publisher, subscriber = stage.client("p"), stage.client("s")
+    subscriber.subscribe(1, "t", "a")
+    count = 30_000
+    column: list[Value | None] = [False, *[True] * (count - 1)]
+    for time in (1, 2):  # of different times, in one turn
+        publisher.tell(OfferedMany("t", {"a": column}, [b""] * count, time))
+    publisher.do(TurnEnded())
+    assert subscriber.heard(Disconnect) == []
+    assert len(subscriber.read(1)) == 2 * (count - 1)
 
 
 @pytest.mark.parametrize("attributes", [3, 10])
@@ -259,9 +273,9 @@ def test_a_malformed_block_with_a_right_checksum_costs_no_subscriber_its_link(st
     subscriber.subscribe(1, "t")
     subscriber.subscribe(2, "t/#", "n > 5")
     hostile.define("t")
-    good = hostile.events("t", 1, [9])
-    origin = Origin(*(int.from_bytes(good[at : at + 8], "little") for at in (8, 16)), 1, 1, 0)  # type: ignore[arg-type]
-    bad = block.seal(origin, int.from_bytes(good[24:32], "little"), 1, UNIFORM, 3, b"\x01\x00\x00" + bytes(4))
+    origin = Origin(topic_id("t"), hostile.publisher, Incarnation(1), CatenationNumber(1), 0)
+    schema = int.from_bytes(hostile.events("t", 1, [9])[24:32], "little")
+    bad = block.seal(origin, schema, 1, UNIFORM, 3, b"\x01\x00\x00" + bytes(4))
     hostile.say(bad)
     honest = stage.client("honest")
     honest.publish("t", b"fine", n=7)
@@ -274,8 +288,7 @@ def test_frames_that_claim_many_events_cost_the_broker_no_memory(stage: "Stage")
     subscriber, hostile = stage.peer("s"), stage.peer("hostile")
     subscriber.subscribe(1, "t", "NOT (EXISTS a)")
     hostile.define("t")
-    good = hostile.events("t")
-    origin = Origin(*(int.from_bytes(good[at : at + 8], "little") for at in (8, 16)), 1, 1, 0)  # type: ignore[arg-type]
+    origin = Origin(topic_id("t"), hostile.publisher, Incarnation(1), CatenationNumber(1), 0)
     frame = block.seal(origin, 0, 65_535, UNIFORM, 0, bytes(4))
     hostile.say(frame)
     tracemalloc.start()

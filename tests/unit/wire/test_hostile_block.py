@@ -1,4 +1,4 @@
-"""Blocks of a hostile publisher, who can make a right checksum: nothing but FrameError comes out, and no memory goes."""
+"""Blocks of a hostile publisher, who can make a right checksum: nothing worse than a FrameError comes out."""
 
 import struct
 import tracemalloc
@@ -51,7 +51,7 @@ def look_at_everything(frame: bytes, schema: Schema) -> None:
             lambda: list(Sheaf([found, found]).pick(np.arange(2 * found.count) % 3 == 0)),
             lambda: [Sheaf([found, found]).column(name) for name in schema.names],
             lambda: Sheaf([found, found]).rows(),
-            *(lambda name=name: found.column(name) for name in (*schema.names, "none")),  # type: ignore[misc]
+            *(lambda name=name: found.column(name) for name in (*schema.names, "none")),
         ]
         for question in questions:
             with suppress(FrameError):

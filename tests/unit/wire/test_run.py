@@ -1,5 +1,6 @@
 """Runs and the intake: a stream cut anywhere gives the same frames, in order, merged where one route takes them."""
 
+import itertools
 from random import Random
 from typing import NamedTuple
 
@@ -113,7 +114,7 @@ def read(stream: bytes, cuts: list[int], largest: int = 1 << 20) -> list[bytes]:
     frames: list[bytes] = []
     intake = Intake()
     edges = [0, *sorted(cuts), len(stream)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         data = intake.take(stream[start:end])
         if data is None:
             continue
@@ -121,10 +122,11 @@ def read(stream: bytes, cuts: list[int], largest: int = 1 << 20) -> list[bytes]:
         while position < len(data):
             runs, after = split(data, position, FLOWS)
             for _, begin, finish, _ in runs:
-                while begin < finish:
-                    length = int.from_bytes(data[begin : begin + 4], "little")
-                    frames.append(data[begin : begin + length])
-                    begin += length
+                at = begin
+                while at < finish:
+                    length = int.from_bytes(data[at : at + 4], "little")
+                    frames.append(data[at : at + length])
+                    at += length
             position = after
             if position == len(data):
                 break

@@ -48,6 +48,10 @@ class Connection:
         self.largest_frame = largest_body + FRAME_OVERHEAD
         self.heartbeat = int(heartbeat * SECOND)
 
+    def narrow(self, window: int) -> None:
+        """The peer takes less ahead than we offered."""
+        self.window = self._granted = min(self.window, window)
+
     def feed(self, now: int, data: bytes) -> bytes | None:
         """Count a chunk in; what can be looked at, beginning at a frame, or None if there is nothing yet."""
         self.heard = now

@@ -3,44 +3,52 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from stentor.model.attribute import Kind, Schema, Value, check_name, check_value, kind_of, schema_of
+from stentor.model.attribute import (
+    LARGEST_ATTRIBUTES,
+    MOST_ATTRIBUTES,
+    Kind,
+    Schema,
+    Value,
+    check_name,
+    check_value,
+    kind_of,
+    schema_of,
+)
 from stentor.model.errors import AttributeValueError
 from stentor.wire import block
 from stentor.wire.block import LARGEST_COUNT, Origin
 from stentor.wire.frame import SOFT_FRAME
 
-_OVERHEAD = 64  # what an event costs in memory beyond its body, roughly
+_OVERHEAD = 64  # bytes of memory that an event costs beyond its values, roughly
+_VALUE = 8  # bytes of a value in a frame, at most, beside its text
+_MOST_SHAPES = 4096
 
 
 class Draft:
     """One batch in the making. Attributes may differ from event to event; a change of an attribute's type may not."""
 
-    __slots__ = ("_aligned", "_columns", "_kinds", "_last_shape", "bodies", "size", "time", "topic")
+    __slots__ = ("_aligned", "_columns", "_content", "_kinds", "_last_shape", "bodies", "size", "time", "topic")
 
     def __init__(self, topic: str, time: int) -> None:
         self.topic = topic
         self.time = time
         self.bodies: list[bytes] = []
-        self.size = 0
+        self.size = 0  # bytes of memory, roughly
+        self._content = 0  # bytes of bodies and texts
         self._kinds: dict[str, Kind] = {}
         self._columns: list[list[Value | None]] = []
         self._last_shape: Schema | None = None
         self._aligned = False  # whether an event of the last shape has a value for every column, in order
 
     def add(self, shape: Schema, attributes: Mapping[str, Value], body: bytes) -> bool:
-        """Take one more event; False if it does not fit, and must open another draft."""
-        if self.bodies and (self.size + len(body) > SOFT_FRAME or len(self.bodies) == LARGEST_COUNT):
+        """Take one more event; False if it does not fit and must open another draft."""
+        count = len(self.bodies)
+        content = len(body) + (text_size(tuple(attributes.values())) if Kind.STRING in shape.kinds else 0)
+        if shape is not self._last_shape and not self._adopt(shape):
             return False
-        if shape is not self._last_shape:
-            for name, kind in zip(shape.names, shape.kinds, strict=True):
-                if self._kinds.get(name, kind) is not kind:
-                    return False
-            for name, kind in zip(shape.names, shape.kinds, strict=True):
-                if name not in self._kinds:
-                    self._kinds[name] = kind
-                    self._columns.append([None] * len(self.bodies))
-            self._last_shape = shape
-            self._aligned = tuple(self._kinds) == shape.names
+        frame = self._content + content + (count + 1) * (_VALUE * len(self._kinds) + _VALUE)
+        if count and (frame > SOFT_FRAME or count == LARGEST_COUNT):
+            return False
         if self._aligned:
             for column, value in zip(self._columns, attributes.values(), strict=True):
                 column.append(value)
@@ -48,7 +56,23 @@ class Draft:
             for name, column in zip(self._kinds, self._columns, strict=True):
                 column.append(attributes.get(name))
         self.bodies.append(body)
-        self.size += len(body) + _OVERHEAD
+        self._content += content
+        self.size += content + _OVERHEAD + _VALUE * len(shape.names)
+        return True
+
+    def _adopt(self, shape: Schema) -> bool:
+        """Make room for the attributes of another shape; False if they do not go with those that are here."""
+        kinds = dict(zip(shape.names, shape.kinds, strict=True))
+        if any(self._kinds.get(name, kind) is not kind for name, kind in kinds.items()):
+            return False
+        new = [name for name in kinds if name not in self._kinds]
+        if len(self._kinds) + len(new) > MOST_ATTRIBUTES:
+            return False
+        for name in new:
+            self._kinds[name] = kinds[name]
+            self._columns.append([None] * len(self.bodies))
+        self._last_shape = shape
+        self._aligned = tuple(self._kinds) == shape.names
         return True
 
     def fill(self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> None:
@@ -56,7 +80,8 @@ class Draft:
         self._kinds = dict(zip(schema.names, schema.kinds, strict=True))
         self._columns = [list(column) for column in columns]
         self.bodies = list(bodies)
-        self.size = sum(map(len, bodies)) + _OVERHEAD * len(bodies)
+        self._content = sum(map(len, bodies)) + sum(map(text_size, columns))
+        self.size = self._content + len(bodies) * (_OVERHEAD + _VALUE * len(columns))
 
     @property
     def schema(self) -> Schema:
@@ -77,14 +102,29 @@ class Shapes:
         shape = self._known.get(key)
         if shape is None:
             shape = schema_of(attributes)
-            if len(self._known) >= 4096:
+            if len(self._known) >= _MOST_SHAPES:
                 self._known.clear()
             self._known[key] = shape
-            return shape
-        for name, kind, value in zip(shape.names, shape.kinds, attributes.values(), strict=True):
-            if kind is not Kind.BOOLEAN:
-                check_value(name, kind, value)
+        else:
+            for name, kind, value in zip(shape.names, shape.kinds, attributes.values(), strict=True):
+                if kind is not Kind.BOOLEAN:
+                    check_value(name, kind, value)
+        if Kind.STRING in shape.kinds:
+            check_texts(text_size(tuple(attributes.values())))
         return shape
+
+
+def text_size(values: Sequence[Value | None]) -> int:
+    """Bytes that the texts among these values may take."""
+    return sum([len(value) if value.isascii() else 4 * len(value) for value in values if isinstance(value, str)])
+
+
+def check_texts(size: int) -> None:
+    """Refuse an event whose texts make it too large for a frame."""
+    if size > LARGEST_ATTRIBUTES:
+        raise AttributeValueError(
+            f"the attributes have {size} bytes of text, an event carries {LARGEST_ATTRIBUTES}: put the rest in the body"
+        )
 
 
 def check_columns(
@@ -93,6 +133,8 @@ def check_columns(
     """The schema of many events, checked, and their columns; None is missing, a column of nothing else is left out."""
     kinds: dict[str, Kind] = {}
     kept: list[Sequence[Value | None]] = []
+    if len(columns) > MOST_ATTRIBUTES:
+        raise AttributeValueError(f"an event has at most {MOST_ATTRIBUTES} attributes")
     for name, column in columns.items():
         check_name(name)
         if len(column) != count:
@@ -104,16 +146,36 @@ def check_columns(
         if types:
             there = [value for value in column if value is not None]
             kind = kinds[name] = kind_of(name, there[0])
-            for value in _extremes(kind, there):
+            for value in _suspects(kind, there):
                 check_value(name, kind, value)
             kept.append(column)
     return Schema(tuple(kinds), tuple(kinds.values())), kept
 
 
-def _extremes(kind: Kind, values: list[Value]) -> list[Value]:
+def _suspects(kind: Kind, values: list[Value]) -> list[Value]:
     """The values that are wrong if any is."""
     if kind is Kind.INTEGER:
         return [min(values), max(values)]
     if kind is Kind.DECIMAL:
         return [] if math.isfinite(sum(values)) else values  # type: ignore[arg-type]
     return values if kind is Kind.STRING else []
+
+
+def cuts(schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> list[int]:
+    """Where frames that stay near the soft limit end, for many events at once; the last one is where all end."""
+    content = list(map(len, bodies))
+    for kind, column in zip(schema.kinds, columns, strict=True):
+        if kind is Kind.STRING:
+            content = [size + text_size((text,)) for size, text in zip(content, column, strict=True)]
+    if max(content) > SOFT_FRAME:
+        for size, body in zip(content, bodies, strict=True):
+            check_texts(size - len(body))
+    ends = []
+    frame = start = 0
+    value = _VALUE * len(schema.names) + _VALUE
+    for index, size in enumerate(content):
+        frame += size + value
+        if (frame > SOFT_FRAME or index - start == LARGEST_COUNT) and index > start:
+            ends.append(index)
+            frame, start = size + value, index
+    return [*ends, len(bodies)]

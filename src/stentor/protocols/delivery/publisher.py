@@ -4,14 +4,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from stentor.model.attribute import Schema, Value
+from stentor.model.attribute import Value
 from stentor.model.errors import BodyTooLarge
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.topic import check_topic
-from stentor.protocols.delivery.draft import Draft, Shapes, check_columns
-from stentor.wire.block import LARGEST_COUNT, Origin
-from stentor.wire.frame import SOFT_FRAME
+from stentor.protocols.delivery.draft import Draft, Shapes, check_columns, cuts
+from stentor.wire.block import Origin
 
 
 class Port(Protocol):
@@ -42,7 +41,19 @@ class Publisher:
         if topic not in self._next:
             check_topic(topic)
         self._check_size(body)
-        self._add(topic, self._shapes.check(attributes), attributes, body, time)
+        shape = self._shapes.check(attributes)
+        draft = self._open.get(topic)
+        before = draft.size if draft is not None else 0
+        if draft is None or not draft.add(shape, attributes, body):
+            draft, before = self._draft(topic, time), 0
+            draft.add(shape, attributes, body)
+        self.pending += draft.size - before
+        self.published += 1
+
+    def _draft(self, topic: str, time: int) -> Draft:
+        draft = self._open[topic] = Draft(topic, time)
+        self._drafts.append(draft)
+        return draft
 
     def offer_many(
         self, topic: str, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int
@@ -54,13 +65,11 @@ class Publisher:
         self._check_size(max(bodies, key=len))
         schema, kept = check_columns(len(bodies), columns)
         start = 0
-        while start < len(bodies):
-            end = _end_of_frame(bodies, start)
-            draft = self._open[topic] = Draft(topic, time)
-            self._drafts.append(draft)
+        for end in cuts(schema, kept, bodies):
+            draft = self._draft(topic, time)
             draft.fill(schema, [column[start:end] for column in kept], bodies[start:end])
+            self.pending += draft.size
             start = end
-        self.pending += sum(map(len, bodies))
         self.published += len(bodies)
 
     def _check_size(self, body: bytes) -> None:
@@ -69,15 +78,6 @@ class Publisher:
                 f"the body has {len(body)} bytes, the broker takes {self.largest_body}: "
                 "split it, or raise limits.largest_body"
             )
-
-    def _add(self, topic: str, shape: Schema, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
-        draft = self._open.get(topic)
-        if draft is None or not draft.add(shape, attributes, body):
-            draft = self._open[topic] = Draft(topic, time)
-            self._drafts.append(draft)
-            draft.add(shape, attributes, body)
-        self.pending += len(body)
-        self.published += 1
 
     @property
     def full(self) -> bool:
@@ -101,14 +101,4 @@ class Publisher:
             self._next[draft.topic] = first + count
             origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), draft.time)
             port.carry(draft.encode(origin), count)
-            self.pending -= sum(map(len, draft.bodies))
-
-
-def _end_of_frame(bodies: Sequence[bytes], start: int) -> int:
-    """Where a batch that begins at `start` should end, so that its frame stays near the soft limit."""
-    size = 0
-    for index in range(start, min(len(bodies), start + LARGEST_COUNT)):
-        size += len(bodies[index])
-        if size > SOFT_FRAME and index > start:
-            return index
-    return min(len(bodies), start + LARGEST_COUNT)
+            self.pending -= draft.size

@@ -19,15 +19,16 @@ from stentor.wire.run import cut
 from stentor.wire.sheaf import Sheaf
 
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
+_MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
 
 
 class Charge:
     """Received bytes that count against the link's credit until every subscription that holds them let go."""
 
-    __slots__ = ("holders", "size")
+    __slots__ = ("holders", "life", "size")
 
-    def __init__(self, size: int, holders: int) -> None:
-        self.size, self.holders = size, holders
+    def __init__(self, size: int, holders: int, life: int) -> None:
+        self.size, self.holders, self.life = size, holders, life
 
 
 class Delivery(NamedTuple):
@@ -35,7 +36,7 @@ class Delivery(NamedTuple):
 
     data: Buffer
     events: int
-    charge: Charge
+    charge: Charge | None  # None if it holds none of the link's credit
 
 
 class Wish:
@@ -75,36 +76,51 @@ class Subscriber:
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.taken = 0
         self.repeated = 0  # events that had come before
+        self.damaged = 0  # frames that no longer are what their publisher sealed, or never could be read
         self.served: dict[SubscriptionId, Wish] = {}  # hungry ones that have something now
         self._window = window
         self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
+        self._former: dict[str, None] = {}  # patterns of subscriptions that ended on this link
+        self._life = 0  # counts links
+        self._used: set[TopicId] = set()  # topics of the flows that have a route
         self._last: dict[tuple[int, int, int], CatenationNumber] = {}
 
     def add(self, wish: Wish) -> None:
         self.wishes[wish.id] = wish
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
         self.routes.clear()
+        self._used.clear()
 
     def remove(self, subscription: SubscriptionId) -> None:
         wish = self.wishes.pop(subscription, None)
         if wish is not None:
             # what was under way for it may still come, so its topics stay shared for the others
-            self._shared.update(name for name in self.topics.values() if matches(wish.pattern, name))
+            self._former["#" if len(self._former) >= _MOST_FORMER else wish.pattern] = None
             for delivery in wish.waiting:
                 self._let_go(delivery)
-            self.routes.clear()
+            self.served.pop(subscription, None)
+            self._forget_routes()
 
     def relink(self) -> None:
         """A new link: nothing is under way on it. What numbers mean stays true for ever."""
-        self.routes.clear()
+        self._forget_routes()
         self._shared.clear()
+        self._former.clear()
+        self._life += 1
         for wish in self.wishes.values():
             wish.confirmed = False
 
     def define_topic(self, topic: TopicId, name: str) -> None:
         """Keep twice as many definitions as a broker remembers to have told, so that none in use is forgotten."""
         self.topics.pop(topic, None)
-        if len(self.topics) >= 2 * _MOST_PUBLISHERS:
-            del self.topics[next(iter(self.topics))]
+        while len(self.topics) >= 2 * _MOST_PUBLISHERS:
+            oldest = next(iter(self.topics))
+            former = self.topics.pop(oldest)
+            if oldest not in self._used:
+                break
+            self.topics[oldest] = former
         self.topics[topic] = name
 
     def meet(self, flow: bytes) -> None:
@@ -118,8 +134,10 @@ class Subscriber:
         if len(wishes) > 1:
             self._shared.add(name)
         if len(self.routes) >= _MOST_PUBLISHERS:
-            self.routes.clear()
-        self.routes[flow] = LocalRoute(wishes, schema, mixed=name in self._shared)
+            self._forget_routes()
+        mixed = name in self._shared or any(matches(pattern, name) for pattern in self._former)
+        self.routes[flow] = LocalRoute(wishes, schema, mixed=mixed)
+        self._used.add(topic)
 
     def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
         for route, start, end, events in runs:
@@ -127,15 +145,19 @@ class Subscriber:
             if not blocks or not route.wishes:
                 self.taken += end - start
                 continue
-            charge = Charge(end - start, len(route.wishes))
-            whole = sum(block.count for block in blocks) == events
+            parted = [wish for wish in route.wishes if route.mixed and wish.filter is not None]
+            for wish in parted:
+                self._deliver_some(wish, blocks)
+            whole = len(route.wishes) - len(parted)
+            if not whole:
+                self.taken += end - start
+                continue
+            charge = Charge(end - start, whole, self._life)
+            admitted = sum(block.count for block in blocks)
+            frames = [cut(data, start, end)] if admitted == events else [block.frame for block in blocks]
             for wish in route.wishes:
-                if route.mixed and wish.filter is not None:
-                    self._deliver_some(wish, blocks, charge)
-                elif whole:
-                    self._deliver(wish, [cut(data, start, end)], events, charge)
-                else:
-                    self._deliver(wish, [b.frame for b in blocks], sum(b.count for b in blocks), charge)
+                if wish not in parted:
+                    self._deliver(wish, frames, admitted, charge)
 
     def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
         """The blocks of a run that are intact and new: each publisher's events come in order and never twice."""
@@ -143,9 +165,15 @@ class Subscriber:
         last = self._last
         while start < end:
             (length,) = LENGTH.unpack_from(data, start)
-            block = Block(data[start : start + length], schema)
+            frame = data[start : start + length]
             start += length
-            block.verify()
+            try:
+                block = Block(frame, schema)
+                block.verify()
+                block.check()
+            except FrameError:  # a publisher's fault or a flipped bit: no reason to leave the broker
+                self.damaged += 1
+                continue
             key = (block.publisher, block.incarnation, block.topic)
             if block.catenation <= last.get(key, 0):
                 self.repeated += block.count
@@ -156,19 +184,18 @@ class Subscriber:
             admitted.append(block)
         return admitted
 
-    def _deliver_some(self, wish: Wish, blocks: list[Block], charge: Charge) -> None:
+    def _deliver_some(self, wish: Wish, blocks: list[Block]) -> None:
+        """What this subscription wants of the blocks; it holds a copy, and none of the link's credit for the rest."""
         assert wish.filter is not None
         sheaf = Sheaf(blocks)
         picked = sheaf.pick(wish.filter.select(sheaf.column, sheaf.count))
         chosen = [frame for frame, _ in picked]
         events = sum(count for _, count in picked)
-        self._deliver(wish, chosen, events, charge)
+        if chosen:
+            self._deliver(wish, chosen, events, None)
 
-    def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge) -> None:
+    def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge | None) -> None:
         delivery = Delivery(frames[0] if len(frames) == 1 else b"".join(frames), events, charge)
-        if not frames:
-            self._let_go(delivery)
-            return
         wish.waiting.append(delivery)
         wish.held += len(delivery.data)
         share = self._window // len(self.wishes)
@@ -177,6 +204,9 @@ class Subscriber:
             wish.held -= len(oldest.data)
             wish.missed += oldest.events
             self._let_go(oldest)
+        if wish.held > share:  # one alone is larger than the share: it is kept, but not at the others' cost
+            self._let_go(wish.waiting[0])
+            wish.waiting[0] = wish.waiting[0]._replace(charge=None)
         if wish.hungry:
             self.served[wish.id] = wish
 
@@ -193,8 +223,10 @@ class Subscriber:
 
     def _let_go(self, delivery: Delivery) -> None:
         charge = delivery.charge
+        if charge is None:
+            return
         charge.holders -= 1
-        if not charge.holders:
+        if not charge.holders and charge.life == self._life:
             self.taken += charge.size
 
 

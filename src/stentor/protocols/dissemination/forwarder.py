@@ -4,6 +4,7 @@ A flow is a topic, a publisher and a schema. Everything that can be wrong with a
 found when the flow is first met on a link; after that a frame costs a comparison.
 """
 
+from collections import Counter
 from typing import Generic, TypeVar
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
@@ -32,26 +33,29 @@ class Forwarder(Generic[D]):
         self.touched: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
         self._limits = limits
+        self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
         """Hand each run to everyone on its route; returns how many events there were."""
         total = 0
         small = len(data) >> 2
         routes: dict[Route[D], None] = {}
-        for route, start, end, count in runs:
-            total += count
-            route.events += count
-            routes[route] = None
-            piece = data[start:end] if end - start < small else cut(data, start, end)
-            cargo = (piece, count, route.recipients)
-            for sink in route.sinks:
-                sink(cargo)
-            if route.filtered:
-                self._filter(route, data, start, end)
-            elif not route.recipients:
-                self.unrouted += count
-        for route in routes:
-            self.touched.update(route.everything)
+        try:
+            for route, start, end, count in runs:
+                total += count
+                route.events += count
+                routes[route] = None
+                piece = data[start:end] if end - start < small else cut(data, start, end)
+                cargo = (piece, count, route.recipients)
+                for sink in route.sinks:
+                    sink(cargo)
+                if route.filtered:
+                    self._filter(route, data, start, end)
+                elif not route.recipients:
+                    self.unrouted += count
+        finally:  # what went before a malformed block is on its way
+            for route in routes:
+                self.touched.update(route.everything)
         return total
 
     def _filter(self, route: Route[D], data: bytes, start: int, end: int) -> None:
@@ -76,13 +80,13 @@ class Forwarder(Generic[D]):
         topic = topic_of(flow)
         if topic not in flows.topics:
             raise FrameError(Refusal.TOPIC, f"events on topic number {topic:016x}, which was not defined before")
-        schema = self.schemas.get(SchemaId(int.from_bytes(flow[20:28], "little")))
-        if schema is None:
+        schema = SchemaId(int.from_bytes(flow[20:28], "little"))
+        if schema and schema not in flows.schemas:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
             self.table.forget_flows(flows)
         route = self.table.remember(flows, flow)
-        return route, Topic(topic, self.table.topics[topic].name), SchemaDefinition(schema)
+        return route, Topic(topic, self.table.topics[topic].name), SchemaDefinition(self.schemas[schema])
 
     def define_topic(self, flows: FlowTable[D], message: Topic) -> None:
         try:
@@ -99,7 +103,7 @@ class Forwarder(Generic[D]):
             raise FrameError(Refusal.TOO_MANY, f"this node knows {self._limits.topics} topics already")
         self.table.define(flows, message.id, message.name)
 
-    def define_schema(self, message: SchemaDefinition) -> None:
+    def define_schema(self, flows: FlowTable[D], message: SchemaDefinition) -> None:
         try:
             schema = check_schema(message.schema)
         except InvalidInput as error:
@@ -110,3 +114,14 @@ class Forwarder(Generic[D]):
         if known is None and len(self.schemas) >= _MOST_SCHEMAS:
             raise FrameError(Refusal.TOO_MANY, f"this node knows {_MOST_SCHEMAS} schemas already")
         self.schemas[schema.id] = schema
+        if schema.id and schema.id not in flows.schemas:
+            flows.schemas.add(schema.id)
+            self._definers[schema.id] += 1
+
+    def drop(self, flows: FlowTable[D]) -> None:
+        """A peer is gone, and with it its flows and what only it defined."""
+        self.table.drop(flows)
+        for schema in flows.schemas:
+            self._definers[schema] -= 1
+            if not self._definers[schema]:
+                del self._definers[schema], self.schemas[schema]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from stentor.matching.topics import PatternTree, TopicTree
-from stentor.model.ids import SubscriptionId, TopicId
+from stentor.model.ids import SchemaId, SubscriptionId, TopicId
 from stentor.policies.channel import Channel
 from stentor.protocols.dissemination.interest import ContentFilter, Interest
 
@@ -64,12 +64,13 @@ class Route(Generic[D]):
 class FlowTable(Generic[D]):
     """The routes of the flows that come in over one link."""
 
-    __slots__ = ("number", "routes", "topics")
+    __slots__ = ("number", "routes", "schemas", "topics")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.routes: dict[bytes, Route[D]] = {}
         self.topics: set[TopicId] = set()  # what the peer has told us the meaning of
+        self.schemas: set[SchemaId] = set()
 
 
 class TopicState(Generic[D]):
@@ -168,11 +169,11 @@ class RouteTable(Generic[D]):
                 state.route.settle()
 
     def _forget(self, pattern: str) -> None:
+        self._shared.clear()  # only for sharing: a route still in use stays as it is
         for state in self._tree.covered(pattern):
             if state.route is None:
                 continue
             state.route.settle()
-            self._shared.clear()  # only for sharing: a route still in use stays as it is
             state.route = None
             for (_, flow), table in state.remembered.items():
                 table.routes.pop(flow, None)

@@ -119,6 +119,8 @@ class _Stage:
         for application in self.active():
             application.publish_everywhere()
         world.run(_END)
+        for application in self.applications:
+            application.close_books()
         self._check_deliveries()
 
     def active(self) -> list[Application]:

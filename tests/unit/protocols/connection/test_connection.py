@@ -1,5 +1,7 @@
 """A connection: greeting in pieces, the position of heartbeats, credit and silence."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def test_the_preamble_may_come_in_pieces(cuts: list[int]) -> None:
     made = connection()
     found = b""
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         data = made.feed(0, stream[start:end])
         if data is not None:
             made.intake.hold(data, 0)

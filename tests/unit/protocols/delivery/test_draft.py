@@ -65,7 +65,7 @@ def test_a_draft_is_closed_near_the_soft_limit() -> None:
     taken = 0
     while add(draft, {}, bytes(1000)):
         taken += 1
-    assert SOFT_FRAME - 2200 < taken * 1064 <= SOFT_FRAME
+    assert SOFT_FRAME - 2200 < taken * 1008 <= SOFT_FRAME
     large = Draft("t", 0)
     assert add(large, {}, bytes(1 << 20)), "one large event is a batch of its own"
     assert not add(large, {}, b"")

@@ -37,7 +37,7 @@ class Hall:
         self.forwarder: Forwarder[Outbox] = Forwarder(limits or Limits())
         self.flows: FlowTable[Outbox] = FlowTable(1)
         self.interests = 0
-        self.forwarder.define_schema(SchemaDefinition(NUMBERED))
+        self.forwarder.define_schema(self.flows, SchemaDefinition(NUMBERED))
         for topic in topics:
             self.forwarder.define_topic(self.flows, Topic(topic_id(topic), topic))
 
@@ -191,7 +191,7 @@ def test_some_flags_are_a_clients_to_set() -> None:
 
 def test_a_link_remembers_a_bounded_number_of_flows() -> None:
     hall = Hall(*(f"t/{number}" for number in range(10)), limits=Limits(flows=4))
-    outbox, (interest,) = hall.subscriber("#")
+    _outbox, (interest,) = hall.subscriber("#")
     for _ in range(3):
         for number in range(10):
             hall.publish(frame(f"t/{number}"))
@@ -243,14 +243,14 @@ def test_a_node_knows_a_bounded_number_of_topics() -> None:
 def test_a_bad_definition_of_a_schema_is_refused(schema: Schema) -> None:
     hall = Hall()
     with pytest.raises(FrameError) as caught:
-        hall.forwarder.define_schema(SchemaDefinition(schema))
+        hall.forwarder.define_schema(hall.flows, SchemaDefinition(schema))
     assert caught.value.code is Refusal.SCHEMA
 
 
 def test_a_schema_may_be_defined_twice_and_nothing_may_be_none() -> None:
     hall = Hall()
-    hall.forwarder.define_schema(SchemaDefinition(NUMBERED))
-    hall.forwarder.define_schema(SchemaDefinition(EMPTY_SCHEMA))
+    hall.forwarder.define_schema(hall.flows, SchemaDefinition(NUMBERED))
+    hall.forwarder.define_schema(hall.flows, SchemaDefinition(EMPTY_SCHEMA))
     assert len(hall.forwarder.schemas) == 2
 
 
