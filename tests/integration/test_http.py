@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.house import node, run, take, until
-from tests.integration.http import get
+from tests.integration.http import get, scrape
 from tests.integration.peer import Peer
 
 import stentor

@@ -5,6 +5,7 @@ its share its oldest events are dropped and counted as missed.
 """
 
 from collections import deque
+from struct import Struct
 from typing import NamedTuple
 
 from stentor.machine import Buffer
@@ -18,6 +19,7 @@ from stentor.wire.frame import LENGTH
 from stentor.wire.run import cut
 from stentor.wire.sheaf import Sheaf
 
+_COUNT = Struct("<H")
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
 _MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
 
@@ -76,7 +78,7 @@ class Subscriber:
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.taken = 0
         self.repeated = 0  # events that had come before
-        self.damaged = 0  # frames that no longer are what their publisher sealed, or never could be read
+        self.damaged = 0  # events that no longer are what their publisher sealed, or never could be read
         self.served: dict[SubscriptionId, Wish] = {}  # hungry ones that have something now
         self._window = window
         self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
@@ -141,7 +143,10 @@ class Subscriber:
 
     def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
         for route, start, end, events in runs:
+            damaged = self.damaged
             blocks = self._admit(data, route.schema, start, end)
+            for wish in route.wishes:
+                wish.missed += self.damaged - damaged
             if not blocks or not route.wishes:
                 self.taken += end - start
                 continue
@@ -172,7 +177,7 @@ class Subscriber:
                 block.verify()
                 block.check()
             except FrameError:  # a publisher's fault or a flipped bit: no reason to leave the broker
-                self.damaged += 1
+                self.damaged += _COUNT.unpack_from(frame, 32)[0]
                 continue
             key = (block.publisher, block.incarnation, block.topic)
             if block.catenation <= last.get(key, 0):
