@@ -32,8 +32,7 @@ from stentor.model.attribute import Value
 from stentor.model.errors import Closed, Fenced, InvalidInput, LinkBroken, Refusal, Refused, StentorError, Unreachable
 from stentor.model.ids import Incarnation, SubscriptionId
 from stentor.model.status import NodeStatus
-from stentor.nodes.client import (
-    Client,
+from stentor.nodes.application import (
     Confirm,
     Connect,
     Deliver,
@@ -45,7 +44,6 @@ from stentor.nodes.client import (
     MakeRoom,
     Offered,
     OfferedMany,
-    Settings,
     Settle,
     StatusRequested,
     Tell,
@@ -53,6 +51,7 @@ from stentor.nodes.client import (
     Unwished,
     Wished,
 )
+from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver

@@ -1,6 +1,6 @@
 """The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -8,7 +8,6 @@ import msgspec
 from stentor.machine import (
     MILLISECOND,
     SECOND,
-    Buffer,
     Close,
     Dial,
     Effect,
@@ -24,10 +23,10 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.model.attribute import Schema, Value, check_schema
+from stentor.model.attribute import Schema, check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
-from stentor.model.ids import Incarnation, LinkId, SchemaId, SubscriptionId, TopicId, publisher_id
+from stentor.model.ids import Incarnation, LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
     AnyMessage,
     Credit,
@@ -49,6 +48,25 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.topic import check_pattern
+from stentor.nodes.application import (
+    Confirm,
+    Connect,
+    Deliver,
+    Demanded,
+    Deny,
+    Disconnect,
+    FlushRequested,
+    Halt,
+    MakeRoom,
+    Offered,
+    OfferedMany,
+    Settle,
+    StatusRequested,
+    Tell,
+    TurnEnded,
+    Unwished,
+    Wished,
+)
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
@@ -72,116 +90,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     buffer: int = 16 << 20
     heartbeat: float = 5.0
     agent: str = ""
-
-
-# ---- what the application says
-
-
-class Offered(Input, frozen=True):
-    """An event to publish; `time` is nanoseconds since 1970."""
-
-    topic: str
-    attributes: Mapping[str, Value]
-    body: bytes
-    time: int
-
-
-class OfferedMany(Input, frozen=True):
-    """Many events on one topic; each attribute is a column as long as `bodies`."""
-
-    topic: str
-    columns: Mapping[str, Sequence[Value | None]]
-    bodies: Sequence[bytes]
-    time: int
-
-
-class TurnEnded(Input, frozen=True, gc=False):
-    """The application's turn is over: what it offered leaves now."""
-
-
-class Wished(Input, frozen=True, gc=False):
-    subscription: SubscriptionId
-    pattern: str
-    where: str = ""
-
-
-class Unwished(Input, frozen=True, gc=False):
-    subscription: SubscriptionId
-
-
-class Demanded(Input, frozen=True, gc=False):
-    """The application can take more events of a subscription; one Deliver follows, now or when some come."""
-
-    subscription: SubscriptionId
-
-
-class FlushRequested(Input, frozen=True, gc=False):
-    token: int
-
-
-class StatusRequested(Input, frozen=True, gc=False):
-    token: int
-
-
-# ---- what the application is told
-
-
-class Deliver(Effect, frozen=True):
-    """Whole, verified event frames of a subscription; `missed` were dropped before them."""
-
-    subscription: SubscriptionId
-    data: Sequence[Buffer]
-    missed: int
-
-
-class Confirm(Effect, frozen=True, gc=False):
-    """A subscription is in force (again, after each reconnection)."""
-
-    subscription: SubscriptionId
-
-
-class Deny(Effect, frozen=True, gc=False):
-    """A subscription was refused."""
-
-    subscription: SubscriptionId
-    code: Refusal
-    reason: str
-
-
-class Settle(Effect, frozen=True, gc=False):
-    """A flush is through; with a reason, the link broke before that was known."""
-
-    token: int
-    reason: str = ""
-
-
-class Tell(Effect, frozen=True, gc=False):
-    token: int
-    status: bytes
-
-
-class MakeRoom(Effect, frozen=True, gc=False):
-    """The buffer has room again: a publisher that waits may go on."""
-
-
-class Connect(Effect, frozen=True, gc=False):
-    """The link is up."""
-
-    node: str
-    principal: str
-
-
-class Disconnect(Effect, frozen=True, gc=False):
-    """The link is down and will be tried again."""
-
-    reason: str
-
-
-class Halt(Effect, frozen=True, gc=False):
-    """This client was refused for good."""
-
-    code: Refusal
-    reason: str
 
 
 class Client:

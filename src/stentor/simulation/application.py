@@ -7,8 +7,7 @@ import msgspec
 
 from stentor.machine import SECOND, Effect, Input, StopRequested
 from stentor.model.ids import Incarnation, SchemaId, SubscriptionId
-from stentor.nodes.client import (
-    Client,
+from stentor.nodes.application import (
     Confirm,
     Connect,
     Deliver,
@@ -19,12 +18,12 @@ from stentor.nodes.client import (
     Halt,
     Offered,
     OfferedMany,
-    Settings,
     StatusRequested,
     TurnEnded,
     Unwished,
     Wished,
 )
+from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.simulation.checkers import Arrival, Ledger, Reader
 from stentor.simulation.life import Life, Wish

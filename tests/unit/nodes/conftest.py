@@ -40,8 +40,9 @@ from stentor.model.ids import (
 from stentor.model.limits import Limits
 from stentor.model.messages import AnyMessage, Hello, Message, SchemaDefinition, Subscription, Topic
 from stentor.model.scope import ScopePath
+from stentor.nodes.application import Deliver, Demanded, Offered, TurnEnded, Wished
 from stentor.nodes.broker import Broker
-from stentor.nodes.client import Client, Deliver, Demanded, Offered, Settings, TurnEnded, Wished
+from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin

@@ -48,8 +48,8 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
+from stentor.nodes.application import Disconnect
 from stentor.nodes.broker import Broker
-from stentor.nodes.client import Disconnect
 from stentor.wire import frame
 from stentor.wire.block import Block
 from stentor.wire.frame import LARGEST_CONTROL, LARGEST_GREETING, PREAMBLE

@@ -57,8 +57,7 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
-from stentor.nodes.client import (
-    Client,
+from stentor.nodes.application import (
     Confirm,
     Connect,
     Deliver,
@@ -70,7 +69,6 @@ from stentor.nodes.client import (
     MakeRoom,
     Offered,
     OfferedMany,
-    Settings,
     Settle,
     StatusRequested,
     Tell,
@@ -78,6 +76,7 @@ from stentor.nodes.client import (
     Unwished,
     Wished,
 )
+from stentor.nodes.client import Client, Settings
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE

@@ -34,7 +34,8 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
-from stentor.nodes.client import Client, Demanded, Disconnect, FlushRequested, Offered, Settings, TurnEnded, Wished
+from stentor.nodes.application import Demanded, Disconnect, FlushRequested, Offered, TurnEnded, Wished
+from stentor.nodes.client import Client, Settings
 from stentor.wire import block, frame
 from stentor.wire.block import HEADER_SIZE, Block, Origin
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, PREAMBLE

@@ -16,7 +16,7 @@ from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, top
 from stentor.model.limits import Limits
 from stentor.model.messages import Subscription
 from stentor.model.topic import matches
-from stentor.nodes.client import (
+from stentor.nodes.application import (
     Confirm,
     Connect,
     Deliver,

@@ -1,0 +1,117 @@
+"""What an application and its client say to each other: the inputs and effects above the link."""
+
+from collections.abc import Mapping, Sequence
+
+from stentor.machine import Buffer, Effect, Input
+from stentor.model.attribute import Value
+from stentor.model.errors import Refusal
+from stentor.model.ids import SubscriptionId
+
+# ---- what the application says
+
+
+class Offered(Input, frozen=True):
+    """An event to publish; `time` is nanoseconds since 1970."""
+
+    topic: str
+    attributes: Mapping[str, Value]
+    body: bytes
+    time: int
+
+
+class OfferedMany(Input, frozen=True):
+    """Many events on one topic; each attribute is a column as long as `bodies`."""
+
+    topic: str
+    columns: Mapping[str, Sequence[Value | None]]
+    bodies: Sequence[bytes]
+    time: int
+
+
+class TurnEnded(Input, frozen=True, gc=False):
+    """The application's turn is over: what it offered leaves now."""
+
+
+class Wished(Input, frozen=True, gc=False):
+    subscription: SubscriptionId
+    pattern: str
+    where: str = ""
+
+
+class Unwished(Input, frozen=True, gc=False):
+    subscription: SubscriptionId
+
+
+class Demanded(Input, frozen=True, gc=False):
+    """The application can take more events of a subscription; one Deliver follows, now or when some come."""
+
+    subscription: SubscriptionId
+
+
+class FlushRequested(Input, frozen=True, gc=False):
+    token: int
+
+
+class StatusRequested(Input, frozen=True, gc=False):
+    token: int
+
+
+# ---- what the application is told
+
+
+class Deliver(Effect, frozen=True):
+    """Whole, verified event frames of a subscription; `missed` were dropped before them."""
+
+    subscription: SubscriptionId
+    data: Sequence[Buffer]
+    missed: int
+
+
+class Confirm(Effect, frozen=True, gc=False):
+    """A subscription is in force (again, after each reconnection)."""
+
+    subscription: SubscriptionId
+
+
+class Deny(Effect, frozen=True, gc=False):
+    """A subscription was refused."""
+
+    subscription: SubscriptionId
+    code: Refusal
+    reason: str
+
+
+class Settle(Effect, frozen=True, gc=False):
+    """A flush is through; with a reason, the link broke before that was known."""
+
+    token: int
+    reason: str = ""
+
+
+class Tell(Effect, frozen=True, gc=False):
+    token: int
+    status: bytes
+
+
+class MakeRoom(Effect, frozen=True, gc=False):
+    """The buffer has room again: a publisher that waits may go on."""
+
+
+class Connect(Effect, frozen=True, gc=False):
+    """The link is up."""
+
+    node: str
+    principal: str
+
+
+class Disconnect(Effect, frozen=True, gc=False):
+    """The link is down and will be tried again."""
+
+    reason: str
+
+
+class Halt(Effect, frozen=True, gc=False):
+    """This client was refused for good."""
+
+    code: Refusal
+    reason: str
