@@ -32,15 +32,12 @@ def told(home: Path) -> bytes:
 @contextmanager
 def process(home: Path, largest_file: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A node as a process of its own, on a disk that takes files of so many bytes."""
-
-    def limit() -> None:
-        if largest_file is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
     child = subprocess.Popen(
         [sys.executable, "-m", "stentor.cli.process"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    if largest_file is not None:  # before it is told what to do, so before it writes anything
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))
     assert child.stdin is not None
     try:
         with contextlib.suppress(BrokenPipeError):

@@ -477,6 +477,31 @@ def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
     assert Settle(7, "cable cut") in effects
 
 
+def test_a_flush_asked_for_after_a_break_tells_that_something_may_be_lost() -> None:
+    desk = Desk().connected()
+    desk.tell(Offered("t", {}, b"sent, and perhaps lost", 0), TurnEnded())
+    desk.tell(LinkLost(desk.link, "cable cut"))
+    desk.open()
+    desk.hear(PREAMBLE, WELCOME)
+    effects = [*desk.tell(FlushRequested(7)), *desk.hear(Echo(7))]
+    (settled,) = [each for each in effects if isinstance(each, Settle)]
+    assert settled.reason
+    effects = [*desk.tell(FlushRequested(8)), *desk.hear(Echo(8))]
+    assert told(effects) == [Settle(8)], "told once"
+
+
+def test_a_break_that_lost_nothing_fails_no_flush() -> None:
+    desk = Desk().connected()
+    desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7))
+    desk.hear(Echo(7))
+    desk.tell(LinkLost(desk.link, "cable cut"))
+    desk.tell(Offered("t", {}, b"offline", 0))
+    desk.open()
+    desk.hear(PREAMBLE, WELCOME)
+    desk.tell(FlushRequested(8))
+    assert told(desk.hear(Echo(8))) == [Settle(8)]
+
+
 # ---- status
 
 

@@ -36,6 +36,7 @@ from stentor.nodes.application import (
 )
 from stentor.wire import block
 from stentor.wire.block import UNIFORM, Origin
+from stentor.wire.frame import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage
@@ -212,6 +213,18 @@ def test_one_subscription_that_is_not_read_starves_no_other_of_its_client(stage:
         assert len(subscriber.read(1)) == 10
 
 
+@pytest.mark.parametrize("window", [1 << 17, 1 << 24])
+def test_a_slow_subscription_starves_no_other_whatever_the_windows_are(new_stage: "type[Stage]", window: int) -> None:
+    stage = new_stage(Limits(window=1 << 17))
+    publisher, subscriber = stage.client("p"), stage.client("s", window=window)
+    subscriber.subscribe(1, "read")
+    subscriber.subscribe(2, "unread")
+    for _ in range(40):
+        publisher.publish("unread", bytes(10_000))
+        publisher.publish("read", bytes(10_000))
+        assert len(subscriber.read(1)) == 1
+
+
 def test_an_unsubscribed_filter_leaves_no_events_for_another_subscription(stage: "Stage") -> None:
     publisher, subscriber = stage.client("p"), stage.client("s")
     subscriber.subscribe(1, "t/#", "n > 5")
@@ -247,6 +260,38 @@ def test_joined_frames_are_never_too_large_for_their_reader(new_stage: "type[Sta
     publisher.do(TurnEnded())
     assert subscriber.heard(Disconnect) == []
     assert len(subscriber.read(1)) == 2 * (count - 1)
+
+
+def test_a_hostile_frame_near_the_limit_does_not_grow_beyond_it_when_selected(stage: "Stage") -> None:
+    subscriber, hostile = stage.client("s"), stage.peer("hostile")
+    subscriber.subscribe(1, "t", "n = 0")
+    hostile.define("t")
+    count = 65_535
+    sent = hostile.events("t", 1, [1, *[0] * (count - 1)], body=bytes(11))
+    assert len(sent) < stage.broker._limits.largest_body + FRAME_OVERHEAD
+    hostile.say(sent)
+    assert subscriber.heard(Disconnect) == []
+    honest = stage.client("honest")
+    honest.publish("t", b"fine", n=0)
+    assert subscriber.read(1)[-1] == ("t", {"n": 0}, b"fine")
+
+
+def test_a_frame_that_claims_no_events_hides_behind_no_other(stage: "Stage") -> None:
+    subscriber, hostile = stage.client("s"), stage.peer("hostile")
+    subscriber.subscribe(1, "t")
+    hostile.define("t")
+    empty = bytearray(hostile.events("t", 2, body=b"none"))
+    empty[32:34] = bytes(2)
+    for order in ((0, 1), (1, 0)):
+        pair = (hostile.events("t", 1 + 10 * order[0], body=b"one"), bytes(empty))
+        if hostile.closed is None:
+            hostile.say(pair[order[0]], pair[order[1]])
+    honest = stage.client("honest")
+    honest.publish("t", b"fine")
+    bodies = [body for _, _, body in subscriber.read(1)]
+    assert b"none" not in bodies
+    assert bodies[-1] == b"fine"
+    assert subscriber.heard(Disconnect) == []
 
 
 @pytest.mark.parametrize("attributes", [3, 10])

@@ -79,6 +79,16 @@ def test_attributes_count_towards_the_soft_limit_too() -> None:
     assert len(draft.encode(ORIGIN)) < 4 * SOFT_FRAME
 
 
+def test_an_event_that_does_not_fit_leaves_none_of_its_attributes_behind() -> None:
+    draft = Draft("t", 0)
+    for number in range(4000):
+        assert add(draft, {"n": number})
+    before = len(draft.encode(ORIGIN))
+    assert not add(draft, {f"a{number}": number for number in range(200)})
+    assert draft.schema.names == ("n",)
+    assert len(draft.encode(ORIGIN)) == before
+
+
 def test_a_draft_never_has_more_attributes_than_an_event_may() -> None:
     draft = Draft("t", 0)
     for number in range(MOST_ATTRIBUTES + 50):
