@@ -1,5 +1,7 @@
 """The `stentor` command as a user runs it: real processes, their output, their exit codes."""
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -12,6 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+import pytest
+
+from stentor.cli import main
 
 STENTOR = str(Path(sys.executable).parent / "stentor")
 PATIENCE = 90.0  # seconds after which a process is taken to hang; nothing here is about how fast it is
@@ -35,6 +41,28 @@ def stentor(
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     )
+
+
+def in_process(
+    *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The same without a process, which costs most of a second: for uses that end before anything is connected."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["stentor", *map(str, arguments)])
+        for name in os.environ.keys() - environment().keys():
+            patch.delenv(name)
+        for name, value in environment(env).items():
+            patch.setenv(name, value)
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return subprocess.CompletedProcess(list(arguments), code, out.getvalue(), err.getvalue())
 
 
 class Command:
@@ -101,10 +129,9 @@ class Command:
                 if len(found) >= count:
                     return found[count - 1]
                 ended = self.process.poll() is not None and not any(reader.is_alive() for reader in self._readers)
-                if (
-                    ended
-                    or (not self._changed.wait(timeout=min(0.5, max(0.0, end - time.monotonic())))
-                    and (time.monotonic() > end))
+                if ended or (
+                    not self._changed.wait(timeout=min(0.5, max(0.0, end - time.monotonic())))
+                    and (time.monotonic() > end)
                 ):
                     raise AssertionError(f"no line with {pattern!r}; stdout: {self.out}; stderr: {self.err}")
 

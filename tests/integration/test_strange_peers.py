@@ -193,7 +193,7 @@ def test_garbage_of_every_kind(tmp_path: Path, loops: Loops) -> None:
 
     async def main() -> None:
         async with undisturbed(tmp_path, Limits(hello_within=60)) as broker:
-            for _ in range(60):
+            for _ in range(100):
                 await asyncio.gather(*(attack(broker.port, dice) for _ in range(25)))
             await until(lambda: len(broker.driver.links) == 2)
             assert broker.status().subscriptions == 1

@@ -54,7 +54,11 @@ def events(random: Random, first: int) -> bytes:
     """Events of the hostile client: sound, but of every sort."""
     count = random.choice((1, 1, 2, 5, 40))
     origin = Origin(
-        topic_id(random.choice(TOPICS)), publisher_id("anonymous", HOSTILE), Incarnation(1), CatenationNumber(first), 0
+        topic_id(random.choice(("t", *TOPICS))),
+        publisher_id("anonymous", HOSTILE),
+        Incarnation(1),
+        CatenationNumber(first),
+        0,
     )
     bodies = [random.randbytes(random.choice((0, 3, 100))) for _ in range(count)]
     if random.random() < 0.4:
@@ -127,12 +131,15 @@ def mutated(random: Random, piece: bytes) -> bytes:
     broken = bytearray(piece)
     for _ in range(random.choice((1, 1, 2, 5))):
         position = random.randrange(len(broken))
-        match random.randrange(4):
-            case 0:
-                broken[position] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
+        match random.randrange(5):
+            case 0 if len(broken) >= HEADER_SIZE:  # where much depends on little: flags, count, numbers, sizes
+                at, value = random.choice((6, 32, 40, 48, 56, HEADER_SIZE)), random.choice((0, 1, 7, 2**16 - 1))
+                broken[at : at + 2] = value.to_bytes(2, "little")
             case 1:
-                del broken[position : position + random.randrange(1, 9)]
+                broken[position] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
             case 2:
+                del broken[position : position + random.randrange(1, 9)]
+            case 3:
                 broken[position:position] = random.randbytes(random.randrange(1, 9))
             case _:
                 broken[position] ^= 1 << random.randrange(8)
@@ -146,9 +153,13 @@ def mutated(random: Random, piece: bytes) -> bytes:
 def stream(random: Random, words: list[Message], first: int) -> bytes:
     pieces = []
     for _ in range(random.randrange(1, 8)):
-        piece = events(random, first) if random.random() < 0.4 else frame.encode(random.choice(words))
-        pieces.append(mutated(random, piece))
-        first += 100
+        if random.random() < 0.3:  # several of one flow, as they come in a run
+            seed = random.random()
+            pieces += [mutated(random, events(Random(seed), first + 50 * number)) for number in range(5)]
+        else:
+            piece = events(random, first) if random.random() < 0.3 else frame.encode(random.choice(words))
+            pieces.append(mutated(random, piece))
+        first += 300
     return b"".join(pieces)
 
 
@@ -199,7 +210,7 @@ def test_a_hostile_client_disturbs_nobody(new_stage: "type[Stage]", seed: int) -
         elif random.random() < 0.5:
             hostile.say(mutated(random, PREAMBLE) + mutated(random, hello))
         for _ in range(random.randrange(1, 5)):
-            for chunk in chunks(random, stream(random, client_words(random), 1000 * attempt + 1)):
+            for chunk in chunks(random, stream(random, client_words(random), 10_000 * attempt + 1)):
                 stage.tell_broker(Received(hostile.link, chunk))
             pair.exchange()
             for each, number in ((listener, 1), (listener, 2), (picky, 1)):
@@ -252,7 +263,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
         if after == "welcome":
             greeting += frame.encode(Welcome("n", 1, "p", 1 << 20, 1 << 20, 5.0))
             greeting += frame.encode(Topic(topic_id("t"), "t")) + frame.encode(SchemaDefinition(ALL_KINDS))
-        data = greeting + stream(random, broker_words(random), 1000 * link + 1)
+        data = greeting + stream(random, broker_words(random), 10_000 * link + 1)
         for chunk in chunks(random, data):
             step(Received(LinkId(link), chunk))
             step(Offered("t", {"n": 1}, b"x", 0), TurnEnded(), Demanded(SubscriptionId(1)), FlushRequested(link))

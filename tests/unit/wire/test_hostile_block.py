@@ -74,9 +74,9 @@ def frames() -> list[bytes]:
 
 
 def test_every_byte_set_to_every_telling_value_is_survived() -> None:
-    for frame in frames()[::2]:
+    for frame in frames()[::3]:
         for position in range(4, len(frame)):
-            for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
+            for value in (0, 1, 0x80, 0xFF):
                 broken = bytearray(frame)
                 broken[position] = value
                 look_at_everything(sealed(broken), ALL_KINDS)

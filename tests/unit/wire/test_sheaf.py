@@ -33,7 +33,7 @@ def drawn(random: Random, schema: Schema, count: int, first: int) -> bytes:
         for kind in schema.kinds
     ]
     bodies = [str(first + number).encode() for number in range(count)]
-    origin = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(first), 0)
+    origin = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(first), 1000 * first)
     return block.encode(origin, schema, columns, bodies)
 
 
@@ -69,11 +69,10 @@ def test_columns_and_rows_are_those_of_the_blocks_one_after_the_other(
 def test_a_pick_holds_just_what_is_kept(counts: list[int], schema: Schema, rate: float, seed: int) -> None:
     sheaf = bound(Random(seed), schema, counts)
     keep = np.random.default_rng(seed).random(sheaf.count) < rate
-    wanted = [
-        (row, body) for kept, row, body in zip(
-            keep.tolist(), sheaf.rows(), [body for each in sheaf.blocks for body in each.bodies()], strict=True
-        ) if kept
-    ]  # fmt: skip
+    events = [
+        (row, body, each.time) for each in sheaf.blocks for row, body in zip(each.rows(), each.bodies(), strict=True)
+    ]
+    wanted = [event for kept, event in zip(keep.tolist(), events, strict=True) if kept]
     found = []
     for frame, count in sheaf.pick(keep):
         picked = Block(frame, schema)
@@ -81,7 +80,7 @@ def test_a_pick_holds_just_what_is_kept(counts: list[int], schema: Schema, rate:
         assert picked.count == count
         numbers = [picked.catenation + offset for offset in picked.offsets()]
         assert [str(number).encode() for number in numbers] == picked.bodies()
-        found += list(zip(picked.rows(), picked.bodies(), strict=True))
+        found += list(zip(picked.rows(), picked.bodies(), picked.times(), strict=True))
     assert found == wanted
 
 
@@ -93,6 +92,30 @@ def test_what_is_kept_whole_is_not_touched() -> None:
     everything = list(sheaf.pick(np.ones(9, np.bool_)))
     assert [frame for frame, _ in everything] == [each.frame for each in sheaf.blocks]
     assert all(frame is each.frame for (frame, _), each in zip(everything, sheaf.blocks, strict=True))
+
+
+def test_parts_of_neighbouring_blocks_of_one_publisher_become_one() -> None:
+    sheaf = bound(Random(1), NUMBERS, [10] * 20)
+    keep = np.arange(200) % 10 == 3
+    ((frame, count),) = sheaf.pick(keep)
+    joined = Block(frame, NUMBERS)
+    joined.verify()
+    assert count == joined.count == 20
+    assert [joined.catenation + offset for offset in joined.offsets()] == list(range(4, 204, 10))
+    assert list(joined.times()) == [1000 * (1 + 10 * number) for number in range(20)]
+    assert joined.last() == 194
+
+
+def test_parts_of_different_publishers_stay_apart_and_in_order() -> None:
+    random = Random(1)
+    blocks = []
+    for publisher, first in ((1, 1), (2, 1), (1, 5), (1, 3)):
+        origin = Origin(TopicId(1), PublisherId(publisher), Incarnation(3), CatenationNumber(first), 0)
+        blocks.append(Block(block.encode(origin, NUMBERS, [[1, 2]], [random.randbytes(3)] * 2), NUMBERS))
+    picked = list(Sheaf(blocks).pick(np.array([True, False] * 4)))
+    assert [(Block(frame, NUMBERS).publisher, Block(frame, NUMBERS).catenation) for frame, _ in picked] == [
+        (1, 1), (2, 1), (1, 5), (1, 3),
+    ]  # fmt: skip
 
 
 def test_frames_are_bound_together_as_long_as_their_schema_stays_the_same() -> None:

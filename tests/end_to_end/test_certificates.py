@@ -1,0 +1,83 @@
+"""TLS from the command line: `stentor certs`, a fabric that others can reach, clients that prove who they are."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.end_to_end.command import Command, Fabric, in_process
+from tests.end_to_end.command import stentor as command
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    made = command("certs", "init", "--client", "alice", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    assert "keep certs/ca.key to yourself" in made.stdout
+    assert '[tls] directory = "certs/node"' in made.stdout
+    assert "--tls certs/clients/alice" in made.stdout
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secured(home: Path) -> Iterator[Fabric]:
+    with Fabric(
+        "--listen", "0.0.0.0:0", "--http", "", "--data", "data", "--tls", "certs/node", cwd=home
+    ) as running:  # fmt: skip
+        yield running
+
+
+def url(secured: Fabric) -> str:
+    return secured.url().replace("0.0.0.0", "127.0.0.1")
+
+
+def test_keys_are_for_their_owner_only(home: Path) -> None:
+    for key in ("ca.key", "node/key.pem", "clients/alice/key.pem"):
+        assert (home / "certs" / key).stat().st_mode & 0o077 == 0
+    again = in_process("certs", "init", cwd=home)
+    assert again.returncode == 2
+    assert "exists already: choose another directory, or replace it with --force" in again.stderr
+
+
+@pytest.mark.req("UX-04")
+def test_pub_and_sub_with_certificates(home: Path, secured: Fabric) -> None:
+    with Command(
+        "sub", "t", "--count", "1", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home
+    ) as reader:  # fmt: skip
+        reader.line("subscribed", err=True)
+        done = command(
+            "pub", "t", "secret", cwd=home, env={"STENTOR_URL": url(secured), "STENTOR_TLS": "certs/clients/alice"}
+        )
+        assert done.returncode == 0, done.stderr
+        assert reader.ended() == 0
+        assert reader.out == ["t  secret"]
+    status = command("status", "--json", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home)
+    assert {link["principal"] for link in json.loads(status.stdout)["links"]} == {"alice"}
+
+
+def test_a_new_client_gets_a_certificate_later(home: Path, secured: Fabric) -> None:
+    made = in_process("certs", "client", "bob", cwd=home)
+    assert made.returncode == 0
+    done = command("pub", "t", "x", "--url", url(secured), "--tls", "certs/clients/bob", cwd=home)
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_shows_no_certificate_is_kept_out(home: Path, secured: Fabric) -> None:
+    done = command("pub", "t", "x", "--url", url(secured), cwd=home)
+    assert done.returncode == 3
+    assert "TLS" in done.stderr
+    foreign = home / "foreign"
+    foreign.mkdir()
+    assert in_process("certs", "init", ".", "--client", "mallory", cwd=foreign).returncode == 0
+    done = command("pub", "t", "x", "--url", url(secured), "--tls", foreign / "clients" / "mallory", cwd=home)
+    assert done.returncode in (3, 4)
+    assert "certificate" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" not in secured.errors
+
+
+def test_the_authority_directory_instead_of_a_clients(home: Path) -> None:
+    done = in_process("pub", "t", "x", "--url", "stentor://127.0.0.1:1", "--tls", "certs", cwd=home)
+    assert done.returncode == 2
+    assert "certs/cert.pem: no such file" in done.stderr

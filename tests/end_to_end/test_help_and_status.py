@@ -1,0 +1,126 @@
+"""What a user asks first: version, help, completion, status, demo."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import typer
+from tests.end_to_end.command import STENTOR, Command, Fabric, environment, in_process
+from tests.end_to_end.command import stentor as command
+from typer.testing import CliRunner
+
+import stentor
+from stentor.cli.main import app
+
+
+def test_the_version() -> None:
+    assert command("--version").stdout == f"stentor {stentor.__version__}\n"
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command and group, as they are typed."""
+    root = typer.main.get_command(app)
+    found: list[tuple[str, ...]] = [()]
+    for name, each in root.commands.items():  # type: ignore[attr-defined]
+        found.append((name,))
+        found += [(name, inner) for inner in getattr(each, "commands", ())]
+    return found
+
+
+@pytest.mark.req("UX-04")
+def test_every_command_has_help() -> None:
+    runner = CliRunner()
+    assert {
+        ("up",),
+        ("node",),
+        ("pub",),
+        ("sub",),
+        ("status",),
+        ("demo",),
+        ("config", "check"),
+        ("certs", "init"),
+    } <= set(commands())
+    for words in commands():
+        for option in ("--help", "-h"):
+            result = runner.invoke(app, [*words, option], env={"COLUMNS": "120"})
+            assert result.exit_code == 0, words
+            assert f"Usage: stentor {' '.join(words)}".rstrip() in result.output.replace("root", "stentor"), words
+            body = result.output.split("Usage:")[1]
+            assert len(body.split()) > 12, (words, "says hardly anything")
+
+
+def test_help_on_no_command_at_all() -> None:
+    done = in_process()
+    assert "Usage: stentor" in done.stdout + done.stderr
+    assert "Exit codes: 0 done, 1 it failed, 2 wrong use or input, 3 no broker there, 4 refused, 130" in (
+        done.stdout + done.stderr
+    )
+
+
+@pytest.mark.req("UX-04")
+def test_shell_completion() -> None:
+    done = command("--show-completion", "bash")
+    assert done.returncode == 0
+    assert "complete -o default -F _stentor_completion stentor" in done.stdout
+    asked = subprocess.run(
+        [STENTOR],
+        env=environment({"COMP_WORDS": "stentor s", "COMP_CWORD": "1", "_STENTOR_COMPLETE": "complete_bash"}),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert {"sub", "status"} <= set(asked.stdout.split())
+
+
+@pytest.mark.req("UX-04", "UX-07")
+def test_the_status_for_people_and_for_programs(running: Fabric) -> None:
+    with (
+        Command("sub", "flights/#", "--where", "n > 1", "--url", running.url()) as reader,
+        stentor.blocking.connect(running.url(), name="airport [bold]") as client,
+    ):
+        reader.line("subscribed", err=True)
+        client.publish_many("flights/jfk", [b""] * 3, {"n": [1, 2, 3]})
+        client.flush()
+        reader.line("n=3")
+        done = command("status", "--url", running.url())
+        assert done.returncode == 0
+        assert re.search(r"node\s+local \(broker\), boot 1, up ", done.stdout)
+        assert re.search(r"events\s+3 in, 2 out", done.stdout)
+        assert "airport [bold]" in done.stdout, "names are shown as they are"
+        assert re.search(r"flights/# .* n > 1 .* 2 .* 1 ", done.stdout)
+        assert "nobody is slow" in done.stdout
+        done = command("status", "--json", "--url", running.url())
+        assert done.returncode == 0
+        status = json.loads(done.stdout)
+        assert status["node"] == "local"
+        assert (status["events_in"], status["events_out"]) == (3, 2)
+        assert [each["where"] for each in status["interests"]] == ["n > 1"]
+
+
+@pytest.mark.req("UX-01")
+def test_the_demo_shows_its_table_and_ends_by_itself() -> None:
+    done = command("demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    rows = {
+        cells[0].strip(): [int(cell.replace(",", "")) for cell in cells[1:]]
+        for line in done.stdout.splitlines()
+        if line.startswith("│") and len(cells := line.strip("│").split("│")) == 6
+    }
+    assert set(rows) >= {"everything", "United, an hour late", "stalled, then back", "after kill -9"}
+    for who, (expected, delivered, missed, lost, wrong) in rows.items():
+        assert expected > 0, who
+        assert delivered + missed == expected, who
+        assert (lost, wrong) == (0, 0), who
+    assert rows["everything"][2] == 0
+    assert rows["stalled, then back"][2] > 0
+
+
+def test_a_configuration_is_checked_and_described(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("configuration")
+    (home / "stentor.toml").write_text('[[node]]\nname = "campus/b1"\nlisten = "127.0.0.1:0"\n')
+    done = in_process("config", "check", "stentor.toml", cwd=home)
+    assert done.returncode == 0
+    assert "ok: stentor.toml" in done.stdout
+    assert "campus/b1" in done.stdout
+    schema = json.loads(in_process("config", "schema").stdout)
+    assert schema["title"] == "Stentor configuration"
