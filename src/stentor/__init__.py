@@ -21,6 +21,7 @@ from stentor.model.errors import (
     StentorError,
     TopicError,
     Unreachable,
+    Unresponsive,
 )
 from stentor.model.filter import Filter
 from stentor.version import __version__
@@ -45,6 +46,7 @@ __all__ = [
     "StentorError",
     "TopicError",
     "Unreachable",
+    "Unresponsive",
     "__version__",
     "blocking",
     "connect",

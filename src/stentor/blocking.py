@@ -8,6 +8,7 @@ with stentor.blocking.connect() as fabric:
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Any, Self, TypeVar
 from stentor import client
 from stentor.event import Batch, Event
 from stentor.model.attribute import Value
+from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
 
 T = TypeVar("T")
@@ -30,6 +32,9 @@ class _Loop:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            coroutine.close()
+            raise Closed("this client was closed")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -38,9 +43,10 @@ class _Loop:
             raise
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
 
 def connect(
@@ -103,6 +109,7 @@ class BlockingEvents:
     def __init__(self, loop: _Loop, events: client.Events) -> None:
         self._loop = loop
         self._events = events
+        self._current: deque[Event] = deque()
 
     def __enter__(self) -> Self:
         self._loop.run(self._events.__aenter__())
@@ -113,9 +120,16 @@ class BlockingEvents:
     ) -> None:
         self._loop.run(self._events.close())
 
-    def __iter__(self) -> Iterator[Event]:
-        for batch in self.batches():
-            yield from batch
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        if not self._current:
+            batch = self._loop.run(self._next(None))
+            if batch is None:
+                raise StopIteration
+            self._current.extend(batch)
+        return self._current.popleft()
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Whole batches; ends when none came for `timeout` seconds, if one is given."""

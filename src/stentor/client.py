@@ -19,6 +19,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,7 +30,17 @@ import msgspec
 from stentor.event import Batch, Event
 from stentor.machine import Effect, StopRequested
 from stentor.model.attribute import Value
-from stentor.model.errors import Closed, Fenced, InvalidInput, LinkBroken, Refusal, Refused, StentorError, Unreachable
+from stentor.model.errors import (
+    Closed,
+    Fenced,
+    InvalidInput,
+    LinkBroken,
+    Refusal,
+    Refused,
+    StentorError,
+    Unreachable,
+    Unresponsive,
+)
 from stentor.model.ids import Incarnation, SubscriptionId
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import (
@@ -59,6 +70,7 @@ from stentor.wire.block import Block
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 DEFAULT_PORT = 7420
+_LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -85,10 +97,12 @@ def address_of(url: str) -> str:
     """The `host:port` of a URL."""
     parts = urlsplit(url if "//" in url else f"stentor://{url}")
     try:
-        port = parts.port or DEFAULT_PORT
+        port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError:
-        raise InvalidInput(f"{url!r}: the port must be a number from 1 to 65535") from None
-    if parts.scheme != "stentor" or not parts.hostname or parts.path.strip("/") or parts.query:
+        port = 0
+    if not port:
+        raise InvalidInput(f"{url!r}: the port must be a number from 1 to 65535")
+    if parts.scheme != "stentor" or not parts.hostname or parts.path.strip("/") or parts.query or "@" in parts.netloc:
         raise InvalidInput(f"{url!r} is not a broker's address: write stentor://host:port")
     return f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
 
@@ -103,6 +117,7 @@ class Fabric:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._tls = tls or os.environ.get("STENTOR_TLS") or None
         self._timeout = timeout
+        self._window = window
         self._client = Client(
             Settings(
                 name=self.name,
@@ -111,6 +126,7 @@ class Fabric:
                 window=window,
                 buffer=buffer,
                 agent="stentor-python",
+                secure=self._tls is not None,
             )
         )
         self._driver: Driver | None = None
@@ -137,7 +153,9 @@ class Fabric:
 
     async def __aenter__(self) -> Self:
         assert self._driver is None, "a fabric is entered once"
-        driver = self._driver = Driver(self._client, dialler=Dialler(self._tls), application=self._perform)
+        driver = self._driver = Driver(
+            self._client, dialler=Dialler(self._tls), application=self._perform, window=self._window
+        )
         driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
         self._opening = driver.loop.create_future()
         driver.start()
@@ -167,6 +185,9 @@ class Fabric:
             return
         if self._error is None:
             self._end_turn()
+            if self.connected and not self._client.publisher.idle:
+                with suppress(StentorError):  # whoever must know whether it arrived calls flush
+                    await self.flush(_LINGER)
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -217,14 +238,13 @@ class Fabric:
 
     async def flush(self, timeout: float | None = 30.0) -> None:
         """Return when the broker has taken in everything published before; LinkBroken if that cannot be known."""
-        await asyncio.wait_for(self._ask(FlushRequested), timeout)
+        await self._ask(FlushRequested, timeout)
 
     async def status(self, timeout: float = 10.0) -> NodeStatus:
         """What the broker tells about itself and its clients."""
-        answer: bytes = await asyncio.wait_for(self._ask(StatusRequested), timeout)
-        return msgspec.msgpack.decode(answer, type=NodeStatus)
+        return msgspec.msgpack.decode(await self._ask(StatusRequested, timeout), type=NodeStatus)
 
-    async def _ask(self, question: type[FlushRequested] | type[StatusRequested]) -> bytes:
+    async def _ask(self, question: type[FlushRequested] | type[StatusRequested], timeout: float | None) -> bytes:
         self._check()
         assert self._driver is not None
         self._numbers += 1
@@ -232,7 +252,9 @@ class Fabric:
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
             self._driver.tell(question(token))
-            answer: bytes = await future
+            answer: bytes = await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
         finally:
             self._waiting.pop(token, None)
         return answer
@@ -348,6 +370,7 @@ class Events:
             driver.tell(Wished(self._id, self.pattern, self.where))
             await self._confirmed
         except BaseException:
+            self._confirmed.cancel()
             await self.close()
             raise
         return self

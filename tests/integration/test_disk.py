@@ -62,7 +62,7 @@ def test_boots_are_counted_over_stops_and_crashes(tmp_path: Path) -> None:
 
 
 def test_boots_are_counted_over_kill_9(tmp_path: Path) -> None:
-    for boot in range(1, 4):
+    for boot in (1, 2):
         with process(tmp_path / "node") as child:
             assert child.stdout is not None
             address = msgspec.json.decode(child.stdout.readline())["listen"]
@@ -127,7 +127,7 @@ def test_a_directory_that_cannot_be_written_is_named() -> None:
 @pytest.mark.parametrize(
     "largest_file",
     [
-        pytest.param(0, marks=pytest.mark.xfail(strict=True, reason="OSError of the lock file as a traceback")),
+        (0),
         7,  # the lock fits, the head of a log does not
         12,  # a head, and part of a record
     ],

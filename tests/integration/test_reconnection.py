@@ -38,6 +38,7 @@ def test_subscriptions_are_renewed_and_offline_events_sent(tmp_path: Path, endin
             await publisher.publish("b", b"1")
             assert (await take(filtered, 1))[0]["n"] == 1
             await take(plain, 1)
+            await publisher.flush()
             await (first.stop() if ending == "stop" else first.crash())
             for fabric in (publisher, subscriber):
                 await fabric.wait_until(connected=False)
@@ -127,7 +128,6 @@ def test_flush_says_when_the_link_broke_under_it(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="flush returns although what was sent on the broken link never arrived")
 def test_flush_after_a_break_does_not_claim_what_it_cannot_know(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker, Proxy(broker.port) as proxy, stentor.connect(proxy.url) as fabric:
@@ -162,7 +162,7 @@ def test_publishing_offline_waits_when_the_buffer_is_full(tmp_path: Path) -> Non
                     published += 1
 
             publishing = asyncio.create_task(publish())
-            assert 1000 < await standstill(lambda: published) < 1200, "1 MiB holds some thousand events of 1 KiB"
+            assert 500 < await standstill(lambda: published) < 1500, "1 MiB holds some thousand events of 1 KiB"
             second = await restarted(tmp_path, first.port)
             await publishing
             await fabric.flush()
@@ -172,7 +172,6 @@ def test_publishing_offline_waits_when_the_buffer_is_full(tmp_path: Path) -> Non
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="only bodies count against the buffer: attributes fill the memory without end")
 def test_publishing_offline_waits_when_attributes_fill_the_buffer(tmp_path: Path) -> None:
     async def main() -> None:
         first = await Node.start(tmp_path)

@@ -73,7 +73,6 @@ def test_the_neighbour_gets_everything_and_the_slow_one_knows_what_it_missed(tmp
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="all subscriptions of a link that share a topic are told the same number")
 def test_a_subscription_is_not_told_that_it_missed_what_it_never_wanted(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -99,15 +98,15 @@ def test_a_subscription_is_not_told_that_it_missed_what_it_never_wanted(tmp_path
 async def check_metrics(broker: Node, dropped: int) -> None:
     _, text = await get(broker.http_port, "/metrics")
     samples = {
-        (sample.name, tuple(sample.labels.values())): sample.value
+        (sample.name, sample.labels.get("client") or sample.labels.get("reason")): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert samples["stentor_events_dropped_total", ("slow subscriber",)] == dropped
-    assert samples["stentor_client_events_dropped_total", ("slow",)] == dropped
-    assert samples["stentor_slow_clients", ()] == 1
-    assert 0 < samples["stentor_queue_bytes", ()] <= _QUEUE
-    assert samples["stentor_client_queue_bytes", ("slow",)] == samples["stentor_queue_bytes", ()]
+    assert samples["stentor_events_dropped_total", "slow subscriber"] == dropped
+    assert samples["stentor_client_events_dropped_total", "slow"] == dropped
+    assert samples["stentor_slow_clients", None] == 1
+    assert 0 < samples["stentor_queue_bytes", None] <= _QUEUE
+    assert samples["stentor_client_queue_bytes", "slow"] == samples["stentor_queue_bytes", None]
 
 
 def test_an_application_that_wakes_up_is_told_what_it_missed(tmp_path: Path) -> None:
@@ -142,7 +141,6 @@ def test_an_application_that_wakes_up_is_told_what_it_missed(tmp_path: Path) -> 
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="what the client drops at its own window is not known to the broker")
 def test_what_a_sleeping_application_misses_is_shown_by_the_broker(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -191,7 +189,6 @@ def test_of_two_subscriptions_in_one_client_the_unread_one_harms_nobody(tmp_path
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="a share of the window is window / subscriptions, even while they are read")
 def test_a_client_with_many_subscriptions_that_reads_them_all_misses_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -219,7 +216,6 @@ def test_a_client_with_many_subscriptions_that_reads_them_all_misses_nothing(tmp
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="an unread filtered subscription keeps the credit of all it was filtered from")
 def test_an_unread_subscription_that_takes_little_harms_nobody(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -252,7 +248,7 @@ def test_two_slow_subscribers_are_named_slowest_first(tmp_path: Path) -> None:
                 await peer.hello(name, window=window)
                 await peer.send(Subscription(SubscriptionId(1), "t"))
                 await peer.expect(Receipt)
-            await publish_numbers(publisher, "t", 2200, _SIZE)
+            await publish_numbers(publisher, "t", 4000, _SIZE)
             await publisher.flush()
             status = await publisher.status()
             assert [link.name for link in status.links[:2]] == ["slower", "slow"]

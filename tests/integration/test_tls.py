@@ -21,9 +21,6 @@ from stentor.runtime.tls import Authority, Credentials
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 VALID = timedelta(days=1)
-UNCLEAR = pytest.mark.xfail(
-    strict=True, reason="says `does it want TLS?` where TLS was spoken and the certificate refused"
-)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +114,8 @@ def test_a_client_comes_back_over_tls(tmp_path: Path, certificates: Path) -> Non
 @pytest.mark.parametrize(
     ("credentials", "reason"),
     [
-        ("mallory", "certificate verify failed"),
-        pytest.param("stranger", "certificate", marks=UNCLEAR),
+        ("mallory", "certificate"),
+        ("stranger", "certificate"),
         (None, "TLS"),
     ],
 )
@@ -153,7 +150,7 @@ def test_a_tls_peer_that_shows_no_certificate_gets_nowhere(tmp_path: Path, certi
 def test_a_broker_of_another_authority_is_refused_by_the_client(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with node(tmp_path, certificates=certificates / "false-node") as impostor:
-            await refused(impostor.url, r"certificate verify failed|not signed|authority", tls=certificates / "alice")
+            await refused(impostor.url, "certificate", tls=certificates / "alice")
 
     run(main())
 
@@ -196,7 +193,6 @@ def test_a_tls_client_at_a_plain_port(tmp_path: Path, certificates: Path, loops:
     run(main(), loops)
 
 
-@pytest.mark.xfail(strict=True, reason="[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
 def test_a_tls_client_at_a_plain_port_is_told_so_in_words(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker:
@@ -235,7 +231,6 @@ async def drip(peer: Peer) -> None:
         await asyncio.sleep(0.05)
 
 
-@UNCLEAR
 @pytest.mark.parametrize("loops", LOOPS)
 def test_a_certificate_that_names_nobody_is_refused(tmp_path: Path, certificates: Path, loops: Loops) -> None:
     async def main() -> None:
@@ -269,7 +264,6 @@ def test_missing_certificates_are_named_before_anything_is_dialled(tmp_path: Pat
     run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="names are a principal's own, but metrics have no label for the principal")
 def test_clients_of_one_name_and_two_principals_are_two_series(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with (

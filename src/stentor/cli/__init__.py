@@ -1,6 +1,8 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 wrong use or input, 3 no broker there, 4 refused, 130 Ctrl-C."""
 
+import os
 import sys
+from contextlib import suppress
 
 from stentor.model.errors import Closed, InvalidInput, Refused, StentorError, Unreachable
 
@@ -14,6 +16,10 @@ def main() -> None:
     except StentorError as error:
         print(f"stentor: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
+    except OSError as error:  # a file that cannot be read, an output that cannot be written
+        with suppress(OSError):
+            print(f"stentor: {error}", file=sys.stderr)
+        os._exit(1)  # flushing what cannot be written would only fail again
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -78,7 +78,7 @@ def main() -> None:
 async def run(assignment: Assignment) -> int:
     storage = NodeStorage(Path(assignment.storage))
     broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__)
-    driver = Driver(broker, storage=storage)
+    driver = Driver(broker, storage=storage, window=assignment.limits.window)
     end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         driver.loop.add_signal_handler(number, end.set)

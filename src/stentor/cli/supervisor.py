@@ -38,8 +38,11 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         try:
-            ready([await self._start(each) for each in self._assignments])
-            watchers = [loop.create_task(self._watch(each)) for each in self._assignments]
+            nodes = [await self._start(each) for each in self._assignments]
+            ready(nodes)
+            # a node that took any free port must come back where its clients look for it
+            settled = [_settle(each, node) for each, node in zip(self._assignments, nodes, strict=True)]
+            watchers = [loop.create_task(self._watch(each)) for each in settled]
             await self._end.wait()
         finally:
             self._end.set()
@@ -90,6 +93,11 @@ class Supervisor:
                     if child.returncode is None:
                         child.kill()
                 await asyncio.wait(late)
+
+
+def _settle(assignment: Assignment, node: Readiness) -> Assignment:
+    http = node.http and node.http.partition("://")[2]
+    return msgspec.structs.replace(assignment, listen=node.listen, http=http)
 
 
 def _describe(code: int) -> str:

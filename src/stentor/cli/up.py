@@ -14,6 +14,7 @@ from stentor.cli.process import ALLOCATOR, Assignment, Readiness
 from stentor.cli.supervisor import Supervisor
 from stentor.config import Address, Config, Fabric, Node, Tls, check_exposure, default, load
 from stentor.model.errors import ConfigError
+from stentor.runtime.log import LEVELS
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="The configuration file (TOML). Without one: one local broker.")
@@ -34,6 +35,7 @@ def up(
     json_log: JsonLogOption = False,
 ) -> None:
     """Start a fabric on this machine and run it until Ctrl-C."""
+    _check_level(log)
     if config is not None:
         if listen or data or http is not None or tls:
             raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
@@ -61,6 +63,7 @@ def node(
     json_log: JsonLogOption = False,
 ) -> None:
     """Run one node of a configuration file in this process, for another machine or a service manager."""
+    _check_level(log)
     chosen = load(config, node=name)
     assignment = _assign(chosen, chosen.node(name), log, json_log, supervised=False)
     reader, writer = os.pipe()
@@ -86,6 +89,11 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
         name=node.name, listen=address, http=health, storage=folder / "local", tls=Tls(directory=tls) if tls else None
     )
     return Config(fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+
+
+def _check_level(level: str | None) -> None:
+    if level is not None and level not in LEVELS:
+        raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
 
 
 def _assign(config: Config, node: Node, log: str | None, json_log: bool, *, supervised: bool) -> Assignment:

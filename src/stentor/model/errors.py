@@ -10,6 +10,7 @@ StentorError
 ├── Refused               the other side said no, and why
 │   └── Fenced            … because a newer holder of this name came
 ├── Unreachable           nobody there, or not one of us
+│   └── Unresponsive      … or too slow to answer
 ├── LinkBroken            the link broke before the broker confirmed: events may be lost
 ├── Closed                this client was closed
 └── FrameError            bytes that are not Stentor's
@@ -43,8 +44,11 @@ class FilterError(InvalidInput):
 
     def __init__(self, reason: str, text: str = "", position: int = 0) -> None:
         self.reason, self.text, self.position = reason, text, position
-        pointer = f"\n  {text}\n  {' ' * position}^" if text and "\n" not in text else ""
-        super().__init__(f"{reason}{pointer}")
+        super().__init__(reason, text, position)
+
+    def __str__(self) -> str:
+        pointer = f"\n  {self.text}\n  {' ' * self.position}^" if self.text and "\n" not in self.text else ""
+        return f"{self.reason}{pointer}"
 
 
 class ConfigError(InvalidInput):
@@ -56,7 +60,10 @@ class Refused(StentorError):
 
     def __init__(self, code: "Refusal", reason: str) -> None:
         self.code, self.reason = code, reason
-        super().__init__(reason)
+        super().__init__(code, reason)
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Fenced(Refused):
@@ -65,6 +72,10 @@ class Fenced(Refused):
 
 class Unreachable(StentorError):
     """No broker answers there, or what answers is not a broker."""
+
+
+class Unresponsive(Unreachable, TimeoutError):
+    """The broker is there but did not answer in time."""
 
 
 class LinkBroken(StentorError):
@@ -79,8 +90,11 @@ class FrameError(StentorError):
     """Bytes that break the wire protocol; `code` is what the peer is told."""
 
     def __init__(self, code: "Refusal", reason: str) -> None:
-        self.code = code
-        super().__init__(reason)
+        self.code, self.reason = code, reason
+        super().__init__(code, reason)
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Refusal(enum.StrEnum):

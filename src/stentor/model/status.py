@@ -5,6 +5,7 @@ import msgspec
 
 class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     client: str
+    principal: str
     id: int
     pattern: str
     where: str

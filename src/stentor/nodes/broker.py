@@ -26,7 +26,7 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.model.errors import FrameError, Refusal
+from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
 from stentor.model.messages import (
@@ -50,7 +50,7 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.nodes.census import Census
-from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
@@ -63,7 +63,6 @@ ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
 _TICK = "tick"
 _LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
-_SMALLEST_WINDOW = 64 << 10
 _LONGEST_HEARTBEAT = 3600.0
 _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
 
@@ -122,13 +121,13 @@ class Broker:
             self._received(now, happened.link, happened.data)
         else:
             self._inputs[type(happened)](now, happened)
-        return self._flush(now)
+        return self._flush()
 
-    def _flush(self, now: int) -> list[Effect]:
+    def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
-            ready = outbox.release(now)
+            ready = outbox.release()
             if ready:
                 effects.append(Send(outbox.link, ready))
         self._forwarder.touched.clear()
@@ -183,6 +182,8 @@ class Broker:
         connection = client.connection
         if not connection.greeted:
             raise FrameError(Refusal.PROTOCOL, "events before hello")
+        if not any(frame[32:34]):
+            raise FrameError(Refusal.CORRUPT, "an events frame without events")
         route, topic, schema = self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
         for outbox in route.recipients:
             peer = self._clients[outbox.link].connection
@@ -231,15 +232,19 @@ class Broker:
         connection, limits = client.connection, self._limits
         if connection.greeted:
             raise FrameError(Refusal.PROTOCOL, "hello was said before")
-        if not 0 < len(hello.name) <= 255 or not hello.name.isprintable():
-            raise FrameError(Refusal.PROTOCOL, "a client's name has 1 to 255 printable characters")
-        if hello.window < _SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
-            raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {_SMALLEST_WINDOW} or a bad incarnation")
+        try:
+            check_client_name(hello.name)
+        except InvalidInput as error:
+            raise FrameError(Refusal.PROTOCOL, str(error)) from None
+        if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
+            raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
         connection.name, connection.incarnation = hello.name, hello.incarnation
         fenced = self._names.claim(connection)
         if fenced is not None:
             holder = self._clients[fenced.link]
-            self._refuse(holder, Refusal.FENCED, f"another client with the name {hello.name!r} took over")
+            # the same client on another link, and perhaps this is the older of the two: it must not give up for good
+            code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
+            self._refuse(holder, code, f"another client with the name {hello.name!r} took over")
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(limits.heartbeat, hello.heartbeat)  # NaN is not slower
         heartbeat = min(slower, _LONGEST_HEARTBEAT)

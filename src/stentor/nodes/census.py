@@ -45,7 +45,9 @@ class Census:
         for connection, events_in, wishes in clients:
             links.append(_link(connection, events_in, len(wishes), now))
             interests += [
-                SubscriptionStatus(connection.name, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected)
+                SubscriptionStatus(
+                    connection.name, connection.principal, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected
+                )
                 for i in list(wishes.values())[:listed]
             ]
         links.sort(key=lambda link: (-link.queued, -link.dropped, -link.events_out))

@@ -67,7 +67,7 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
-from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, decode, measure
@@ -90,6 +90,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     buffer: int = 16 << 20
     heartbeat: float = 5.0
     agent: str = ""
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.window < SMALLEST_WINDOW or self.buffer <= 0:
+            raise InvalidInput(f"a window has at least {SMALLEST_WINDOW} bytes, a buffer at least one")
+        check_client_name(self.name)
 
 
 class Client:
@@ -109,6 +115,7 @@ class Client:
         self._flushes: list[int] = []  # asked for, waiting for what was offered before them to leave
         self._markers: dict[int, int] = {}  # sent, waiting for their echo, with the events that went before them
         self._confirmed = 0  # events on this link that the broker has taken in
+        self._doubt = ""  # why something that was sent since the last flush may be lost
         self._questions: list[int] = []  # waiting for a status
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
@@ -123,7 +130,7 @@ class Client:
             Wished: self._wished,
             Unwished: self._unwished,
             Demanded: self._demanded,
-            FlushRequested: lambda _, asked: self._flushes.append(asked.token),
+            FlushRequested: self._flush_requested,
             StatusRequested: self._status_requested,
             StopRequested: self._stop_requested,
         }
@@ -143,7 +150,7 @@ class Client:
         self._inputs[type(happened)](now, happened)
         if type(happened) is Offered or type(happened) is OfferedMany:
             return []  # it leaves when the turn ends
-        return self._flush(now)
+        return self._flush()
 
     @property
     def room(self) -> bool:
@@ -165,7 +172,7 @@ class Client:
         assert self._connection is not None
         return self._connection
 
-    def _flush(self, now: int) -> list[Effect]:
+    def _flush(self) -> list[Effect]:
         subscriber = self.subscriber
         effects: list[Effect] = [Deliver(wish.id, *subscriber.serve(wish)) for wish in subscriber.served.values()]
         subscriber.served.clear()
@@ -176,14 +183,14 @@ class Client:
             if connection.greeted:
                 self.publisher.release(connection, connection.publisher)
                 if self._flushes and self.publisher.idle:
-                    events_first = connection.outbox.release(now)
+                    events_first = connection.outbox.release()
                     for token in self._flushes:
                         connection.outbox.post(Marker(token))
                         self._markers[token] = connection.outbox.events
                     self._flushes = []
                     if events_first:
                         effects.append(Send(connection.link, events_first))
-            ready = connection.outbox.release(now)
+            ready = connection.outbox.release()
             if ready:
                 effects.append(Send(connection.link, ready))
         subscriber.taken = 0
@@ -224,10 +231,13 @@ class Client:
             return
         connection = self._connection
         if connection is not None and not connection.received:
-            reason = f"{reason} before it said a word: does it want TLS?"
+            hint = "does it trust our certificate?" if self._settings.secure else "does it want TLS?"
+            reason = f"{reason} before it said a word: {hint}"
         unknown = [*self._markers, *self._questions]
         if connection is not None and connection.outbox.events > self._confirmed:
-            unknown += self._flushes  # something of what they wait for may be lost with this link
+            if not unknown and not self._flushes:
+                self._doubt = reason  # the next flush must not claim what may be lost with this link
+            unknown += self._flushes
             self._flushes.clear()
         self._markers.clear()
         self._questions.clear()
@@ -260,7 +270,7 @@ class Client:
                 self._take(now, connection, chunk)
         except FrameError as error:
             connection.outbox.post(Rejection(error.code, str(error)))
-            self._effects.insert(0, Send(connection.link, connection.outbox.release(now)))
+            self._effects.insert(0, Send(connection.link, connection.outbox.release()))
             self._give_up(now, error.code, str(error))
 
     def _take(self, now: int, connection: Connection, data: bytes) -> None:
@@ -276,7 +286,9 @@ class Client:
                 connection.intake.hold(data, position)
                 return
             if kind == EVENTS:
-                self.subscriber.meet(data[position:][FLOW])
+                if not any(data[position + 32 : position + 34]):
+                    raise FrameError(Refusal.CORRUPT, "an events frame without events")
+                self.subscriber.meet(data[position + FLOW.start : position + FLOW.stop])
             else:
                 self._hear(now, connection, decode(data[position : position + length]), size - position)
                 position += length
@@ -299,6 +311,7 @@ class Client:
         if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
             raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
         connection.narrow(welcome.ahead or connection.window)
+        self.subscriber.narrow(connection.window)
         connection.greet(welcome.largest_body, welcome.heartbeat)
         connection.largest_frame = welcome.largest_body + FRAME_OVERHEAD
         connection.name, connection.principal = self._settings.name, welcome.principal
@@ -340,10 +353,10 @@ class Client:
         if connection is not None:
             if connection.greeted:
                 self.publisher.release(connection, connection.publisher)
-            ready = connection.outbox.release(now)
+            ready = connection.outbox.release()
             connection.outbox.post(Farewell())
             self._effects += [
-                Send(connection.link, [*ready, *connection.outbox.release(now)]),
+                Send(connection.link, [*ready, *connection.outbox.release()]),
                 Close(connection.link, "the client left"),
             ]
 
@@ -354,6 +367,13 @@ class Client:
 
     def _offered_many(self, now: int, offered: OfferedMany) -> None:  # noqa: ARG002
         self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
+
+    def _flush_requested(self, now: int, asked: FlushRequested) -> None:  # noqa: ARG002
+        if self._doubt:
+            self._effects.append(Settle(asked.token, self._doubt))
+            self._doubt = ""
+        else:
+            self._flushes.append(asked.token)
 
     def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
         events = self._markers.pop(echo.token, None)

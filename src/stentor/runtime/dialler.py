@@ -31,7 +31,7 @@ class Dialler:
                 await driver.loop.create_connection(
                     lambda: Link(driver, number, opened), host, int(port), ssl=self._context,
                 )  # fmt: skip
-        except (OSError, ssl.SSLError, TimeoutError) as error:
+        except (OSError, ssl.SSLError, TimeoutError, UnicodeError) as error:
             driver.unreachable(number, _reason(error))
 
 
@@ -40,4 +40,13 @@ def _reason(error: Exception) -> str:
         return "connection refused"
     if isinstance(error, TimeoutError):
         return f"no answer within {_WITHIN:g} s"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        hint = (
+            "it speaks no TLS: leave out the certificates" if error.reason == "WRONG_VERSION_NUMBER" else error.reason
+        )
+        return f"no TLS with it: {hint}"
+    if isinstance(error, UnicodeError):
+        return f"that is no host name: {error}"
     return str(error) or type(error).__name__

@@ -25,8 +25,11 @@ class NodeStorage:
             raise ConfigError(
                 f"{path} is in use by a running node (process {holder}): stop it, or give this one another name"
             ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise ConfigError(f"cannot keep data in {path}: {error.strerror or error}") from None
         self._logs: dict[str, SegmentLog] = {}
 
     def load(self) -> dict[str, list[bytes]]:

@@ -55,12 +55,14 @@ class Driver:
         dialler: Dialler | None = None,
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
+        window: int = 4 << 20,
     ) -> None:
         self.machine = machine
         self.loop = asyncio.get_running_loop()
         self.serving: asyncio.Future[None] = self.loop.create_future()
         self.stopped: asyncio.Future[str] = self.loop.create_future()
         self.links: dict[LinkId, Link] = {}
+        self.high_water = 2 * window + (4 << 20)
         self._dialler = dialler
         self._application = application
         self._storage = storage

@@ -9,12 +9,13 @@ from typing import Protocol, cast
 from stentor.machine import Buffer
 from stentor.model.ids import LinkId
 
-_HIGH_WATER = 8 << 20  # over the credit that a peer can have: it asks for more than it reads
 _SMALL = 4096  # buffers below this are joined, larger ones are handed over one by one
 
 
 class Owner(Protocol):
     """Whoever is told what happens on a link."""
+
+    high_water: int  # bytes that may wait to be written: more than a peer's credit can be
 
     def received(self, link: "Link", data: bytes) -> None: ...
     def lost(self, link: "Link", reason: str) -> None: ...
@@ -33,7 +34,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self._transport.set_write_buffer_limits(high=self._owner.high_water)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -15,7 +15,7 @@ class Logger:
 
     def __init__(self) -> None:
         self.stream: TextIO = sys.stderr
-        self.threshold = LEVELS.index("warning")
+        self.threshold = LEVELS.index("error")  # a library is quiet; nodes say how much they tell
         self.json = False
         self.node = ""
 

@@ -5,10 +5,12 @@ import errno
 from pathlib import Path
 
 from stentor.machine import LinkOpened
-from stentor.model.errors import ConfigError
+from stentor.model.errors import ConfigError, Refused
+from stentor.model.messages import Rejection
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
 from stentor.runtime.tls import principal_of, server_context
+from stentor.wire.frame import PREAMBLE, encode
 
 
 async def listen(
@@ -17,7 +19,13 @@ async def listen(
     """Accept links there until the server is closed; port 0 takes a free one."""
 
     def opened(link: Link) -> None:
-        principal = principal_of(link.tls) if link.tls is not None else ""
+        try:
+            principal = principal_of(link.tls) if link.tls is not None else ""
+        except Refused as error:
+            link.unsent += [PREAMBLE, encode(Rejection(error.code, error.reason))]
+            link.flush()
+            link.close()
+            return
         driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address))
 
     try:

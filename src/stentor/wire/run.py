@@ -24,7 +24,7 @@ def split(data: bytes, position: int, flows: Mapping[bytes, R]) -> tuple[list[tu
     while position <= last:
         length, count = unpack(data, position)
         end = position + length
-        if end > size or length < _SHORTEST:
+        if end > size or length < _SHORTEST or not count:
             break
         key = data[position + 4 : position + 32]
         if key != flow:

@@ -39,6 +39,17 @@ class _Part:
             bodies = sum([bounds[row + 1] - bounds[row] for row in rows])
         return bodies + block.columns_length + _NUMBERS * (self.end - self.begin)
 
+    def divide(self, indices: list[int]) -> "list[_Part]":
+        """Parts that stay near the soft limit: what is picked of a block must not be larger than the block was."""
+        kept, pieces = self.end - self.begin, 1 + self.weigh(indices) // SOFT_FRAME
+        if pieces == 1 or kept in (1, self.block.count):
+            return [self]
+        step = max(1, kept // pieces)
+        return [
+            _Part(self.block, self.start, begin, min(begin + step, self.end))
+            for begin in range(self.begin, self.end, step)
+        ]
+
     def follows(self, other: "_Part", first: "_Part") -> bool:
         """Whether it can stand in one block with another part and what is before that."""
         mine, theirs = self.block, other.block
@@ -46,7 +57,7 @@ class _Part:
             mine.frame[8:24] == theirs.frame[8:24]  # topic and publisher
             and mine.incarnation == theirs.incarnation
             and theirs.last() < mine.catenation
-            and mine.last() - first.block.catenation <= LARGEST_COUNT
+            and mine.last() - first.block.catenation < LARGEST_COUNT
         )
 
     def copy(
@@ -109,8 +120,7 @@ class Sheaf:
         start = found = size = 0
         for block in self.blocks:
             end, last = start + block.count, bisect_left(indices, start + block.count, found)
-            if last > found:
-                part = _Part(block, start, found, last)
+            for part in _Part(block, start, found, last).divide(indices) if last > found else ():
                 weight = part.weigh(indices)
                 size += weight
                 if group and (size > SOFT_FRAME or not part.follows(group[-1], group[0])):

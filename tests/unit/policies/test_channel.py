@@ -41,7 +41,7 @@ class Shedding:
 
 def content(*filters: str) -> tuple[ContentFilter[Outbox], list[Interest[Outbox]]]:
     interests = [
-        Interest(number, SubscriptionId(number), Outbox(LinkId(1), 0, 0), "t", Filter(text))
+        Interest(number, SubscriptionId(number), Outbox(LinkId(1), 0), "t", Filter(text))
         for number, text in enumerate(filters)
     ]
     return ContentFilter(tuple(interests)), interests

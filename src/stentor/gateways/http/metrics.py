@@ -52,19 +52,23 @@ def _labelled(status: NodeStatus) -> Iterator[Metric]:
     for reason, count in status.refused.items():
         refused.add_metric([reason], count)
     yield refused
-    queues = GaugeMetricFamily("stentor_client_queue_bytes", "Bytes that wait for a client", labels=["client"])
-    missed = CounterMetricFamily("stentor_client_events_dropped", "Events a client was too slow for", labels=["client"])
+    queues = GaugeMetricFamily(
+        "stentor_client_queue_bytes", "Bytes that wait for a client", labels=["client", "principal"]
+    )
+    missed = CounterMetricFamily(
+        "stentor_client_events_dropped", "Events a client was too slow for", labels=["client", "principal"]
+    )
     for link in status.links:
         if link.queued or link.dropped:
-            queues.add_metric([link.name], link.queued)
-            missed.add_metric([link.name], link.dropped)
+            queues.add_metric([link.name, link.principal], link.queued)
+            missed.add_metric([link.name, link.principal], link.dropped)
     yield queues
     yield missed
-    labels = ["client", "subscription", "pattern", "where"]
+    labels = ["client", "principal", "subscription", "pattern", "where"]
     accepted = CounterMetricFamily("stentor_subscription_accepted", "Events a subscription took", labels=labels)
     rejected = CounterMetricFamily("stentor_subscription_rejected", "Events its filter refused", labels=labels)
     for interest in status.interests:
-        values = [interest.client, str(interest.id), interest.pattern, interest.where]
+        values = [interest.client, interest.principal, str(interest.id), interest.pattern, interest.where]
         accepted.add_metric(values, interest.accepted)
         rejected.add_metric(values, interest.rejected)
     yield accepted

@@ -5,7 +5,7 @@ counts another number knows that the stream lost, repeated or swapped something,
 """
 
 from stentor.machine import SECOND
-from stentor.model.errors import FrameError, Refusal
+from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicId
 from stentor.model.messages import Credit, Heartbeat, Message
 from stentor.protocols.connection.outbox import Outbox
@@ -13,23 +13,24 @@ from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check
 from stentor.wire.intake import Intake
 
 _MOST_DEFINED = 65_536  # definitions remembered; telling one twice does no harm
+SMALLEST_WINDOW = 64 << 10
 SILENCE = 3  # heartbeats without a word, after which a link is given up
 
 
 class Connection:
     """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
 
-    __slots__ = ("_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat", "incarnation",
-                 "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher", "received", "taken",
-                 "window")  # fmt: skip
+    __slots__ = ("_beaten", "_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat",
+                 "incarnation", "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher", "received",
+                 "taken", "window")  # fmt: skip
 
     def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
         self.link = link
-        self.heard = now
+        self.heard = self._beaten = now
         self.window = window  # bytes of events that we let the peer send ahead
         self.heartbeat = int(heartbeat * SECOND)
         self.intake = Intake()
-        self.outbox = Outbox(link, queue, now)
+        self.outbox = Outbox(link, queue)
         self.greeted = False
         self.name = self.principal = self.address = ""
         self.incarnation = Incarnation(0)
@@ -54,7 +55,6 @@ class Connection:
 
     def feed(self, now: int, data: bytes) -> bytes | None:
         """Count a chunk in; what can be looked at, beginning at a frame, or None if there is nothing yet."""
-        self.heard = now
         self.received += len(data)
         missing = len(PREAMBLE) - len(self._greeting)
         if missing:
@@ -63,7 +63,10 @@ class Connection:
             data = data[missing:]
             if not data:
                 return None
-        return self.intake.take(data)
+        chunk = self.intake.take(data)
+        if chunk is not None:
+            self.heard = now  # a damaged length makes us wait for a frame that never ends: that is silence, too
+        return chunk
 
     def check_position(self, claimed: int, rest: int) -> None:
         """A heartbeat that ended `rest` bytes before the end of what was received claims a position."""
@@ -104,8 +107,14 @@ class Connection:
         return now - self.heard > SILENCE * self.heartbeat
 
     def beat(self, now: int) -> bool:
-        """Speak if we have been silent for a while; True if we did."""
-        if now - self.outbox.spoke < self.heartbeat:
+        """Tell the position now and then, on a busy link too: so the peer finds out that bytes are missing."""
+        if now - self._beaten < self.heartbeat:
             return False
+        self._beaten = now
         self.outbox.post(Heartbeat(self.outbox.position))
         return True
+
+
+def check_client_name(name: str) -> None:
+    if not 0 < len(name) <= 255 or not name.isprintable():
+        raise InvalidInput(f"{name[:40]!r}: a client's name has 1 to 255 printable characters")

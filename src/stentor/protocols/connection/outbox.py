@@ -20,11 +20,10 @@ class Outbox:
     """Events and control messages on their way to one peer."""
 
     __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "dropped", "events", "fresh", "link",
-                 "position", "queued", "sent", "spoke")  # fmt: skip
+                 "position", "queued", "sent")  # fmt: skip
 
-    def __init__(self, link: LinkId, bound: int, now: int) -> None:
+    def __init__(self, link: LinkId, bound: int) -> None:
         self.link = link
-        self.spoke = now  # when something was last sent
         self.fresh: list[Cargo] = []  # offered in this step; the forwarder appends here without a call
         self._control: list[Buffer] = []
         self._waiting: deque[Cargo] = deque()
@@ -53,14 +52,12 @@ class Outbox:
         self._control.append(data)
         self.position += len(data)
 
-    def release(self, now: int) -> list[Buffer]:
+    def release(self) -> list[Buffer]:
         """What can leave now, in order."""
         ready = self._control
         self._control = []
         if self.fresh or self._waiting:
             self._release_events(ready)
-        if ready:
-            self.spoke = now
         return ready
 
     def _release_events(self, ready: list[Buffer]) -> None:

@@ -44,11 +44,15 @@ class Draft:
         """Take one more event; False if it does not fit and must open another draft."""
         count = len(self.bodies)
         content = len(body) + (text_size(tuple(attributes.values())) if Kind.STRING in shape.kinds else 0)
-        if shape is not self._last_shape and not self._adopt(shape):
+        new = () if shape is self._last_shape else self._new(shape)
+        if new is None:
             return False
-        frame = self._content + content + (count + 1) * (_VALUE * len(self._kinds) + _VALUE)
-        if count and (frame > SOFT_FRAME or count == LARGEST_COUNT):
+        columns = len(self._kinds) + len(new)
+        frame = self._content + content + (count + 1) * _VALUE * (columns + 1)
+        if count and (frame > SOFT_FRAME or count == LARGEST_COUNT or columns > MOST_ATTRIBUTES):
             return False
+        if shape is not self._last_shape:
+            self._adopt(shape, new)
         if self._aligned:
             for column, value in zip(self._columns, attributes.values(), strict=True):
                 column.append(value)
@@ -60,20 +64,19 @@ class Draft:
         self.size += content + _OVERHEAD + _VALUE * len(shape.names)
         return True
 
-    def _adopt(self, shape: Schema) -> bool:
-        """Make room for the attributes of another shape; False if they do not go with those that are here."""
-        kinds = dict(zip(shape.names, shape.kinds, strict=True))
-        if any(self._kinds.get(name, kind) is not kind for name, kind in kinds.items()):
-            return False
-        new = [name for name in kinds if name not in self._kinds]
-        if len(self._kinds) + len(new) > MOST_ATTRIBUTES:
-            return False
-        for name in new:
-            self._kinds[name] = kinds[name]
+    def _new(self, shape: Schema) -> Sequence[tuple[str, Kind]] | None:
+        """The attributes that have no column yet; None if one has a column of another type."""
+        pairs = list(zip(shape.names, shape.kinds, strict=True))
+        if any(self._kinds.get(name, kind) is not kind for name, kind in pairs):
+            return None
+        return [pair for pair in pairs if pair[0] not in self._kinds]
+
+    def _adopt(self, shape: Schema, new: Sequence[tuple[str, Kind]]) -> None:
+        for name, kind in new:
+            self._kinds[name] = kind
             self._columns.append([None] * len(self.bodies))
         self._last_shape = shape
         self._aligned = tuple(self._kinds) == shape.names
-        return True
 
     def fill(self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> None:
         """Take many events into an empty draft."""

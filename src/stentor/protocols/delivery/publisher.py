@@ -89,7 +89,8 @@ class Publisher:
 
     def release(self, port: Port, publisher: PublisherId) -> None:
         """Send what the credit of the link allows."""
-        while self._drafts and port.credit > 0:
+        credit = port.credit
+        while self._drafts and credit > 0:
             draft = self._drafts.popleft()
             if self._open.get(draft.topic) is draft:
                 del self._open[draft.topic]
@@ -100,5 +101,7 @@ class Publisher:
             first = self._next.get(draft.topic, 1)
             self._next[draft.topic] = first + count
             origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), draft.time)
-            port.carry(draft.encode(origin), count)
+            frame = draft.encode(origin)
+            port.carry(frame, count)
+            credit -= len(frame)
             self.pending -= draft.size

@@ -1,7 +1,8 @@
 """The best-effort subscriber: checks what arrives, hands it out on demand, bounds what waits for the application.
 
-Each subscription may hold its share of the link's window. So a slow one never takes the credit of the others: beyond
-its share its oldest events are dropped and counted as missed.
+Several subscriptions share the link's window. When they hold much of it, whoever holds most loses its oldest events
+and is told. So one that is not read never takes the credit of the others. A lone one may hold all of it; the broker's
+queue takes the rest.
 """
 
 from collections import deque
@@ -39,6 +40,7 @@ class Delivery(NamedTuple):
     data: Buffer
     events: int
     charge: Charge | None  # None if it holds none of the link's credit
+    size: int  # what it counts for among all that is held
 
 
 class Wish:
@@ -80,12 +82,18 @@ class Subscriber:
         self.repeated = 0  # events that had come before
         self.damaged = 0  # events that no longer are what their publisher sealed, or never could be read
         self.served: dict[SubscriptionId, Wish] = {}  # hungry ones that have something now
-        self._window = window
+        self._most = 0  # bytes that several subscriptions may hold together
+        self._held = 0
+        self.narrow(window)
         self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
         self._former: dict[str, None] = {}  # patterns of subscriptions that ended on this link
         self._life = 0  # counts links
         self._used: set[TopicId] = set()  # topics of the flows that have a route
         self._last: dict[tuple[int, int, int], CatenationNumber] = {}
+
+    def narrow(self, window: int) -> None:
+        """The broker sends no more than this ahead."""
+        self._most = window * 3 // 4
 
     def add(self, wish: Wish) -> None:
         self.wishes[wish.id] = wish
@@ -102,6 +110,7 @@ class Subscriber:
             self._former["#" if len(self._former) >= _MOST_FORMER else wish.pattern] = None
             for delivery in wish.waiting:
                 self._let_go(delivery)
+            self._held -= wish.held
             self.served.pop(subscription, None)
             self._forget_routes()
 
@@ -200,20 +209,27 @@ class Subscriber:
             self._deliver(wish, chosen, events, None)
 
     def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge | None) -> None:
-        delivery = Delivery(frames[0] if len(frames) == 1 else b"".join(frames), events, charge)
-        wish.waiting.append(delivery)
-        wish.held += len(delivery.data)
-        share = self._window // len(self.wishes)
-        while wish.held > share and len(wish.waiting) > 1:
-            oldest = wish.waiting.popleft()
-            wish.held -= len(oldest.data)
-            wish.missed += oldest.events
-            self._let_go(oldest)
-        if wish.held > share:  # one alone is larger than the share: it is kept, but not at the others' cost
-            self._let_go(wish.waiting[0])
-            wish.waiting[0] = wish.waiting[0]._replace(charge=None)
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        wish.waiting.append(Delivery(data, events, charge, len(data)))
+        wish.held += len(data)
+        self._held += len(data)
+        if len(self.wishes) > 1 and self._held > self._most:
+            self._relieve()
         if wish.hungry:
             self.served[wish.id] = wish
+
+    def _relieve(self) -> None:
+        """Whoever holds most loses its oldest, so that the credit of the link lasts for the others."""
+        while self._held > self._most:
+            fullest = max(self.wishes.values(), key=lambda wish: wish.held)
+            oldest = fullest.waiting.popleft()
+            self._let_go(oldest)
+            fullest.held -= oldest.size
+            self._held -= oldest.size
+            if fullest.waiting:
+                fullest.missed += oldest.events
+            else:  # one alone is that large: it is kept, but not at the others' cost
+                fullest.waiting.append(oldest._replace(charge=None, size=0))
 
     def serve(self, wish: Wish) -> tuple[list[Buffer], int]:
         """Everything that waits for a subscription, and how many events were missed before it."""
@@ -221,6 +237,7 @@ class Subscriber:
         for delivery in wish.waiting:
             self._let_go(delivery)
         wish.waiting.clear()
+        self._held -= wish.held
         wish.held = 0
         wish.hungry = False
         missed, wish.missed = wish.missed, 0

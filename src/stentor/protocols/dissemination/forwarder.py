@@ -46,7 +46,7 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                cargo = (piece, count, route.recipients)
+                cargo = (piece, count, route.takers)
                 for sink in route.sinks:
                     sink(cargo)
                 if route.filtered:
@@ -64,7 +64,7 @@ class Forwarder(Generic[D]):
                 channel.decide(sheaf)
             for destination, channel in route.channels:
                 keep, _ = channel.decide(sheaf)
-                cargo = [(frame, count, route.recipients) for frame, count in sheaf.pick(keep)]
+                cargo = [(frame, count, route.choosers) for frame, count in sheaf.pick(keep)]
                 if cargo:
                     destination.fresh += cargo
                     self.touched[destination] = None

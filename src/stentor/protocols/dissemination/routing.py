@@ -21,7 +21,18 @@ D = TypeVar("D", bound=Destination)
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = ("_whole", "channels", "events", "everything", "filtered", "recipients", "sinks", "watched")
+    __slots__ = (
+        "_whole",
+        "channels",
+        "choosers",
+        "events",
+        "everything",
+        "filtered",
+        "recipients",
+        "sinks",
+        "takers",
+        "watched",
+    )
 
     def __init__(self, interests: Iterable[Interest[D]]) -> None:
         by_destination: dict[D, list[Interest[D]]] = {}
@@ -48,9 +59,9 @@ class Route(Generic[D]):
         self.channels = tuple(channels)  # destinations that take some
         self.watched = tuple(watched)  # filters whose client gets everything anyway: they only count
         self.filtered = bool(channels or watched)
-        self.recipients: dict[D, tuple[SubscriptionId, ...]] = {
-            destination: tuple(wish.id for wish in wishes) for destination, wishes in by_destination.items()
-        }
+        self.recipients = _numbers(wish for wishes in by_destination.values() for wish in wishes)
+        self.takers = _numbers(whole)  # who misses what, if events for everyone are dropped
+        self.choosers = _numbers(wish for wishes in by_destination.values() for wish in wishes if wish.filter)
         self.events = 0
 
     def settle(self) -> None:
@@ -182,6 +193,13 @@ class RouteTable(Generic[D]):
 
 def topic_of(flow: bytes) -> TopicId:
     return TopicId(int.from_bytes(flow[4:12], "little"))
+
+
+def _numbers(interests: Iterable[Interest[D]]) -> dict[D, tuple[SubscriptionId, ...]]:
+    numbers: dict[D, tuple[SubscriptionId, ...]] = {}
+    for interest in interests:
+        numbers[interest.destination] = (*numbers.get(interest.destination, ()), interest.id)
+    return numbers
 
 
 def _wild(pattern: str) -> bool:

@@ -14,7 +14,7 @@ ONE, TWO = SubscriptionId(1), SubscriptionId(2)
 
 
 def outbox(bound: int = 1000, credit: int = 0) -> Outbox:
-    made = Outbox(LINK, bound, 0)
+    made = Outbox(LINK, bound)
     made.grant(credit)
     return made
 
@@ -33,7 +33,7 @@ def said(ready: list[Buffer]) -> list[Message | bytes]:
 
 
 def test_nothing_to_say_is_nothing() -> None:
-    assert outbox().release(5) == []
+    assert outbox().release() == []
 
 
 def test_control_leaves_without_credit_and_in_front_of_events() -> None:
@@ -42,11 +42,11 @@ def test_control_leaves_without_credit_and_in_front_of_events() -> None:
     offer(box, piece)
     box.post(Marker(1))
     box.post(Marker(2))
-    assert said(box.release(0)) == [Marker(1), Marker(2), piece]
+    assert said(box.release()) == [Marker(1), Marker(2), piece]
     starved = outbox()
     offer(starved, piece)
     starved.post(Marker(3))
-    assert said(starved.release(0)) == [Marker(3)]
+    assert said(starved.release()) == [Marker(3)]
     assert starved.slow
 
 
@@ -55,9 +55,9 @@ def test_events_leave_within_the_credit_in_order_and_are_counted() -> None:
     made = pieces(20, 5)
     for piece in made:
         offer(box, piece, 3)
-    assert box.release(0) == made
+    assert box.release() == made
     assert (box.sent, box.events, box.credit, box.queued, box.slow) == (100, 15, 0, 0, False)
-    assert box.release(0) == []
+    assert box.release() == []
 
 
 def test_what_has_no_credit_waits_until_it_is_granted() -> None:
@@ -65,13 +65,13 @@ def test_what_has_no_credit_waits_until_it_is_granted() -> None:
     made = pieces(20, 5)
     for piece in made:
         offer(box, piece)
-    assert box.release(0) == made[:2]
+    assert box.release() == made[:2]
     assert (box.queued, box.slow) == (60, True)
-    assert box.release(0) == []
+    assert box.release() == []
     box.grant(60)
-    assert box.release(0) == made[2:3]
+    assert box.release() == made[2:3]
     box.grant(1000)
-    assert box.release(0) == made[3:]
+    assert box.release() == made[3:]
     assert (box.queued, box.slow, box.dropped) == (0, False, 0)
 
 
@@ -80,10 +80,10 @@ def test_new_events_never_overtake_those_that_wait() -> None:
     first, second, third = pieces(20, 3)
     offer(box, first)
     offer(box, second)
-    assert box.release(0) == [first]
+    assert box.release() == [first]
     box.grant(1000)
     offer(box, third)
-    assert box.release(0) == [second, third]
+    assert box.release() == [second, third]
 
 
 def test_what_is_begun_within_the_credit_may_end_beyond_it() -> None:
@@ -91,12 +91,12 @@ def test_what_is_begun_within_the_credit_may_end_beyond_it() -> None:
     first, second = pieces(100, 2)
     offer(box, first)
     offer(box, second)
-    assert box.release(0) == [first]
+    assert box.release() == [first]
     assert box.credit == -99
     box.grant(100)
-    assert box.release(0) == [], "not before the overdraft is paid back"
+    assert box.release() == [], "not before the overdraft is paid back"
     box.grant(101)
-    assert box.release(0) == [second]
+    assert box.release() == [second]
 
 
 def test_a_late_or_repeated_credit_does_no_harm() -> None:
@@ -112,34 +112,34 @@ def test_beyond_the_bound_the_oldest_are_dropped_and_told_before_the_next() -> N
     made = pieces(20, 5)
     for number, piece in enumerate(made):
         offer(box, piece, 10, *((ONE, TWO) if number == 0 else (ONE,)))
-    assert box.release(0) == []
+    assert box.release() == []
     assert (box.queued, box.dropped) == (40, 30)
     box.grant(20)
-    assert said(box.release(0)) == [Missed({ONE: 30, TWO: 10}), made[3]]
+    assert said(box.release()) == [Missed({ONE: 30, TWO: 10}), made[3]]
     box.grant(1000)
-    assert said(box.release(0)) == [made[4]], "told once"
+    assert said(box.release()) == [made[4]], "told once"
     assert box.events == 20
 
 
 def test_a_subscription_of_another_outbox_is_not_told() -> None:
     box, other = outbox(bound=10), outbox()
     box.fresh.append((pieces(20, 1)[0], 5, {other: (ONE,), box: (TWO,)}))
-    box.release(0)
+    box.release()
     box.grant(1000)
     (piece,) = pieces(9, 1)
     offer(box, piece)
-    assert said(box.release(0)) == [Missed({TWO: 5}), piece]
+    assert said(box.release()) == [Missed({TWO: 5}), piece]
 
 
 def test_a_piece_larger_than_the_bound_is_missed_and_the_next_says_so() -> None:
     box = outbox(bound=50)
     offer(box, pieces(60, 1)[0], 7, ONE)
-    assert box.release(0) == []
+    assert box.release() == []
     assert (box.queued, box.slow, box.dropped) == (0, False, 7)
     box.grant(1000)
     (piece,) = pieces(20, 1)
     offer(box, piece, 1, ONE)
-    assert said(box.release(0)) == [Missed({ONE: 7}), piece]
+    assert said(box.release()) == [Missed({ONE: 7}), piece]
 
 
 def test_what_the_credit_takes_is_never_dropped() -> None:
@@ -147,7 +147,7 @@ def test_what_the_credit_takes_is_never_dropped() -> None:
     made = pieces(20, 6)
     for piece in made:
         offer(box, piece, 1, ONE)
-    assert box.release(0) == made[:5]
+    assert box.release() == made[:5]
     assert box.dropped == 0
 
 
@@ -156,11 +156,11 @@ def test_waiting_slices_do_not_keep_their_chunk_alive() -> None:
     chunk = bytearray(100_000)
     view = memoryview(chunk)[10:110]
     offer(box, view)
-    assert box.release(0) == []
+    assert box.release() == []
     view.release()
     chunk.clear()  # refused with BufferError while somebody holds a view
     box.grant(1000)
-    assert box.release(0) == [bytes(100)]
+    assert box.release() == [bytes(100)]
 
 
 def test_the_position_counts_every_byte_that_left() -> None:
@@ -169,37 +169,23 @@ def test_the_position_counts_every_byte_that_left() -> None:
     for number, piece in enumerate(pieces(20, 10)):
         offer(box, piece)
         box.post(Heartbeat(box.position))
-        ready = box.release(number)
+        ready = box.release()
         assert decode(bytes(ready[0])) == Heartbeat(total), "a heartbeat tells what was written before it"
         total += sum(map(len, ready))
         assert box.position == total
         box.grant(box.sent + (30 if number % 3 == 0 else 0))
 
 
-def test_it_spoke_only_when_something_left() -> None:
-    box = outbox()
-    box.release(5)
-    offer(box, pieces(20, 1)[0])
-    box.release(6)
-    assert box.spoke == 0
-    box.post(Marker(1))
-    box.release(7)
-    assert box.spoke == 7
-    box.grant(100)
-    box.release(8)
-    assert box.spoke == 8
-
-
 def test_what_has_not_left_can_be_discarded() -> None:
     box = outbox(credit=20)
     for piece in pieces(20, 3):
         offer(box, piece, 4)
-    box.release(0)
+    box.release()
     offer(box, pieces(20, 1)[0], 5)
     assert box.discard() == 4 + 4 + 5
     assert (box.queued, box.slow, box.discard()) == (0, False, 0)
     box.grant(1000)
-    assert box.release(0) == []
+    assert box.release() == []
 
 
 operations = st.one_of(
@@ -232,7 +218,7 @@ def test_whatever_happens_order_counts_and_bounds_hold(steps: list[tuple[str, in
             box.post(Marker(markers))
             markers += 1
         else:
-            for word in said(box.release(0)):
+            for word in said(box.release()):
                 if isinstance(word, Missed):
                     told += word.events[ONE]
                 elif isinstance(word, bytes):
@@ -253,5 +239,5 @@ def test_a_frame_posted_raw_is_control_too() -> None:
     box = outbox()
     box.post_frame(b"STENTOR\x01")
     box.post(Marker(1))
-    assert box.release(0) == [b"STENTOR\x01", encode(Marker(1))]
+    assert box.release() == [b"STENTOR\x01", encode(Marker(1))]
     assert box.position == 8 + len(encode(Marker(1)))

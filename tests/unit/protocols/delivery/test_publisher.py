@@ -28,7 +28,7 @@ class Wire:
 
     def read(self) -> list[Block]:
         blocks = []
-        for data in self.port.outbox.release(0):
+        for data in self.port.outbox.release():
             if data == PREAMBLE:
                 continue
             if data[4] == CONTROL:
@@ -89,7 +89,7 @@ def test_a_definition_is_told_once_and_before_its_first_use() -> None:
     for _ in range(3):
         made.offer("t", {"v": 1}, b"", 0)
         made.release(wire.port, ME)
-    said = [decode(bytes(data)) for data in wire.port.outbox.release(0) if data != PREAMBLE and data[4] == CONTROL]
+    said = [decode(bytes(data)) for data in wire.port.outbox.release() if data != PREAMBLE and data[4] == CONTROL]
     schema = Schema(("v",), (Kind.INTEGER,))
     assert [type(message) for message in said] == [Topic, SchemaDefinition]
     assert said[1] == SchemaDefinition(schema)

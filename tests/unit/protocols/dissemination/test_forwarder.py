@@ -43,7 +43,7 @@ class Hall:
 
     def subscriber(self, pattern: str, *filters: str) -> tuple[Outbox, list[Interest[Outbox]]]:
         """Someone with one subscription per filter; "" is all."""
-        outbox = Outbox(LinkId(10 + self.interests), 1 << 20, 0)
+        outbox = Outbox(LinkId(10 + self.interests), 1 << 20)
         outbox.grant(1 << 30)
         made = []
         for text in filters or ("",):
@@ -67,7 +67,7 @@ class Hall:
 
 
 def received(outbox: Outbox) -> bytes:
-    return b"".join(outbox.release(0))
+    return b"".join(outbox.release())
 
 
 def test_who_takes_all_gets_the_very_bytes_and_neighbours_as_one_piece() -> None:

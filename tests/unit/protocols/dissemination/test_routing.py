@@ -28,7 +28,7 @@ Table = RouteTable[Outbox]
 
 
 def outbox(link: int) -> Outbox:
-    return Outbox(LinkId(link), 1000, 0)
+    return Outbox(LinkId(link), 1000)
 
 
 A, B, C = outbox(1), outbox(2), outbox(3)

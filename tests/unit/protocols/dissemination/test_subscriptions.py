@@ -17,7 +17,7 @@ class Desk:
     def __init__(self, limits: Limits | None = None) -> None:
         self.table: RouteTable[Outbox] = RouteTable()
         self.subscriptions = Subscriptions(self.table, limits or Limits())
-        self.outboxes = [Outbox(LinkId(number), 1000, 0) for number in (0, 1)]
+        self.outboxes = [Outbox(LinkId(number), 1000) for number in (0, 1)]
         self.wishes: list[Wishes[Outbox]] = [{}, {}]
 
     def subscribe(self, number: int, pattern: str, where: str = "", client: int = 0) -> Receipt:
