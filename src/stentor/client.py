@@ -15,6 +15,7 @@ with a link that breaks, never repeated and never out of order per publisher and
 
 import asyncio
 import os
+import secrets
 import socket
 import time
 from collections import deque
@@ -71,6 +72,7 @@ from stentor.wire.block import Block
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 DEFAULT_PORT = 7420
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
+_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -122,7 +124,7 @@ class Fabric:
             Settings(
                 name=self.name,
                 address=address_of(self.url),
-                incarnation=Incarnation(time.time_ns() // 1_000_000),
+                incarnation=_incarnation(),
                 window=window,
                 buffer=buffer,
                 agent="stentor-python",
@@ -136,6 +138,7 @@ class Fabric:
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
+        self._unflushed = False
         self._numbers = 0
         self._error: Exception | None = None
         self._trouble = ""
@@ -185,7 +188,7 @@ class Fabric:
             return
         if self._error is None:
             self._end_turn()
-            if self.connected and not self._client.publisher.idle:
+            if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
         self._fail(Closed("this client was closed"))
@@ -212,6 +215,7 @@ class Fabric:
         await self._offered(sum(map(len, events)))
 
     async def _offered(self, size: int) -> None:
+        self._unflushed = True
         if not self._turn:
             self._turn = True
             self._driver.loop.call_soon(self._end_turn)  # type: ignore[union-attr]
@@ -238,6 +242,7 @@ class Fabric:
 
     async def flush(self, timeout: float | None = 30.0) -> None:
         """Return when the broker has taken in everything published before; LinkBroken if that cannot be known."""
+        self._unflushed = False
         await self._ask(FlushRequested, timeout)
 
     async def status(self, timeout: float = 10.0) -> NodeStatus:
@@ -449,6 +454,11 @@ class Events:
     def _wake(self) -> None:
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
+
+
+def _incarnation() -> Incarnation:
+    """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
+    return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
 
 
 def _bytes(body: bytes) -> bytes:

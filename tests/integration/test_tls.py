@@ -158,10 +158,10 @@ def test_a_broker_of_another_authority_is_refused_by_the_client(tmp_path: Path, 
 def test_a_broker_of_another_name_is_refused_by_the_client(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with node(tmp_path, certificates=certificates / "node") as broker:
-            url = f"stentor://127.0.0.2:{broker.port}"
             server = await asyncio.start_server(
-                lambda reader, writer: forward(reader, writer, broker.port), "127.0.0.2", broker.port
+                lambda reader, writer: forward(reader, writer, broker.port), "127.0.0.2", 0
             )
+            url = f"stentor://127.0.0.2:{server.sockets[0].getsockname()[1]}"
             await refused(url, r"127\.0\.0\.2", tls=certificates / "alice")
             server.close()
 

@@ -60,8 +60,8 @@ def no_content_filter(patch: pytest.MonkeyPatch) -> None:
 def no_bound_of_queues(patch: pytest.MonkeyPatch) -> None:
     original = Outbox.__init__
 
-    def boundless(self: Outbox, link: Any, bound: int, now: int) -> None:
-        original(self, link, bound << 20, now)
+    def boundless(self: Outbox, link: Any, bound: int) -> None:
+        original(self, link, bound << 20)
 
     patch.setattr(Outbox, "__init__", boundless)
 

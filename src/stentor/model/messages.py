@@ -20,6 +20,7 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     role: str = "client"
     heartbeat: float = 0.0
     agent: str = ""
+    attempt: int = 0  # counts this client's links, so that a late hello is known for one
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):

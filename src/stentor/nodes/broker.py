@@ -238,11 +238,11 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, str(error)) from None
         if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
             raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
-        connection.name, connection.incarnation = hello.name, hello.incarnation
+        connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
         fenced = self._names.claim(connection)
         if fenced is not None:
             holder = self._clients[fenced.link]
-            # the same client on another link, and perhaps this is the older of the two: it must not give up for good
+            # the same client on a newer link must not give up for good
             code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
             self._refuse(holder, code, f"another client with the name {hello.name!r} took over")
         connection.publisher = publisher_id(connection.principal, hello.name)

@@ -222,7 +222,14 @@ class Client:
         connection.largest_frame = LARGEST_GREETING
         self.subscriber.relink()
         connection.outbox.post(
-            Hello(settings.name, settings.incarnation, settings.window, "client", settings.heartbeat, settings.agent)
+            Hello(
+                name=settings.name,
+                incarnation=settings.incarnation,
+                window=settings.window,
+                heartbeat=settings.heartbeat,
+                agent=settings.agent,
+                attempt=self._links,
+            )
         )
         self._effects.append(StartTimer(_GREETING, now + _GREETING_WITHIN))
 

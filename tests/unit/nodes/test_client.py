@@ -161,7 +161,7 @@ def test_it_dials_when_it_starts_and_says_hello_when_the_link_is_there() -> None
     desk = Desk(window=70_000, heartbeat=7.0, agent="test")
     assert desk.tell(Started()) == [Dial(LinkId(1), "host:7420")]
     effects = desk.tell(LinkOpened(LinkId(1), dialled=True))
-    assert said(effects) == [PREAMBLE, Hello("me", Incarnation(3), 70_000, "client", 7.0, "test")]
+    assert said(effects) == [PREAMBLE, Hello("me", Incarnation(3), 70_000, "client", 7.0, "test", 1)]
     assert StartTimer("greeting", 5 * SECOND) in effects
 
 
@@ -324,7 +324,7 @@ def test_a_quiet_client_beats() -> None:
         effects = desk.tell(TimerFired("tick"))
         assert StartTimer("tick", desk.now + 5 * SECOND // 2) in effects
         beats += said(effects)
-    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(3), 4 << 20, "client", 5.0)))
+    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(3), 4 << 20, "client", 5.0, "", 1)))
     assert beats[0] == Heartbeat(written)
     assert 3 <= len(beats) <= 4
 

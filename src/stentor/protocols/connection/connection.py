@@ -20,9 +20,9 @@ SILENCE = 3  # heartbeats without a word, after which a link is given up
 class Connection:
     """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
 
-    __slots__ = ("_beaten", "_granted", "_greeting", "address", "defined", "greeted", "heard", "heartbeat",
-                 "incarnation", "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher", "received",
-                 "taken", "window")  # fmt: skip
+    __slots__ = ("_beaten", "_granted", "_greeting", "address", "attempt", "defined", "greeted", "heard", "heartbeat",
+                 "incarnation", "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher",
+                 "received", "taken", "window")  # fmt: skip
 
     def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
         self.link = link
@@ -34,6 +34,7 @@ class Connection:
         self.greeted = False
         self.name = self.principal = self.address = ""
         self.incarnation = Incarnation(0)
+        self.attempt = 0  # which of its links this is to the peer
         self.publisher = PublisherId(0)
         self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
         self.largest_frame = LARGEST_GREETING
@@ -100,7 +101,7 @@ class Connection:
         return True
 
     def carry(self, frame: bytes, events: int) -> None:
-        self.outbox.fresh.append((frame, events, {}))
+        self.outbox.fresh.append((frame, events, {}, {}))
 
     def silent(self, now: int) -> bool:
         """Whether the peer has said nothing for so long that it must be gone."""

@@ -14,6 +14,8 @@ class Names:
         """Give the name to this connection; returns the holder that it fences off, if there is one."""
         key = (connection.principal, connection.name)
         holder = self._holders.get(key)
+        if holder is not None and holder.incarnation == connection.incarnation and holder.attempt > connection.attempt:
+            raise FrameError(Refusal.CLOSING, "this link is older than another of the same client")
         if holder is not None and holder.incarnation > connection.incarnation:
             raise FrameError(
                 Refusal.FENCED, f"a newer client holds the name {connection.name!r}: stop, or take another"

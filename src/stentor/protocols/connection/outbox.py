@@ -13,7 +13,8 @@ from stentor.model.messages import Message, Missed
 from stentor.wire import frame
 
 Recipients = Mapping["Outbox", tuple[SubscriptionId, ...]]
-Cargo = tuple[Buffer, int, Recipients]  # whole event frames, how many events, for whom
+Choosers = Mapping["Outbox", Mapping[SubscriptionId, int]]
+Cargo = tuple[Buffer, int, Recipients, Choosers]  # event frames, how many events, who takes all, who takes how many
 
 
 class Outbox:
@@ -63,7 +64,7 @@ class Outbox:
     def _release_events(self, ready: list[Buffer]) -> None:
         fresh = self.fresh
         if not self._waiting and not self._missed:
-            pieces, counts, _ = zip(*fresh, strict=True)
+            pieces, counts, _, _ = zip(*fresh, strict=True)
             size = sum(map(len, pieces))
             if self.sent + size <= self._limit:
                 self.sent += size
@@ -79,21 +80,23 @@ class Outbox:
 
     def _queue(self, fresh: Iterable[Cargo]) -> None:
         waiting = self._waiting
-        for data, count, recipients in fresh:
+        for data, count, recipients, choosers in fresh:
             # a view of a chunk would keep all of the chunk, so the bound would not bound the memory
             owned = bytes(data)
-            waiting.append((owned, count, recipients))
+            waiting.append((owned, count, recipients, choosers))
             self.queued += len(owned)
 
     def _trim(self) -> None:
         """Drop the oldest of what has to wait, down to the bound."""
         waiting = self._waiting
         while self.queued > self._bound:
-            data, count, recipients = waiting.popleft()
+            data, count, recipients, choosers = waiting.popleft()
             self.queued -= len(data)
             self.dropped += count
             for subscription in recipients.get(self, ()):
                 self._missed[subscription] += count
+            self._missed.update(choosers.get(self, {}))
+            self._missed = +self._missed  # without those that would have got none of it
 
     def _drain(self, ready: list[Buffer]) -> None:
         waiting = self._waiting
@@ -103,7 +106,7 @@ class Outbox:
                 ready += self._control
                 self._control = []
                 self._missed.clear()
-            data, count, _ = waiting.popleft()
+            data, count, _, _ = waiting.popleft()
             ready.append(data)
             self.queued -= len(data)
             self.sent += len(data)

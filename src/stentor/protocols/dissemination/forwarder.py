@@ -5,11 +5,12 @@ found when the flow is first met on a link; after that a frame costs a compariso
 """
 
 from collections import Counter
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
-from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, topic_id
+from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
@@ -19,6 +20,7 @@ from stentor.wire.run import cut
 from stentor.wire.sheaf import sheaves
 
 _MOST_SCHEMAS = 65_536
+_NOBODY: Mapping[Any, Mapping[SubscriptionId, int]] = {}
 
 
 D = TypeVar("D", bound=Destination)
@@ -46,10 +48,11 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                cargo = (piece, count, route.takers)
+                chosen = self._watch(route, data, start, end) if route.watched else _NOBODY
+                cargo = (piece, count, route.takers, chosen)
                 for sink in route.sinks:
                     sink(cargo)
-                if route.filtered:
+                if route.channels:
                     self._filter(route, data, start, end)
                 elif not route.recipients:
                     self.unrouted += count
@@ -58,13 +61,22 @@ class Forwarder(Generic[D]):
                 self.touched.update(route.everything)
         return total
 
+    def _watch(self, route: Route[D], data: bytes, start: int, end: int) -> Mapping[D, Mapping[SubscriptionId, int]]:
+        """Filters whose client gets everything anyway: count for them, and tell how many each would have got."""
+        before = {interest: interest.accepted for _, _, interests in route.watched for interest in interests}
+        for sheaf in sheaves(data, start, end, self.schemas):
+            for _, channel, _ in route.watched:
+                channel.decide(sheaf)
+        return {
+            destination: {interest.id: interest.accepted - before[interest] for interest in interests}
+            for destination, _, interests in route.watched
+        }
+
     def _filter(self, route: Route[D], data: bytes, start: int, end: int) -> None:
         for sheaf in sheaves(data, start, end, self.schemas):
-            for channel in route.watched:
-                channel.decide(sheaf)
             for destination, channel in route.channels:
                 keep, _ = channel.decide(sheaf)
-                cargo = [(frame, count, route.choosers) for frame, count in sheaf.pick(keep)]
+                cargo = [(frame, count, route.choosers, _NOBODY) for frame, count in sheaf.pick(keep)]
                 if cargo:
                     destination.fresh += cargo
                     self.touched[destination] = None

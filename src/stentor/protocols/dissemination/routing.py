@@ -12,7 +12,7 @@ from stentor.protocols.dissemination.interest import ContentFilter, Interest
 class Destination(Protocol):
     """Whatever collects slices for a peer; the list itself stays the same for ever."""
 
-    fresh: list[Any]  # (whole event frames, how many events, the subscriptions of each destination)
+    fresh: list[Any]  # (whole event frames, how many events, who takes all of them, who takes how many)
 
 
 D = TypeVar("D", bound=Destination)
@@ -27,7 +27,6 @@ class Route(Generic[D]):
         "choosers",
         "events",
         "everything",
-        "filtered",
         "recipients",
         "sinks",
         "takers",
@@ -40,7 +39,7 @@ class Route(Generic[D]):
             by_destination.setdefault(interest.destination, []).append(interest)
         whole: list[Interest[D]] = []
         channels: list[tuple[D, Channel]] = []
-        watched: list[Channel] = []
+        watched: list[tuple[D, Channel, tuple[Interest[D], ...]]] = []
         everything: dict[D, None] = {}
         for destination, wishes in by_destination.items():
             filtered = tuple(wish for wish in wishes if wish.filter is not None)
@@ -50,7 +49,7 @@ class Route(Generic[D]):
             if unfiltered:
                 everything[destination] = None
                 if content is not None:
-                    watched.append(content)
+                    watched.append((destination, content, filtered))
             elif content is not None:
                 channels.append((destination, content))
         self._whole = tuple(whole)
@@ -58,7 +57,6 @@ class Route(Generic[D]):
         self.sinks = tuple(destination.fresh.append for destination in everything)  # the hot path calls just these
         self.channels = tuple(channels)  # destinations that take some
         self.watched = tuple(watched)  # filters whose client gets everything anyway: they only count
-        self.filtered = bool(channels or watched)
         self.recipients = _numbers(wish for wishes in by_destination.values() for wish in wishes)
         self.takers = _numbers(whole)  # who misses what, if events for everyone are dropped
         self.choosers = _numbers(wish for wishes in by_destination.values() for wish in wishes if wish.filter)

@@ -20,7 +20,7 @@ def outbox(bound: int = 1000, credit: int = 0) -> Outbox:
 
 
 def offer(box: Outbox, data: Buffer, events: int = 1, *subscriptions: SubscriptionId) -> None:
-    box.fresh.append((data, events, {box: subscriptions}))
+    box.fresh.append((data, events, {box: subscriptions}, {}))
 
 
 def pieces(size: int, count: int) -> list[bytes]:
@@ -123,7 +123,7 @@ def test_beyond_the_bound_the_oldest_are_dropped_and_told_before_the_next() -> N
 
 def test_a_subscription_of_another_outbox_is_not_told() -> None:
     box, other = outbox(bound=10), outbox()
-    box.fresh.append((pieces(20, 1)[0], 5, {other: (ONE,), box: (TWO,)}))
+    box.fresh.append((pieces(20, 1)[0], 5, {other: (ONE,), box: (TWO,)}, {}))
     box.release()
     box.grant(1000)
     (piece,) = pieces(9, 1)

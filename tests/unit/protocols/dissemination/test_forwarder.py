@@ -91,7 +91,7 @@ def test_who_filters_gets_just_what_matches_with_a_right_checksum() -> None:
     picky, (interest,) = hall.subscriber("t", "n > 2")
     hall.publish(frame("t", [1, 2, 3, 4, 5]), frame("t", [1], first=6), frame("t", [9], first=7))
     found = []
-    for data, count, _ in picky.fresh:
+    for data, count, _, _ in picky.fresh:
         chosen = Block(bytes(data), NUMBERED)
         chosen.verify()
         assert chosen.count == count
@@ -114,7 +114,7 @@ def test_several_filters_of_one_client_are_one_frame_with_what_any_of_them_wants
     hall = Hall("t")
     picky, interests = hall.subscriber("t", "n < 2", "n > 4", "n = 1")
     hall.publish(frame("t", [0, 1, 2, 3, 4, 5]))
-    ((data, count, _),) = picky.fresh
+    ((data, count, _, _),) = picky.fresh
     assert Block(bytes(data), NUMBERED).bodies() == [b"0", b"1", b"5"]
     assert count == 3
     assert [(each.accepted, each.rejected) for each in interests] == [(2, 4), (1, 5), (1, 5)]
