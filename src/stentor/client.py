@@ -72,6 +72,7 @@ from stentor.wire.block import Block
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 DEFAULT_PORT = 7420
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
+_LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
@@ -119,7 +120,6 @@ class Fabric:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._tls = tls or os.environ.get("STENTOR_TLS") or None
         self._timeout = timeout
-        self._window = window
         self._client = Client(
             Settings(
                 name=self.name,
@@ -157,7 +157,7 @@ class Fabric:
     async def __aenter__(self) -> Self:
         assert self._driver is None, "a fabric is entered once"
         driver = self._driver = Driver(
-            self._client, dialler=Dialler(self._tls), application=self._perform, window=self._window
+            self._client, dialler=Dialler(self._tls), application=self._perform, window=_LARGEST_WINDOW
         )
         driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
         self._opening = driver.loop.create_future()

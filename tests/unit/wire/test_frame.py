@@ -99,7 +99,7 @@ def test_every_message_goes_through(message: Message) -> None:
 
 def test_messages_look_the_same_for_ever() -> None:
     hello = encode(Hello("n", 5, 65536, "client", 5.0, "x"))  # type: ignore[arg-type]
-    assert hello[12:] == b"\x97\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x"
+    assert hello[12:] == b"\x98\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0"
     assert encode(Rejection(Refusal.TOO_LARGE, "r"))[12:] == b"\x93\xa9rejection\xa9too-large\xa1r"
     assert encode(Credit(1)) == b"\x15\0\0\0\x02\x01\0\0" + zlib.crc32(b"\x92\xa6credit\x01").to_bytes(4, "little") + (
         b"\x92\xa6credit\x01"
