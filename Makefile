@@ -30,7 +30,7 @@ test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 	$(BIN)/pytest -n auto
 
-soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, fuzzing, kill cycles
+soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores
 	$(BIN)/stentor simulate all --seeds $(SEEDS)
 
 bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot

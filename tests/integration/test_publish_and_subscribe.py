@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.house import node, run, take, take_batches, until
+import uvloop
+from tests.integration.house import node, prove_well, run, take, take_batches, until
 
 import stentor
 from stentor.model.attribute import Value
+from stentor.model.limits import Limits
 
 
 @pytest.mark.req("UX-02", "GE-06")
@@ -30,6 +32,17 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
                 break
 
     run(main())
+
+
+@pytest.mark.parametrize("window", [1 << 10, 4 << 20, 1 << 32], ids=["smallest", "usual", "largest"])
+def test_everybody_on_uvloop(tmp_path: Path, window: int) -> None:
+    """As nodes run it, with every window that a configuration may set."""
+
+    async def main() -> None:
+        async with node(tmp_path, Limits(window=window)) as broker:
+            await prove_well(broker.url)
+
+    run(main(), uvloop.new_event_loop)
 
 
 @pytest.mark.req("UX-02", "GE-06")
