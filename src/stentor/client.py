@@ -358,7 +358,7 @@ class Events:
         self._id = subscription
         self._batches: deque[Batch] = deque()
         self._current: deque[Event] = deque()
-        self._wakeup: asyncio.Future[None] | None = None
+        self._arrived = asyncio.Event()
         self._confirmed: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._hungry = False
@@ -424,8 +424,8 @@ class Events:
                 self._hungry = True
                 driver.tell(Demanded(self._id))
                 continue
-            self._wakeup = driver.loop.create_future()
-            await self._wakeup
+            self._arrived.clear()
+            await self._arrived.wait()
         batch = self._batches.popleft()
         self.missed += batch.missed_before
         return batch
@@ -433,7 +433,7 @@ class Events:
     def _deliver(self, batches: list[Batch]) -> None:
         self._hungry = False
         self._batches.extend(batches)
-        self._wake()
+        self._arrived.set()
 
     def _confirm(self, error: Exception | None) -> None:
         if self._confirmed is not None and not self._confirmed.done():
@@ -449,11 +449,7 @@ class Events:
             self._error = error
         if self._confirmed is not None and not self._confirmed.done():
             self._confirmed.set_exception(error)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        self._arrived.set()
 
 
 def _incarnation() -> Incarnation:

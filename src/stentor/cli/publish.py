@@ -1,6 +1,7 @@
 """`stentor pub`: publish from the command line, from a file or from standard input."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -115,12 +116,21 @@ async def _bodies(source: BinaryIO | None, body: str | None, count: int | None) 
             yield (body or "").encode()
         return
     published = 0
-    while count is None or published < count:
-        line = await asyncio.to_thread(source.readline) if source is sys.stdin.buffer else source.readline()
-        if not line:
-            return
-        published += 1
-        yield line.removesuffix(b"\n")
+    rest = b""
+    while block := await asyncio.to_thread(_read, source):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            if count is not None and published >= count:
+                return
+            published += 1
+            yield line
+    if rest and (count is None or published < count):
+        yield rest
+
+
+def _read(source: BinaryIO) -> bytes:
+    """What is there, without waiting for more: lines typed or piped slowly leave at once."""
+    return os.read(source.fileno(), 1 << 16)
 
 
 async def _paced(bodies: AsyncIterator[bytes], rate: float | None) -> AsyncIterator[bytes]:

@@ -62,7 +62,7 @@ class Driver:
         self.serving: asyncio.Future[None] = self.loop.create_future()
         self.stopped: asyncio.Future[str] = self.loop.create_future()
         self.links: dict[LinkId, Link] = {}
-        self.high_water = 2 * window + (4 << 20)
+        self.high_water = min(2 * window + (4 << 20), (1 << 31) - 1)  # uvloop keeps it in a C int
         self._dialler = dialler
         self._application = application
         self._storage = storage
