@@ -166,11 +166,9 @@ class Fabric:
             await asyncio.wait_for(self._opening, self._timeout)
         except TimeoutError:
             await self.close()
-            raise Unreachable(
-                f"no broker at {self.url} within {self._timeout:g} s"
-                + (f" ({self._trouble})" if self._trouble else "")
-                + ": is `stentor up` running there?"
-            ) from None
+            trouble = f" ({self._trouble})" if self._trouble else ""
+            hint = ": is `stentor up` running there?" if self._trouble in ("", "connection refused") else ""
+            raise Unreachable(f"no broker at {self.url} within {self._timeout:g} s{trouble}{hint}") from None
         except BaseException:
             await self.close()
             raise
