@@ -65,6 +65,37 @@ class PatternTree(_Tree[V]):
         return found
 
 
+class PatternMap(Generic[V]):
+    """Patterns, most of which have no wildcards and need no tree."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, dict[int, V]] = {}
+        self._tree: PatternTree[V] = PatternTree()
+
+    def add(self, pattern: str, number: int, value: V) -> None:
+        if is_wild(pattern):
+            self._tree.add(pattern, number, value)
+        else:
+            self._exact.setdefault(pattern, {})[number] = value
+
+    def remove(self, pattern: str, number: int) -> None:
+        if is_wild(pattern):
+            self._tree.remove(pattern, number)
+            return
+        siblings = self._exact[pattern]
+        del siblings[number]
+        if not siblings:
+            del self._exact[pattern]
+
+    def covering(self, topic: str) -> list[V]:
+        """The values of all patterns that cover a topic."""
+        return [*self._exact.get(topic, {}).values(), *self._tree.covering(topic)]
+
+
+def is_wild(pattern: str) -> bool:
+    return "+" in pattern or "#" in pattern
+
+
 class TopicTree(_Tree[V]):
     """Topics; finds the values of all that a pattern covers."""
 

@@ -2,7 +2,6 @@
 
 import enum
 
-from stentor.model.attribute import Kind
 from stentor.model.filter.syntax import (
     Arithmetic,
     Attribute,
@@ -49,7 +48,7 @@ def _inside(node: Expression, level: _Level) -> str:
 def _write(node: Expression) -> tuple[str, _Level]:
     match node:
         case Literal():
-            return _literal(node), _Level.PRIMARY
+            return literal(node), _Level.PRIMARY
         case Attribute(name):
             return name, _Level.PRIMARY
         case Exists(name):
@@ -82,19 +81,23 @@ def _suffixed(node: Like | Membership, inversion: str) -> str:
     return f"{subject} {inversion}IN ({', '.join(map(canonical, node.elements))})"
 
 
-def _literal(node: Literal) -> str:
-    if isinstance(node.value, str):
-        return quote(node.value)
-    if node.kind is Kind.BOOLEAN:
-        return "TRUE" if node.value else "FALSE"
-    text = repr(node.value)
-    if node.kind is Kind.DECIMAL and "." not in text:
+def literal(node: Literal) -> str:
+    """A constant, as the parser reads it back."""
+    value = node.value
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    text = repr(value)
+    if isinstance(value, float) and "." not in text:
         return text.replace("e", ".0e")  # without a point, 1e+20 would read as the name 1e
     return text
 
 
 def quote(text: str) -> str:
     """A string literal, in the quotes that need fewer escapes; single ones if both need as many."""
+    if "'" not in text and "\\" not in text:
+        return f"'{text}'"
     single, double = _escaped(text, "'"), _escaped(text, '"')
     if single is None or (double is not None and len(double) < len(single)):
         assert double is not None, "a literal was read from one of the two"

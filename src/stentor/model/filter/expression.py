@@ -9,23 +9,27 @@ from numpy.typing import NDArray
 from stentor.model.attribute import Value
 from stentor.model.column import Column
 from stentor.model.errors import FilterError
+from stentor.model.filter import shape
 from stentor.model.filter.canonical import canonical
 from stentor.model.filter.evaluation import Attributes, Evaluator, compile_expression
 from stentor.model.filter.failure import Failure, FilterErrorKind
 from stentor.model.filter.parser import LONGEST_FILTER, parse
 from stentor.model.filter.selection import Selector, compile_selection
 from stentor.model.filter.syntax import Expression, names
+from stentor.model.ids import fingerprint
 
 
 class _Reading:
     """What a text means, shared by all filters of that text; compiled when it is first used."""
 
-    __slots__ = ("evaluator", "names", "selector", "syntax", "text")
+    __slots__ = ("evaluator", "id", "names", "selector", "syntax", "text")
 
-    def __init__(self, syntax: Expression, text: str) -> None:
-        self.syntax, self.text, self.names = syntax, text, names(syntax)
+    def __init__(self, syntax: Expression, text: str, known: frozenset[str] | None = None) -> None:
+        self.syntax, self.text = syntax, text
+        self.names = names(syntax) if known is None else known
         self.evaluator: Evaluator | None = None
         self.selector: Selector | None = None
+        self.id: int | None = None
 
     def compile_evaluator(self) -> Evaluator:
         self.evaluator = compile_expression(self.syntax)
@@ -34,6 +38,10 @@ class _Reading:
     def compile_selector(self) -> Selector:
         self.selector = compile_selection(self.syntax)
         return self.selector
+
+    def compute_id(self) -> int:
+        self.id = fingerprint("filter", self.text)
+        return self.id
 
 
 def _read(text: object, *, strict: bool) -> _Reading:
@@ -44,6 +52,9 @@ def _read(text: object, *, strict: bool) -> _Reading:
 
 @lru_cache(maxsize=1024)
 def _read_text(text: str, strict: bool) -> _Reading:
+    meaning = shape.read(text, strict=strict)
+    if meaning is not None:
+        return _Reading(*meaning)
     syntax = parse(text, strict=strict)
     written = canonical(syntax)
     if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
@@ -86,6 +97,12 @@ class Filter:
         """For each event of a batch, whether it matches."""
         reading = self._reading
         return (reading.selector or reading.compile_selector())(columns, count)
+
+    @property
+    def id(self) -> int:
+        """A 64-bit number that stands for the filter, the same on every node."""
+        reading = self._reading
+        return reading.id or reading.compute_id()
 
     @property
     def names(self) -> frozenset[str]:

@@ -154,10 +154,10 @@ def _too_deep() -> str:
     return f"a filter nests at most {DEEPEST_FILTER} levels deep"
 
 
-def _unquote(token: Token) -> str:
+def unquote(token: str) -> str:
     """Only the quote itself is escaped; any other backslash stands for itself, and LIKE gives it its meaning."""
-    quote = token.value[0]
-    return unicodedata.normalize("NFC", token.value[1:-1].replace("\\" + quote, quote))
+    quote = token[0]
+    return unicodedata.normalize("NFC", token[1:-1].replace("\\" + quote, quote))
 
 
 def _name(token: Token) -> str:
@@ -240,7 +240,7 @@ class _Builder(Transformer[Token, _Piece]):
     sum = product = arithmetic
 
     def like(self, subject: _Piece, _like: Token, pattern: Token) -> _Piece:
-        node = Like(subject.node, _unquote(pattern))
+        node = Like(subject.node, unquote(pattern))
         return _over(node, subject.position, [subject], _doubt_not([subject], "LIKE"))
 
     def not_like(self, subject: _Piece, _not: Token, like: Token, pattern: Token) -> _Piece:
@@ -296,7 +296,7 @@ class _Builder(Transformer[Token, _Piece]):
         return _Piece(Literal(Kind.DECIMAL, value), position)
 
     def string(self, token: Token) -> _Piece:
-        return _Piece(Literal(Kind.STRING, _unquote(token)), _at(token))
+        return _Piece(Literal(Kind.STRING, unquote(token)), _at(token))
 
     def boolean(self, token: Token) -> _Piece:
         return _Piece(Literal(Kind.BOOLEAN, token.value.upper() == "TRUE"), _at(token))

@@ -24,6 +24,14 @@ def tokens(pattern: str) -> list[tuple[str, bool]]:
     return found
 
 
+def beginning(pattern: str) -> tuple[str, str]:
+    """What a text must begin with, and the rest of the pattern from its first wildcard, escapes resolved."""
+    parts = tokens(pattern)
+    length = next((index for index, (_, wild) in enumerate(parts) if wild), len(parts))
+    characters = [character for character, _ in parts]
+    return "".join(characters[:length]), "".join(characters[length:])
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """A predicate for a pattern; the common shapes are single calls of `str`."""
     parts = tokens(pattern)

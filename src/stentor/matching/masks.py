@@ -1,0 +1,250 @@
+"""The mask index: which of up to 64 members want an event. What it costs hardly depends on how many filters there are.
+
+Members are a broker's links or the parts of a unit. It never lists filters: it keeps, per bucket, what the answer is,
+as masks, and changes that in place when a filter comes or goes.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.boxes import Boxes
+from stentor.matching.cluster import BucketKey, Clusters, Facets
+from stentor.matching.conjunct import EVERYTHING, Conjunct, box_of
+from stentor.matching.facet import View, look_at_number
+from stentor.matching.grid import Grid
+from stentor.matching.normal import Normal, normal_form
+from stentor.matching.snapshot import Snapshot
+from stentor.matching.steps import Steps
+from stentor.model.attribute import Value
+from stentor.model.batch import Batch
+from stentor.model.filter import Filter
+
+MEMBERS = 64
+_FEW_EVENTS = 48  # in a batch, up to which plain values beat arrays
+_PATIENCE = 8  # filters for each event that a stale snapshot could not answer, until it is made anew
+
+Attributes = Mapping[str, Value]
+Number = tuple[str, View]
+
+
+class MaskBucket:
+    """The answer for events with certain keys."""
+
+    __slots__ = ("boxes", "mask", "residue", "steps", "wants")
+
+    def __init__(self) -> None:
+        self.mask = 0  # members that want them all
+        self.wants: Counter[int] = Counter()  # with how many conjuncts each
+        self.steps: dict[Number, Steps] = {}
+        self.boxes: dict[tuple[Number, ...], Boxes | Grid] = {}
+        self.residue: dict[int, Counter[Filter]] = {}  # by member, what must be evaluated
+
+    @property
+    def empty(self) -> bool:
+        return not (self.mask or self.steps or self.boxes or self.residue)
+
+    @property
+    def plain(self) -> bool:
+        """Whether arrays can answer for it."""
+        return not self.residue
+
+    def at(self, attributes: Attributes, known: int) -> int:
+        """The members that want this event, `known` among them."""
+        known |= self.mask
+        for (name, view), steps in self.steps.items():
+            value = attributes.get(name)
+            kind = type(value)
+            if kind is not float and kind is not int:
+                value = None if value is None else look_at_number(view, value)
+                if value is None:
+                    continue
+            elif value != value:
+                continue
+            known |= steps.masks[bisect_right(steps.bounds, value)]  # type: ignore[type-var]
+        for numbers, boxes in self.boxes.items():
+            values = []
+            for name, view in numbers:
+                value = attributes.get(name)
+                value = None if value is None else look_at_number(view, value)
+                if value is None:
+                    break
+                values.append(value)
+            else:
+                known |= boxes.at(values, known)
+        for member, filters in self.residue.items():
+            if not known >> member & 1 and any(where.matches(attributes) for where in filters):
+                known |= 1 << member
+        return known
+
+    def add(self, conjunct: Conjunct, member: int) -> bool:
+        ranges = conjunct.ranges
+        if not ranges:
+            self.wants[member] += 1
+            self.mask |= 1 << member
+            return self.wants[member] == 1
+        if len(ranges) == 1:
+            name, view, low, high = ranges[0]
+            steps = self.steps.get((name, view))
+            if steps is None:
+                steps = self.steps[name, view] = Steps()
+            return steps.add(low, high, member)
+        numbers = tuple([(span.name, span.view) for span in ranges])
+        boxes = self.boxes.get(numbers)
+        if boxes is None:
+            boxes = self.boxes[numbers] = Boxes(len(numbers))
+        changed = boxes.add(box_of(ranges), member)
+        if isinstance(boxes, Boxes) and boxes.crowded(member):
+            self.boxes[numbers] = Grid(boxes)
+        return changed
+
+    def remove(self, conjunct: Conjunct, member: int) -> bool:
+        ranges = conjunct.ranges
+        if not ranges:
+            self.wants[member] -= 1
+            if self.wants[member]:
+                return False
+            del self.wants[member]
+            self.mask &= ~(1 << member)
+            return True
+        if len(ranges) == 1:
+            name, view, low, high = ranges[0]
+            steps = self.steps[name, view]
+            changed = steps.remove(low, high, member)
+            if not steps:
+                del self.steps[name, view]
+            return changed
+        numbers = tuple([(span.name, span.view) for span in ranges])
+        boxes = self.boxes[numbers]
+        changed = boxes.remove(box_of(ranges), member)
+        if not boxes:
+            del self.boxes[numbers]
+        return changed
+
+    def add_residue(self, where: Filter, member: int) -> bool:
+        filters = self.residue.setdefault(member, Counter())
+        filters[where] += 1
+        return filters[where] == 1
+
+    def remove_residue(self, where: Filter, member: int) -> bool:
+        filters = self.residue[member]
+        filters[where] -= 1
+        if filters[where]:
+            return False
+        del filters[where]
+        if not filters:
+            del self.residue[member]
+        return True
+
+
+class MaskIndex:
+    """Filters of members. A member may have the same filter several times, and loses it as often."""
+
+    def __init__(self) -> None:
+        self._clusters: Clusters[MaskBucket] = Clusters(MaskBucket)
+        self._counts: dict[bytes, int] = {}  # how often a member has a filter
+        self.predicates: Counter[int] = Counter()  # filters per member
+        self._snapshot: Snapshot | None = None
+        self._slow = 0  # events that the snapshot could not answer
+
+    def __len__(self) -> int:
+        return self.predicates.total()
+
+    def add(self, where: Filter | None, member: int) -> bool:
+        """Whether any event may now have another answer; None is every event."""
+        if not 0 <= member < MEMBERS:
+            raise ValueError(f"member {member}: a mask has {MEMBERS} members, counted from 0")
+        key = _identity(where, member)
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        self.predicates[member] += 1
+        if count > 1:
+            return False
+        return True in [self._enter(conjunct, where, member) for conjunct in _normal(where)]
+
+    def remove(self, where: Filter | None, member: int) -> bool:
+        """Whether any event may now have another answer; a KeyError if the member does not have the filter."""
+        key = _identity(where, member)
+        if key not in self._counts:
+            raise KeyError(f"member {member} has no filter {where}")
+        self._counts[key] -= 1
+        self.predicates[member] -= 1
+        if self._counts[key]:
+            return False
+        del self._counts[key]
+        return True in [self._leave(conjunct, where, member) for conjunct in _normal(where)]
+
+    def _enter(self, conjunct: Conjunct, where: Filter | None, member: int) -> bool:
+        facets, keys, exact = self._clusters.enter(conjunct)
+        changed = False
+        for key in keys:
+            bucket = self._clusters.open(facets, key)
+            if exact:
+                news = bucket.add(conjunct, member)
+            else:
+                assert where is not None, "what wants everything is exact"
+                news = bucket.add_residue(where, member)
+            if news:
+                self._mark(facets, key)
+            changed |= news
+        return changed
+
+    def _leave(self, conjunct: Conjunct, where: Filter | None, member: int) -> bool:
+        facets, keys, exact = self._clusters.leave(conjunct)
+        changed = False
+        for key in keys:
+            bucket = self._clusters.open(facets, key)
+            if exact:
+                news = bucket.remove(conjunct, member)
+            else:
+                assert where is not None, "what wants everything is exact"
+                news = bucket.remove_residue(where, member)
+            if bucket.empty:
+                self._clusters.close(facets, key)
+            if news:
+                self._mark(facets, key)
+            changed |= news
+        return changed
+
+    def _mark(self, facets: Facets, key: BucketKey) -> None:
+        if self._snapshot is not None:
+            self._snapshot.mark(facets, key)
+
+    def match_one(self, attributes: Attributes) -> int:
+        """The members that want an event, as the bits of a number."""
+        found = 0
+        for cluster in self._clusters:
+            bucket = cluster.find(attributes)
+            if bucket is not None:
+                found = bucket.at(attributes, found)
+        return found
+
+    def match(self, batch: Batch) -> NDArray[np.uint64]:
+        """The same for every event of a batch."""
+        if batch.count <= _FEW_EVENTS:
+            return np.array([self.match_one(row) for row in batch.rows()], np.uint64)
+        if self._snapshot is None or self._slow * _PATIENCE > len(self._counts):
+            self._snapshot, self._slow = self.snapshot(), 0
+        found, stale = self._snapshot.look(batch)
+        if len(stale):
+            rows = batch.rows()
+            for row in stale.tolist():
+                found[row] = self.match_one(rows[row])
+            self._slow += len(stale)
+        return found
+
+    def snapshot(self) -> Snapshot:
+        """The index as it is now, in arrays; it can be pickled and sent to where the events are."""
+        return Snapshot(self._clusters)
+
+
+def _normal(where: Filter | None) -> Normal:
+    return (EVERYTHING,) if where is None else normal_form(where)
+
+
+def _identity(where: Filter | None, member: int) -> bytes:
+    """Small, since there may be a million."""
+    return blake2b(str(where or "").encode(), digest_size=15).digest() + bytes((member,))

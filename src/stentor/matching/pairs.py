@@ -1,0 +1,240 @@
+"""The pair index: which of any number of subscriptions want an event, one by one.
+
+Ranges of the subscriptions in a bucket lie in arrays, so that all of them are compared with all events of the bucket at
+once; that beats every structure that would have to be kept in order, and a change costs next to nothing.
+"""
+
+from array import array
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.cluster import Clusters, KeyCache, different_keys
+from stentor.matching.conjunct import Range, box_of
+from stentor.matching.facet import Numbers, View, look_at_number, numbers_of
+from stentor.matching.normal import normal_form
+from stentor.matching.sheet import Sheet, drop
+from stentor.model.attribute import Value
+from stentor.model.batch import Batch
+from stentor.model.filter import Filter
+
+_FEW_FILTERS = 4  # up to which they are better evaluated one after the other
+_FEW_EVENTS = 4  # up to which plain values beat arrays
+_FEW_PAIRS = 96  # comparisons up to which a loop beats numpy
+_MOST_PAIRS = 1 << 20  # comparisons made at once
+
+Number = tuple[str, View]
+Attributes = Mapping[str, Value]
+Events = NDArray[np.intp]
+Subscriptions = NDArray[np.int64]
+
+
+class _PairBucket:
+    """Subscriptions for events with certain keys."""
+
+    __slots__ = ("residue", "sheets", "whole")
+
+    def __init__(self) -> None:
+        self.whole = array("q")  # who wants them all
+        self.sheets: dict[tuple[Number, ...], Sheet] = {}
+        self.residue: dict[Filter, array[int]] = {}  # what must be evaluated, and for whom
+
+    @property
+    def empty(self) -> bool:
+        return not (self.whole or self.sheets or self.residue)
+
+    def add(self, ranges: tuple[Range, ...], member: int) -> None:
+        if not ranges:
+            self.whole.append(member)
+            return
+        numbers = tuple([(span.name, span.view) for span in ranges])
+        sheet = self.sheets.get(numbers)
+        if sheet is None:
+            sheet = self.sheets[numbers] = Sheet(len(numbers))
+        sheet.add(box_of(ranges), member)
+
+    def remove(self, ranges: tuple[Range, ...], member: int) -> None:
+        if not ranges:
+            drop(self.whole, self.whole.index(member))
+            return
+        numbers = tuple([(span.name, span.view) for span in ranges])
+        self.sheets[numbers].remove(box_of(ranges), member)
+        if not self.sheets[numbers].members:
+            del self.sheets[numbers]
+
+    def at(self, attributes: Attributes) -> list[int]:
+        found = self.whole.tolist()
+        for numbers, sheet in self.sheets.items():
+            values = []
+            for name, view in numbers:
+                value = attributes.get(name)
+                number = None if value is None else look_at_number(view, value)
+                if number is None:
+                    break
+                values.append(number)
+            else:
+                found += sheet.at(values)
+        for where, members in self.residue.items():
+            if where.matches(attributes):
+                found += members
+        return found
+
+
+class PairIndex:
+    """Subscriptions by number, each with a filter."""
+
+    def __init__(self) -> None:
+        self._clusters: Clusters[_PairBucket] = Clusters(_PairBucket)
+        self._filters: dict[int, Filter] = {}
+        self._divided = 0  # subscriptions of several conjuncts, which an event may find twice
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def add(self, where: Filter, number: int) -> None:
+        if number in self._filters:
+            raise ValueError(f"subscription {number} is there already")
+        self._filters[number] = where
+        conjuncts = normal_form(where)
+        self._divided += len(conjuncts) > 1
+        for conjunct in conjuncts:
+            facets, keys, exact = self._clusters.enter(conjunct)
+            for key in keys:
+                bucket = self._clusters.open(facets, key)
+                if exact:
+                    bucket.add(conjunct.ranges, number)
+                else:
+                    bucket.residue.setdefault(where, array("q")).append(number)
+
+    def remove(self, number: int) -> None:
+        where = self._filters.pop(number)
+        conjuncts = normal_form(where)
+        self._divided -= len(conjuncts) > 1
+        for conjunct in conjuncts:
+            facets, keys, exact = self._clusters.leave(conjunct)
+            for key in keys:
+                bucket = self._clusters.open(facets, key)
+                if exact:
+                    bucket.remove(conjunct.ranges, number)
+                else:
+                    members = bucket.residue[where]
+                    drop(members, members.index(number))
+                    if not members:
+                        del bucket.residue[where]
+                if bucket.empty:
+                    self._clusters.close(facets, key)
+
+    def match_one(self, attributes: Attributes) -> list[int]:
+        """The numbers of the subscriptions that want an event, each once."""
+        if len(self._filters) <= _FEW_FILTERS:
+            return [number for number, where in self._filters.items() if where.matches(attributes)]
+        found: list[int] = []
+        for cluster in self._clusters:
+            bucket = cluster.find(attributes)
+            if bucket is not None:
+                found += bucket.at(attributes)
+        return list(dict.fromkeys(found)) if self._divided else found
+
+    def match_pairs(self, batch: Batch) -> tuple[Events, Subscriptions]:
+        """Which event goes with which subscription, in no particular order."""
+        hits = _Hits(batch)
+        if batch.count <= _FEW_EVENTS:
+            for row, attributes in enumerate(batch.rows()):
+                hits.add(row, self.match_one(attributes))
+            return hits.pairs()
+        if len(self._filters) <= _FEW_FILTERS:
+            for number, where in self._filters.items():
+                hits.cross(where.select(batch.column, batch.count).nonzero()[0], array("q", (number,)))
+            return hits.pairs()
+        cache: KeyCache = {}
+        for cluster in self._clusters:
+            seen = different_keys(cluster.facets, batch, cache)
+            if seen is None:
+                continue
+            keys, codes = seen
+            buckets = [None if key is None else cluster.buckets.get(key) for key in keys]
+            if len(buckets) == 1:
+                if buckets[0] is not None:
+                    hits.look(buckets[0], np.arange(batch.count))
+                continue
+            order = codes.argsort(kind="stable")
+            ends = np.bincount(codes, minlength=len(buckets)).cumsum().tolist()
+            begin = 0
+            for bucket, end in zip(buckets, ends, strict=True):
+                if bucket is not None and begin < end:
+                    hits.look(bucket, order[begin:end])
+                begin = end
+        events, numbers = hits.pairs()
+        if self._divided and len(events):
+            known, places = np.unique(numbers, return_inverse=True)  # numbers may be too large to reckon with
+            events, places = np.divmod(np.unique(events * len(known) + places), len(known))
+            numbers = known[places]
+        return events, numbers
+
+
+class _Hits:
+    """Pairs that were found: plain ones one by one, others in arrays."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._numbers: dict[Number, tuple[Numbers, list[float]] | None] = {}
+        self._rows: list[int] = []
+        self._members: list[int] = []
+        self._parts: list[tuple[Events, Subscriptions]] = []
+
+    def add(self, row: int, members: list[int]) -> None:
+        if members:
+            self._rows += [row] * len(members)
+            self._members += members
+
+    def cross(self, rows: Events, members: "array[int]") -> None:
+        """Each of these events goes with each of these subscriptions."""
+        self._parts.append((np.repeat(rows, len(members)), np.tile(np.array(members, np.int64), len(rows))))
+
+    def look(self, bucket: _PairBucket, rows: Events) -> None:
+        """What a bucket has for its events."""
+        if bucket.whole:
+            self.cross(rows, bucket.whole)
+        for numbers, sheet in bucket.sheets.items():
+            sides = [side for name, view in numbers if (side := self._side(name, view)) is not None]
+            if len(sides) == len(numbers):
+                self._compare(sheet, sides, rows)
+        for where, members in bucket.residue.items():
+            self._evaluate(where, members, rows)
+
+    def _compare(self, sheet: Sheet, sides: list[tuple[Numbers, list[float]]], rows: Events) -> None:
+        size = len(sheet.members)
+        if len(rows) * size <= _FEW_PAIRS:
+            for row in rows.tolist():
+                self.add(row, sheet.at([values[row] for _, values in sides]))
+            return
+        members = np.array(sheet.members, np.int64)
+        step = max(1, _MOST_PAIRS // size)
+        for begin in range(0, len(rows), step):
+            some = rows[begin : begin + step]
+            events, places = sheet.among([numbers[some] for numbers, _ in sides])
+            self._parts.append((some[events], members[places]))
+
+    def _evaluate(self, where: Filter, members: "array[int]", rows: Events) -> None:
+        batch = self._batch
+        if len(rows) == batch.count:
+            self.cross(where.select(batch.column, batch.count).nonzero()[0], members)
+            return
+        attributes = batch.rows()
+        wanted = [row for row in rows.tolist() if where.matches(attributes[row])]
+        self.cross(np.array(wanted, np.intp), members)
+
+    def _side(self, name: str, view: View) -> tuple[Numbers, list[float]] | None:
+        """A number of every event, as an array and as a list: NaN compares false in both."""
+        if (name, view) not in self._numbers:
+            numbers = numbers_of(self._batch, name, view)
+            self._numbers[name, view] = None if numbers is None else (numbers, numbers.tolist())
+        return self._numbers[name, view]
+
+    def pairs(self) -> tuple[Events, Subscriptions]:
+        if self._rows:
+            self._parts.append((np.array(self._rows, np.intp), np.array(self._members, np.int64)))
+        if not self._parts:
+            return np.empty(0, np.intp), np.empty(0, np.int64)
+        return np.concatenate([rows for rows, _ in self._parts]), np.concatenate([ids for _, ids in self._parts])

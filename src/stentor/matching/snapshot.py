@@ -1,0 +1,234 @@
+"""Snapshots: the mask index in arrays, for whole batches, and to be sent to where the events are."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.boxes import Boxes
+from stentor.matching.cluster import BucketKey, Cluster, Facets, KeyCache, different_keys
+from stentor.matching.facet import Numbers, View, numbers_of
+from stentor.matching.grid import Grid
+from stentor.matching.steps import Steps
+from stentor.model.attribute import Value
+from stentor.model.batch import Batch, Rows
+
+_NOWHERE, _STALE = -1, -2  # no bucket; one that has changed since
+_BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
+_MOST_PAIRS = 1 << 20  # boxes tried at once
+
+Masks = NDArray[np.uint64]
+Groups = NDArray[np.intp]
+Number = tuple[str, View]
+
+
+class Bucket(Protocol):
+    """What a snapshot reads of a bucket."""
+
+    mask: int
+    steps: dict[Number, Steps]
+    boxes: dict[tuple[Number, ...], Boxes | Grid]
+
+    @property
+    def plain(self) -> bool: ...
+
+    def at(self, attributes: Mapping[str, Value], known: int) -> int: ...
+
+
+class _StepTable:
+    """The steps of many buckets one after the other: a bisection finds bucket and segment at once."""
+
+    def __init__(self, groups: int, steps: Sequence[tuple[int, Steps]]) -> None:
+        self._present = np.zeros(groups, np.bool_)
+        self._present[[group for group, _ in steps]] = True
+        bounds = np.concatenate([part for _, each in steps for part in ((-inf,), np.frombuffer(each.bounds))])
+        self._masks = np.concatenate([np.frombuffer(each.masks, np.uint64) for _, each in steps])
+        owners = np.repeat([group for group, _ in steps], [len(each.masks) for _, each in steps])
+        self._values = np.unique(bounds)
+        self._keys = owners * len(self._values) + np.searchsorted(self._values, bounds)
+
+    def at(self, groups: Groups, values: Numbers) -> Masks:
+        """For each event the mask of its group; none where there is no number."""
+        found = np.zeros(len(groups), np.uint64)
+        rows = ((groups >= 0) & (values == values)).nonzero()[0]
+        rows = rows[self._present[groups[rows]]]
+        ranks = np.searchsorted(self._values, values[rows], "right") - 1
+        places = np.searchsorted(self._keys, groups[rows] * len(self._values) + ranks, "right") - 1
+        found[rows] = self._masks[places]
+        return found
+
+
+class _BoxTable:
+    """The boxes of many buckets: numbers one by one say who comes into question, then all their boxes are tried."""
+
+    def __init__(self, groups: int, numbers: tuple[Number, ...], boxes: Sequence[tuple[int, Boxes]]) -> None:
+        self._steps = [
+            _StepTable(groups, [(group, each.steps[place]) for group, each in boxes]) for place in range(len(numbers))
+        ]
+        entries = [
+            (group * 64 + member, box)
+            for group, each in boxes
+            for member, outer in sorted(each.outer.items())
+            for box in outer
+        ]
+        owners = np.array([owner for owner, _ in entries], np.intp)
+        self._sides = np.array([box for _, box in entries], np.float64).T.copy()
+        self._starts = np.searchsorted(owners, np.arange(groups * 64 + 1))
+
+    def add_to(self, found: Masks, groups: Groups, values: list[Numbers]) -> None:
+        candidates = ~found
+        for steps, numbers in zip(self._steps, values, strict=True):
+            candidates &= steps.at(groups, numbers)
+        rows = candidates.nonzero()[0]
+        if not len(rows):
+            return
+        bits = np.unpackbits(candidates[rows].view(np.uint8), bitorder="little").nonzero()[0]
+        events, members = rows[bits >> 6], bits & 63
+        owners = groups[events] * 64 + members
+        counts = self._starts[owners + 1] - self._starts[owners]
+        ends = counts.cumsum()
+        begin = 0
+        while begin < len(owners):
+            done = ends[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, "right")))
+            part = slice(begin, end)
+            self._try(found, events[part], members[part], self._starts[owners[part]], counts[part], values)
+            begin = end
+
+    def _try(
+        self, found: Masks, events: Groups, members: Groups, starts: Groups, counts: Groups, values: list[Numbers]
+    ) -> None:
+        pairs = np.repeat(np.arange(len(events)), counts)
+        boxes = np.arange(len(pairs)) - np.repeat(counts.cumsum() - counts - starts, counts)
+        tried = events[pairs]
+        inside = np.ones(len(pairs), np.bool_)
+        for place, numbers in enumerate(values):
+            number = numbers[tried]
+            inside &= (self._sides[2 * place][boxes] <= number) & (number < self._sides[2 * place + 1][boxes])
+        hits = pairs[inside]
+        np.bitwise_or.at(found, events[hits], _BITS[members[hits]])
+
+
+class _GridTable:
+    """The grids of some buckets; a grid is arrays already."""
+
+    def __init__(self, grids: Sequence[tuple[int, Grid]]) -> None:
+        self._grids = grids
+
+    def add_to(self, found: Masks, groups: Groups, values: list[Numbers]) -> None:
+        numbers = ~np.isnan(values).any(0)
+        for group, grid in self._grids:
+            rows = (numbers & (groups == group)).nonzero()[0]
+            if len(rows):
+                some = found[rows]
+                grid.among([each[rows] for each in values], some)
+                found[rows] = some
+
+
+class _Table:
+    """One cluster."""
+
+    def __init__(self, facets: Facets, buckets: Iterable[tuple[BucketKey, Bucket]] = ()) -> None:
+        self.facets = facets
+        self.groups: dict[BucketKey, int] = {}
+        self._live: dict[int, Bucket] = {}
+        steps: dict[Number, list[tuple[int, Steps]]] = {}
+        boxes: dict[tuple[Number, ...], list[tuple[int, Boxes]]] = {}
+        grids: dict[tuple[Number, ...], list[tuple[int, Grid]]] = {}
+        masks = []
+        for group, (key, bucket) in enumerate(buckets):
+            self.groups[key] = group
+            masks.append(bucket.mask)
+            if not bucket.plain:
+                self._live[group] = bucket
+                continue
+            for number, each in bucket.steps.items():
+                steps.setdefault(number, []).append((group, each))
+            for numbers, some in bucket.boxes.items():
+                if isinstance(some, Grid):
+                    grids.setdefault(numbers, []).append((group, some))
+                else:
+                    boxes.setdefault(numbers, []).append((group, some))
+        size = len(masks)
+        self._masks = np.array([*masks, 0, 0], np.uint64)  # the last two are those of _STALE and _NOWHERE
+        self._steps = [(number, _StepTable(size, some)) for number, some in steps.items()]
+        self._boxes: list[tuple[tuple[Number, ...], _BoxTable | _GridTable]] = [
+            *[(numbers, _BoxTable(size, numbers, some)) for numbers, some in boxes.items()],
+            *[(numbers, _GridTable(some)) for numbers, some in grids.items()],
+        ]
+
+    def look(self, batch: Batch, found: Masks, cache: KeyCache, numbers: "_Numbers") -> Groups | None:
+        """Add what this cluster finds; the rows that it cannot answer for."""
+        seen = different_keys(self.facets, batch, cache)
+        if seen is None:
+            return None
+        keys, codes = seen
+        get = self.groups.get
+        places = [_NOWHERE if key is None else get(key, _NOWHERE) for key in keys]
+        if max(places) == min(places) == _NOWHERE:
+            return None
+        groups: Groups = np.array(places, np.intp)[codes]
+        found |= self._masks[groups]
+        for (name, view), steps in self._steps:
+            values = numbers(name, view)
+            if values is not None:
+                found |= steps.at(groups, values)
+        for each, boxes in self._boxes:
+            sides = [side for name, view in each if (side := numbers(name, view)) is not None]
+            if len(sides) == len(each):
+                boxes.add_to(found, groups, sides)
+        if self._live:
+            self._ask(batch, found, groups)
+        return (groups == _STALE).nonzero()[0] if _STALE in places else None
+
+    def _ask(self, batch: Batch, found: Masks, groups: Groups) -> None:
+        """What arrays cannot answer, event by event."""
+        rows = np.isin(groups, list(self._live)).nonzero()[0]
+        if not len(rows):
+            return
+        attributes = batch.rows()
+        live = self._live
+        for row, group, known in zip(rows.tolist(), groups[rows].tolist(), found[rows].tolist(), strict=True):
+            found[row] = live[group].at(attributes[row], known)
+
+
+_Numbers = Callable[[str, View], Numbers | None]
+
+
+class Snapshot:
+    """Answers like the index did when it was made; where that has changed since, it says so."""
+
+    def __init__(self, clusters: Iterable[Cluster[Any]]) -> None:
+        self._tables = {cluster.facets: _Table(cluster.facets, cluster.buckets.items()) for cluster in clusters}
+
+    def mark(self, facets: Facets, key: BucketKey) -> None:
+        """A bucket has changed."""
+        table = self._tables.get(facets)
+        if table is None:
+            table = self._tables[facets] = _Table(facets)
+        table.groups[key] = _STALE
+
+    def look(self, batch: Batch) -> tuple[Masks, NDArray[np.intp]]:
+        """Masks of all events, and the rows for which they are not to be trusted."""
+        found = np.zeros(batch.count, np.uint64)
+        cache: KeyCache = {}
+        seen: dict[Number, Numbers | None] = {}
+
+        def numbers(name: str, view: View) -> Numbers | None:
+            if (name, view) not in seen:
+                seen[name, view] = numbers_of(batch, name, view)
+            return seen[name, view]
+
+        stale = [
+            rows for table in self._tables.values() if (rows := table.look(batch, found, cache, numbers)) is not None
+        ]
+        return found, np.unique(np.concatenate(stale)) if stale else np.empty(0, np.intp)
+
+    def match(self, batch: Batch) -> Masks:
+        """The members that want each event, as the index stood when this was made."""
+        return self.look(batch)[0]
+
+    def match_one(self, attributes: Mapping[str, Value]) -> int:
+        return int(self.match(Rows([dict(attributes)]))[0])
