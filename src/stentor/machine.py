@@ -92,6 +92,18 @@ class Close(Effect, frozen=True, gc=False):
     reason: str
 
 
+class Pause(Effect, frozen=True, gc=False):
+    """Read no more from a link for now; what has been read already may still come."""
+
+    link: LinkId
+
+
+class Resume(Effect, frozen=True, gc=False):
+    """Read from a link again."""
+
+    link: LinkId
+
+
 class Dial(Effect, frozen=True, gc=False):
     """Open a link to an address; `LinkOpened` or `LinkLost` with this id follows."""
 

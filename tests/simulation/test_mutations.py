@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stentor.matching.pairs import PairIndex
+from stentor.model.batch import Batch
 from stentor.model.messages import Welcome
 from stentor.nodes.client import Client
-from stentor.policies.channel import Channel
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -54,7 +55,11 @@ def no_fencing(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_content_filter(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Channel, "decide", lambda _, events: (np.ones(events.count, np.bool_), {}))
+    def everything(self: PairIndex, batch: Batch) -> tuple[Any, Any]:
+        numbers = np.array(list(self._filters), np.int64)
+        return np.repeat(np.arange(batch.count), len(numbers)), np.tile(numbers, batch.count)
+
+    patch.setattr(PairIndex, "match_pairs", everything)
 
 
 def no_bound_of_queues(patch: pytest.MonkeyPatch) -> None:

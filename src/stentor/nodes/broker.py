@@ -1,5 +1,6 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,10 @@ from stentor.machine import (
     Input,
     LinkLost,
     LinkOpened,
+    Pause,
     Received,
     Report,
+    Resume,
     Send,
     Serve,
     Started,
@@ -38,6 +41,7 @@ from stentor.model.messages import (
     Hello,
     Marker,
     Message,
+    Receipt,
     Rejection,
     SchemaDefinition,
     StatusReport,
@@ -62,6 +66,9 @@ from stentor.wire.run import FLOW, split
 ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
 _TICK = "tick"
+_TOIL = "toil"
+_PACE = 4  # subscriptions taken in a step while others have business here, so that nobody's events wait for them
+_FULL_PACE = 64
 _LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
 _LONGEST_HEARTBEAT = 3600.0
 _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
@@ -70,13 +77,15 @@ _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUS
 class Client:
     """A link at the broker: its connection, the flows that come over it and the wishes behind it."""
 
-    __slots__ = ("connection", "events_in", "flows", "wishes")
+    __slots__ = ("backlog", "connection", "events_in", "flows", "rest", "wishes")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)
         self.wishes: Wishes[Outbox] = {}
         self.events_in = 0
+        self.rest: tuple[bytes, int] | None = None  # a chunk that was too much for a step, and where to go on in it
+        self.backlog: deque[bytes] = deque()  # chunks that came after it
 
 
 class Broker:
@@ -94,6 +103,10 @@ class Broker:
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
         self._effects: list[Effect] = []
+        self._busy: dict[LinkId, None] = {}  # clients that asked for more than a step can do
+        self._pace = self._left = _PACE
+        self._toiling = False
+        self._now = 0
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: self._started,
             Appended: self._appended,
@@ -106,9 +119,7 @@ class Broker:
         self._messages: dict[type[Message], Callable[[int, Client, Any], Message | None]] = {
             Topic: lambda _, client, topic: self._forwarder.define_topic(client.flows, topic),
             SchemaDefinition: lambda _, client, schema: self._forwarder.define_schema(client.flows, schema),
-            Subscription: lambda _, client, wish: self._subscriptions.subscribe(
-                client.wishes, client.connection.outbox, wish
-            ),
+            Subscription: self._subscribe,
             Unsubscription: lambda _, client, wish: self._subscriptions.unsubscribe(client.wishes, wish),
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
@@ -117,6 +128,7 @@ class Broker:
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
+        self._now = now
         if type(happened) is Received:
             self._received(now, happened.link, happened.data)
         else:
@@ -144,16 +156,23 @@ class Broker:
             return
         self._census.bytes_in += len(data)
         self._census.chunks += 1
+        if client.rest is not None:
+            client.backlog.append(data)
+            return
+        self._pace = self._left = _PACE
+        self._read(now, client, data)
+
+    def _read(self, now: int, client: Client, data: bytes) -> None:
         try:
             chunk = client.connection.feed(now, data)
             if chunk is not None:
-                self._take(now, client, chunk)
+                self._take(now, client, chunk, 0)
         except FrameError as error:
             self._refuse(client, error.code, str(error))
 
-    def _take(self, now: int, client: Client, data: bytes) -> None:
+    def _take(self, now: int, client: Client, data: bytes, position: int) -> None:
         connection, routes = client.connection, client.flows.routes
-        position, size = 0, len(data)
+        size = len(data)
         while position < size:
             runs, after = split(data, position, routes)
             if runs:
@@ -176,22 +195,62 @@ class Broker:
                 if connection.link not in self._clients:
                     return
                 position += length
+                if self._left <= 0 and position < size:
+                    self._postpone(client, data, position)
+                    return
 
     def _meet(self, client: Client, frame: bytes) -> None:
-        """The first frame of a flow on this link: work out its route, and define it to everyone on that."""
+        """The first frame of a flow on this link."""
         connection = client.connection
         if not connection.greeted:
             raise FrameError(Refusal.PROTOCOL, "events before hello")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
-        route, topic, schema = self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
-        for outbox in route.recipients:
-            peer = self._clients[outbox.link].connection
-            told = peer.define(topic.id, topic)
-            if schema.schema.names:
-                told |= peer.define(schema.schema.id, schema)
-            if told:
-                self._forwarder.touched[outbox] = None
+        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
+
+    # ---- work that is too much for one step
+
+    def _subscribe(self, now: int, client: Client, wish: Subscription) -> Receipt:  # noqa: ARG002
+        self._left -= 1
+        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish)
+
+    def _postpone(self, client: Client, data: bytes, position: int) -> None:
+        """The rest of a chunk is for another step; what follows it stays with the peer until then."""
+        client.rest = data, position
+        self._busy[client.connection.link] = None
+        self._effects.append(Pause(client.connection.link))
+        self._toil()
+
+    def _toil(self) -> None:
+        if not self._toiling:
+            self._toiling = True
+            self._effects.append(StartTimer(_TOIL, self._now))
+
+    def _go_on(self, now: int) -> None:
+        """A step's worth of what was put off, faster while nobody else has business here."""
+        self._toiling = False
+        self._left = self._pace
+        self._pace = min(2 * self._pace, _FULL_PACE)
+        waiting = self._subscriptions.tidy(self._left)
+        if self._busy:
+            link = next(iter(self._busy))
+            del self._busy[link]
+            self._resume(now, self._clients[link])
+        if waiting or self._busy:
+            self._toil()
+
+    def _resume(self, now: int, client: Client) -> None:
+        link = client.connection.link
+        assert client.rest is not None, "only clients with a rest are busy"
+        (data, position), client.rest = client.rest, None
+        try:
+            self._take(now, client, data, position)
+        except FrameError as error:
+            self._refuse(client, error.code, str(error))
+        while client.backlog and client.rest is None and link in self._clients:
+            self._read(now, client, client.backlog.popleft())
+        if client.rest is None and link in self._clients:
+            self._effects.append(Resume(link))
 
     # ---- links
 
@@ -283,7 +342,10 @@ class Broker:
         connection = client.connection
         del self._clients[connection.link]
         self._names.release(connection)
-        self._subscriptions.withdraw(client.wishes)
+        self._subscriptions.withdraw(client.wishes, connection.outbox)
+        self._busy.pop(connection.link, None)
+        if self._subscriptions.tidy(0):
+            self._toil()
         self._forwarder.drop(client.flows)
         self._census.close(connection.outbox)
         if not connection.greeted:
@@ -325,6 +387,9 @@ class Broker:
         if happened.timer == _TICK:
             self._beat(now)
             return
+        if happened.timer == _TOIL:
+            self._go_on(now)
+            return
         client = self._clients.get(LinkId(int(happened.timer.removeprefix("hello/"))))
         if client is not None and not client.connection.greeted:
             self._refuse(client, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
@@ -334,7 +399,7 @@ class Broker:
         self._ticked = now
         for client in list(self._clients.values()):
             connection = client.connection
-            if stalled:
+            if stalled or connection.link in self._busy:  # nor is who waits for us
                 connection.heard = now
             if not connection.greeted:
                 continue

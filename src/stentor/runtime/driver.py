@@ -20,8 +20,10 @@ from stentor.machine import (
     LinkLost,
     LinkOpened,
     Machine,
+    Pause,
     Received,
     Report,
+    Resume,
     Send,
     Serve,
     Started,
@@ -75,6 +77,8 @@ class Driver:
         self._perform: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
             Close: self._close,
+            Pause: lambda effect: self._read(effect.link, paused=True),
+            Resume: lambda effect: self._read(effect.link, paused=False),
             Dial: self._dial,
             StartTimer: self._start_timer,
             StopTimer: self._stop_timer,
@@ -151,6 +155,11 @@ class Driver:
         if link is not None:
             link.flush()
             link.close()
+
+    def _read(self, number: LinkId, *, paused: bool) -> None:
+        link = self.links.get(number)
+        if link is not None:
+            link.read(paused=paused)
 
     def _dial(self, effect: Dial) -> None:
         assert self._dialler is not None, "this node dials nobody"

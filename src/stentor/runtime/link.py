@@ -67,6 +67,16 @@ class Link(asyncio.Protocol):
         else:
             transport.write(b"".join(unsent))
 
+    def read(self, *, paused: bool) -> None:
+        """Stop reading, so that the peer's writes wait, or go on."""
+        transport = self._transport
+        if transport is None or transport.is_closing() or transport.is_reading() is not paused:
+            return
+        if paused:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()

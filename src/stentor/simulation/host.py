@@ -16,7 +16,9 @@ from stentor.machine import (
     Effect,
     Input,
     Machine,
+    Pause,
     Report,
+    Resume,
     Send,
     Serve,
     Started,
@@ -218,6 +220,8 @@ class Host:
                 link = self.links.pop(effect.link, None)
                 if link is not None:
                     link.close()
+            case Pause() | Resume():
+                pass  # a simulated stream has no buffer that could fill up
             case Append():
                 self._journal.append(effect)
             case Serve():

@@ -17,8 +17,10 @@ from stentor.machine import (
     Input,
     LinkLost,
     LinkOpened,
+    Pause,
     Received,
     Report,
+    Resume,
     Send,
     Serve,
     Started,
@@ -210,6 +212,7 @@ class Stage:
         self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test")
         self.reports: list[Report] = []
         self.timers: dict[tuple[str, str], int] = {}
+        self.paused: set[LinkId] = set()
         self.links: dict[LinkId, Peer | Actor] = {}
         self.actors: dict[str, Actor] = {}
         self._under_way: deque[tuple[str, LinkId, bytes | None]] = deque()
@@ -231,6 +234,10 @@ class Stage:
                 self.timers[BROKER, effect.timer] = effect.at
             elif isinstance(effect, StopTimer):
                 self.timers.pop((BROKER, effect.timer), None)
+            elif isinstance(effect, Pause):
+                self.paused.add(effect.link)
+            elif isinstance(effect, Resume):
+                self.paused.remove(effect.link)
             elif isinstance(effect, Report):
                 self.reports.append(effect)
             elif isinstance(effect, Append):

@@ -555,7 +555,10 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     status = stage.broker.status(0)
     assert (status.clients, status.subscriptions, status.topics, status.queued) == (0, 0, 0, 0)
     table = stage.broker._forwarder.table
-    assert (table._exact, table._patterns._root.branches, table._tree._root.branches, table._shared) == ({}, {}, {}, {})
+    for wanted in (table._whole, table._audiences):
+        assert (wanted._exact, wanted._tree._root.branches) == ({}, {})
+    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, {}, {})
+    assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
     assert len(stage.broker._names) == 0
     assert set(stage.timers) == {("broker", "tick")}
 
@@ -569,6 +572,71 @@ def test_one_client_cannot_use_up_every_schema_for_ever(stage: "Stage") -> None:
     honest = stage.peer("honest")
     honest.say(SchemaDefinition(Schema(("brand_new",), (Kind.INTEGER,))))
     assert honest.closed is None
+
+
+# ---- more than a step can do
+
+
+def wishes(*numbers: int) -> list[Subscription]:
+    return [Subscription(SubscriptionId(number), "t", f"n = {number}") for number in numbers]
+
+
+def test_events_of_others_pass_between_the_subscriptions_of_one_client(stage: "Stage") -> None:
+    publisher, plain, greedy = stage.peer("p"), stage.peer("s"), stage.peer("greedy")
+    plain.subscribe(1, "t")
+    publisher.define("t")
+    publisher.say(publisher.events("t", 1))
+    plain.hear()
+    receipts = greedy.say(*wishes(*range(100)), Marker(5))
+    assert 0 < len(receipts) < 10
+    assert stage.paused == {greedy.link}
+    publisher.say(publisher.events("t", 2))
+    assert len(plain.hear()) == 1, "others are served while the greedy one waits"
+    greedy.say(*wishes(100, 101))  # read before the pause took hold
+    stage.wait(0)
+    assert stage.paused == set()
+    answers = greedy.hear()
+    assert answers == [*(Receipt(SubscriptionId(number)) for number in range(len(receipts), 100)), Echo(5),
+                       Receipt(SubscriptionId(100)), Receipt(SubscriptionId(101))]  # fmt: skip
+    assert stage.broker.status(0).subscriptions == 103
+    assert set(stage.timers) == {("broker", "tick")}
+
+
+def test_two_busy_clients_take_turns(stage: "Stage") -> None:
+    one, other = stage.peer("one"), stage.peer("other")
+    heard = [len(one.say(*wishes(*range(300)))), len(other.say(*wishes(*range(300))))]
+    for _ in range(4):
+        del stage.timers["broker", "toil"]
+        stage.tell_broker(TimerFired("toil"))
+        stage.run()
+        heard = [total + len(peer.hear()) for total, peer in zip(heard, (one, other), strict=True)]
+    assert min(heard) > 10
+    stage.wait(0)
+    assert stage.broker.status(0).subscriptions == 600
+
+
+def test_a_busy_client_that_leaves_or_errs_leaves_nothing(stage: "Stage") -> None:
+    leaver, liar = stage.peer("leaver"), stage.peer("liar")
+    leaver.say(*wishes(*range(300)), Farewell())
+    liar.say(*wishes(*range(100)), Welcome("x", 1, "y", 1, 1, 1.0))
+    stage.wait(0)
+    assert leaver.closed is not None
+    assert liar.closed is not None
+    assert stage.broker.status(0).subscriptions == 0
+    gone = stage.peer("gone")
+    gone.say(*wishes(*range(300)))
+    stage.tell_broker(LinkLost(gone.link, "cable cut"))
+    stage.wait(0)
+    assert stage.broker.status(0).subscriptions == 0
+    assert set(stage.timers) == {("broker", "tick")}
+
+
+def test_a_client_that_waits_for_its_turn_is_not_taken_for_silent(stage: "Stage") -> None:
+    greedy = stage.peer("greedy")
+    greedy.say(*wishes(*range(50)))
+    del stage.timers["broker", "toil"]
+    stage.wait(20)
+    assert greedy.closed is None
 
 
 # ---- heartbeats

@@ -12,7 +12,6 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check_preamble
 from stentor.wire.intake import Intake
 
-_MOST_DEFINED = 65_536  # definitions remembered; telling one twice does no harm
 SMALLEST_WINDOW = 64 << 10
 SILENCE = 3  # heartbeats without a word, after which a link is given up
 
@@ -20,7 +19,7 @@ SILENCE = 3  # heartbeats without a word, after which a link is given up
 class Connection:
     """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
 
-    __slots__ = ("_beaten", "_granted", "_greeting", "address", "attempt", "defined", "greeted", "heard", "heartbeat",
+    __slots__ = ("_beaten", "_granted", "_greeting", "address", "attempt", "greeted", "heard", "heartbeat",
                  "incarnation", "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher",
                  "received", "taken", "window")  # fmt: skip
 
@@ -36,7 +35,6 @@ class Connection:
         self.incarnation = Incarnation(0)
         self.attempt = 0  # which of its links this is to the peer
         self.publisher = PublisherId(0)
-        self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
         self.largest_frame = LARGEST_GREETING
         self.received = 0  # bytes of everything
         self.taken = 0  # bytes of events that were taken off the peer's credit for good
@@ -92,13 +90,7 @@ class Connection:
 
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool:
         """Tell the peer what a number means, once; True if it had to be told."""
-        if number in self.defined:
-            return False
-        if len(self.defined) >= _MOST_DEFINED:
-            self.defined.clear()
-        self.defined.add(number)
-        self.outbox.post(definition)
-        return True
+        return self.outbox.define(number, definition)
 
     def carry(self, frame: bytes, events: int) -> None:
         self.outbox.fresh.append((frame, events, {}, {}))

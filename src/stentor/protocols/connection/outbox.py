@@ -6,31 +6,42 @@ what waits for it never more than the queue's bound: beyond it the oldest are dr
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from stentor.machine import Buffer
-from stentor.model.ids import LinkId, SubscriptionId
+from stentor.model.ids import LinkId, SchemaId, SubscriptionId, TopicId
 from stentor.model.messages import Message, Missed
 from stentor.wire import frame
 
 Recipients = Mapping["Outbox", tuple[SubscriptionId, ...]]
-Choosers = Mapping["Outbox", Mapping[SubscriptionId, int]]
-Cargo = tuple[Buffer, int, Recipients, Choosers]  # event frames, how many events, who takes all, who takes how many
+_MOST_DEFINED = 65_536  # definitions remembered; telling one twice does no harm
+
+
+class Choosers(Protocol):
+    """Knows which subscriptions of a peer chose how many of some events."""
+
+    def get(self, outbox: "Outbox", default: Mapping[SubscriptionId, int], /) -> Mapping[SubscriptionId, int]: ...
+
+
+Cargo = tuple[Buffer, int, Recipients, Choosers]  # event frames, how many events, who takes all, who chose how many
+_NOTHING: Mapping[SubscriptionId, int] = {}
 
 
 class Outbox:
     """Events and control messages on their way to one peer."""
 
-    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "dropped", "events", "fresh", "link",
+    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "defined", "dropped", "events", "fresh", "link",
                  "position", "queued", "sent")  # fmt: skip
 
     def __init__(self, link: LinkId, bound: int) -> None:
         self.link = link
         self.fresh: list[Cargo] = []  # offered in this step; the forwarder appends here without a call
         self._control: list[Buffer] = []
-        self._waiting: deque[Cargo] = deque()
+        self._waiting: deque[tuple[bytes, int, dict[SubscriptionId, int]]] = deque()  # what, how many, who misses them
         self._missed: Counter[SubscriptionId] = Counter()
         self._bound = bound
         self._limit = 0
+        self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
         self.queued = 0  # bytes that wait
         self.sent = 0  # bytes of events sent, counted from the link's start
         self.position = 0  # bytes of everything sent
@@ -52,6 +63,16 @@ class Outbox:
     def post_frame(self, data: bytes) -> None:
         self._control.append(data)
         self.position += len(data)
+
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool:
+        """Tell the peer what a number means, once; True if it had to be told."""
+        if number in self.defined:
+            return False
+        if len(self.defined) >= _MOST_DEFINED:
+            self.defined.clear()
+        self.defined.add(number)
+        self.post(definition)
+        return True
 
     def release(self) -> list[Buffer]:
         """What can leave now, in order."""
@@ -83,20 +104,19 @@ class Outbox:
         for data, count, recipients, choosers in fresh:
             # a view of a chunk would keep all of the chunk, so the bound would not bound the memory
             owned = bytes(data)
-            waiting.append((owned, count, recipients, choosers))
+            losers = dict.fromkeys(recipients.get(self, ()), count)
+            losers.update(choosers.get(self, _NOTHING))
+            waiting.append((owned, count, losers))
             self.queued += len(owned)
 
     def _trim(self) -> None:
         """Drop the oldest of what has to wait, down to the bound."""
         waiting = self._waiting
         while self.queued > self._bound:
-            data, count, recipients, choosers = waiting.popleft()
+            data, count, losers = waiting.popleft()
             self.queued -= len(data)
             self.dropped += count
-            for subscription in recipients.get(self, ()):
-                self._missed[subscription] += count
-            self._missed.update(choosers.get(self, {}))
-            self._missed = +self._missed  # without those that would have got none of it
+            self._missed.update(losers)
 
     def _drain(self, ready: list[Buffer]) -> None:
         waiting = self._waiting
@@ -106,7 +126,7 @@ class Outbox:
                 ready += self._control
                 self._control = []
                 self._missed.clear()
-            data, count, _, _ = waiting.popleft()
+            data, count, _ = waiting.popleft()
             ready.append(data)
             self.queued -= len(data)
             self.sent += len(data)
@@ -115,7 +135,7 @@ class Outbox:
 
     def discard(self) -> int:
         """Forget what has not left; returns how many events that were."""
-        events = sum(cargo[1] for cargo in [*self._waiting, *self.fresh])
+        events = sum(cargo[1] for cargo in self._waiting) + sum(cargo[1] for cargo in self.fresh)
         self._waiting.clear()
         self.fresh.clear()
         self.queued = 0

@@ -6,10 +6,16 @@ queue takes the rest.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stentor.machine import Buffer
+from stentor.matching.pairs import PairIndex
+from stentor.matching.topics import PatternMap
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.filter import Filter
@@ -59,15 +65,51 @@ class Wish:
         self.missed = 0
 
 
+class Circle:
+    """Subscriptions of one pattern that have filters."""
+
+    __slots__ = ("_index", "wishes")
+
+    def __init__(self) -> None:
+        self.wishes: dict[SubscriptionId, Wish] = {}
+        self._index = PairIndex()
+
+    def add(self, wish: Wish) -> None:
+        assert wish.filter is not None
+        self.wishes[wish.id] = wish
+        self._index.add(wish.filter, wish.id)
+
+    def remove(self, wish: Wish) -> None:
+        del self.wishes[wish.id]
+        self._index.remove(wish.id)
+
+    def choose(self, sheaf: Sheaf) -> Iterator[tuple[Wish, NDArray[np.intp]]]:
+        """Who wants which events of a sheaf, in order."""
+        events, numbers = self._index.match_pairs(sheaf)
+        if not len(events):
+            return
+        order = np.lexsort((events, numbers))
+        events, numbers = events[order], numbers[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for number, rows in zip(numbers[starts].tolist(), np.split(events, starts[1:]), strict=True):
+            yield self.wishes[number], rows
+
+
 class LocalRoute:
     """Who in this client gets the events of a flow."""
 
-    __slots__ = ("mixed", "schema", "wishes")
+    __slots__ = ("circles", "schema", "whole")
 
-    def __init__(self, wishes: tuple[Wish, ...], schema: Schema, *, mixed: bool) -> None:
-        self.wishes = wishes
+    def __init__(self, wishes: list[Wish], circles: list[Circle], schema: Schema, *, mixed: bool) -> None:
         self.schema = schema
-        self.mixed = mixed  # several subscriptions share the topic, so each must filter for itself
+        # If several subscriptions share the topic, each must filter for itself; else the broker did that for it.
+        self.whole = wishes if mixed else [*wishes, *(wish for circle in circles for wish in circle.wishes.values())]
+        self.circles = circles if mixed else []
+
+    def everyone(self) -> Iterator[Wish]:
+        yield from self.whole
+        for circle in self.circles:
+            yield from circle.wishes.values()
 
 
 class Subscriber:
@@ -84,6 +126,10 @@ class Subscriber:
         self.served: dict[SubscriptionId, Wish] = {}  # hungry ones that have something now
         self._most = 0  # bytes that several subscriptions may hold together
         self._held = 0
+        self._holders: dict[SubscriptionId, Wish] = {}  # those for whom something waits
+        self._whole: PatternMap[Wish] = PatternMap()  # subscriptions without a filter
+        self._circles: PatternMap[Circle] = PatternMap()  # and with one
+        self._by_pattern: dict[str, Circle] = {}
         self.narrow(window)
         self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
         self._former: dict[str, None] = {}  # patterns of subscriptions that ended on this link
@@ -97,6 +143,14 @@ class Subscriber:
 
     def add(self, wish: Wish) -> None:
         self.wishes[wish.id] = wish
+        if wish.filter is None:
+            self._whole.add(wish.pattern, wish.id, wish)
+        else:
+            circle = self._by_pattern.get(wish.pattern)
+            if circle is None:
+                circle = self._by_pattern[wish.pattern] = Circle()
+                self._circles.add(wish.pattern, 0, circle)
+            circle.add(wish)
         self._forget_routes()
 
     def _forget_routes(self) -> None:
@@ -106,13 +160,25 @@ class Subscriber:
     def remove(self, subscription: SubscriptionId) -> None:
         wish = self.wishes.pop(subscription, None)
         if wish is not None:
+            self._file_out(wish)
             # what was under way for it may still come, so its topics stay shared for the others
             self._former["#" if len(self._former) >= _MOST_FORMER else wish.pattern] = None
             for delivery in wish.waiting:
                 self._let_go(delivery)
             self._held -= wish.held
+            self._holders.pop(subscription, None)
             self.served.pop(subscription, None)
             self._forget_routes()
+
+    def _file_out(self, wish: Wish) -> None:
+        if wish.filter is None:
+            self._whole.remove(wish.pattern, wish.id)
+            return
+        circle = self._by_pattern[wish.pattern]
+        circle.remove(wish)
+        if not circle.wishes:
+            del self._by_pattern[wish.pattern]
+            self._circles.remove(wish.pattern, 0)
 
     def relink(self) -> None:
         """A new link: nothing is under way on it. What numbers mean stays true for ever."""
@@ -141,37 +207,32 @@ class Subscriber:
         name = self.topics.get(topic)
         if name is None or schema is None:
             raise FrameError(Refusal.PROTOCOL, "events of a topic or schema that was not defined before")
-        wishes = tuple(wish for wish in self.wishes.values() if matches(wish.pattern, name))
-        if len(wishes) > 1:
+        wishes, circles = self._whole.covering(name), self._circles.covering(name)
+        if len(wishes) + sum(len(circle.wishes) for circle in circles) > 1:
             self._shared.add(name)
         if len(self.routes) >= _MOST_PUBLISHERS:
             self._forget_routes()
         mixed = name in self._shared or any(matches(pattern, name) for pattern in self._former)
-        self.routes[flow] = LocalRoute(wishes, schema, mixed=mixed)
+        self.routes[flow] = LocalRoute(wishes, circles, schema, mixed=mixed)
         self._used.add(topic)
 
     def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
         for route, start, end, events in runs:
             damaged = self.damaged
             blocks = self._admit(data, route.schema, start, end)
-            for wish in route.wishes:
-                wish.missed += self.damaged - damaged
-            if not blocks or not route.wishes:
+            if self.damaged > damaged:
+                for wish in route.everyone():
+                    wish.missed += self.damaged - damaged
+            if blocks and route.circles:
+                self._deliver_some(route, Sheaf(blocks))
+            if not blocks or not route.whole:
                 self.taken += end - start
                 continue
-            parted = [wish for wish in route.wishes if route.mixed and wish.filter is not None]
-            for wish in parted:
-                self._deliver_some(wish, blocks)
-            whole = len(route.wishes) - len(parted)
-            if not whole:
-                self.taken += end - start
-                continue
-            charge = Charge(end - start, whole, self._life)
+            charge = Charge(end - start, len(route.whole), self._life)
             admitted = sum(block.count for block in blocks)
             frames = [cut(data, start, end)] if admitted == events else [block.frame for block in blocks]
-            for wish in route.wishes:
-                if wish not in parted:
-                    self._deliver(wish, frames, admitted, charge)
+            for wish in route.whole:
+                self._deliver(wish, frames, admitted, charge)
 
     def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
         """The blocks of a run that are intact and new: each publisher's events come in order and never twice."""
@@ -198,21 +259,19 @@ class Subscriber:
             admitted.append(block)
         return admitted
 
-    def _deliver_some(self, wish: Wish, blocks: list[Block]) -> None:
-        """What this subscription wants of the blocks; it holds a copy, and none of the link's credit for the rest."""
-        assert wish.filter is not None
-        sheaf = Sheaf(blocks)
-        picked = sheaf.pick(wish.filter.select(sheaf.column, sheaf.count))
-        chosen = [frame for frame, _ in picked]
-        events = sum(count for _, count in picked)
-        if chosen:
-            self._deliver(wish, chosen, events, None)
+    def _deliver_some(self, route: LocalRoute, sheaf: Sheaf) -> None:
+        """What each subscription wants of the events; it holds a copy, and none of the link's credit for the rest."""
+        for circle in route.circles:
+            for wish, rows in circle.choose(sheaf):
+                frames = [frame for frame, _ in sheaf.pick(rows)]
+                self._deliver(wish, frames, len(rows), None)
 
     def _deliver(self, wish: Wish, frames: list[Buffer], events: int, charge: Charge | None) -> None:
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         wish.waiting.append(Delivery(data, events, charge, len(data)))
         wish.held += len(data)
         self._held += len(data)
+        self._holders[wish.id] = wish
         if len(self.wishes) > 1 and self._held > self._most:
             self._relieve()
         if wish.hungry:
@@ -221,7 +280,7 @@ class Subscriber:
     def _relieve(self) -> None:
         """Whoever holds most loses its oldest, so that the credit of the link lasts for the others."""
         while self._held > self._most:
-            fullest = max(self.wishes.values(), key=lambda wish: wish.held)
+            fullest = max(self._holders.values(), key=lambda wish: wish.held)
             oldest = fullest.waiting.popleft()
             self._let_go(oldest)
             fullest.held -= oldest.size
@@ -237,6 +296,7 @@ class Subscriber:
         for delivery in wish.waiting:
             self._let_go(delivery)
         wish.waiting.clear()
+        self._holders.pop(wish.id, None)
         self._held -= wish.held
         wish.held = 0
         wish.hungry = False

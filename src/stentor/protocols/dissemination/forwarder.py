@@ -8,12 +8,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from stentor.machine import Buffer
+from stentor.matching.pairs import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
-from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, topic_id
+from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
+from stentor.protocols.dissemination.audience import Choice, Places
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
 from stentor.wire.block import FLAGS
 from stentor.wire.run import cut
@@ -48,43 +53,57 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                chosen = self._watch(route, data, start, end) if route.watched else _NOBODY
-                cargo = (piece, count, route.takers, chosen)
+                choice = Choice(self.table.roster) if route.audiences else _NOBODY
+                cargo = (piece, count, route.takers, choice)
                 for sink in route.sinks:
                     sink(cargo)
-                if route.channels:
-                    self._filter(route, data, start, end)
-                elif not route.recipients:
+                if isinstance(choice, Choice):
+                    self._choose(route, data, start, end, choice)
+                elif not route.sinks:
                     self.unrouted += count
         finally:  # what went before a malformed block is on its way
             for route in routes:
                 self.touched.update(route.everything)
         return total
 
-    def _watch(self, route: Route[D], data: bytes, start: int, end: int) -> Mapping[D, Mapping[SubscriptionId, int]]:
-        """Filters whose client gets everything anyway: count for them, and tell how many each would have got."""
-        before = {interest: interest.accepted for _, _, interests in route.watched for interest in interests}
+    def _choose(self, route: Route[D], data: bytes, start: int, end: int, choice: Choice[D]) -> None:
+        """Match a run with the audiences, and hand out what was chosen."""
+        roster = self.table.roster
         for sheaf in sheaves(data, start, end, self.schemas):
-            for _, channel, _ in route.watched:
-                channel.decide(sheaf)
-        return {
-            destination: {interest.id: interest.accepted - before[interest] for interest in interests}
-            for destination, _, interests in route.watched
-        }
+            matched = [audience.match(sheaf) for audience in route.audiences]
+            events, places = matched[0] if len(matched) == 1 else _joined(matched)
+            if not len(events):
+                continue
+            if route.everything:
+                choice.add(places)
+            picked: dict[bytes, list[tuple[Buffer, int]]] = {}  # many may want the same
+            for destination, rows in roster.share(events, places, sheaf.count):
+                if destination in route.everything:
+                    continue
+                key = rows.tobytes()
+                if key not in picked:
+                    picked[key] = sheaf.pick(rows)
+                first = 0
+                for frame, count in picked[key]:
+                    self._introduce(destination, frame)
+                    some = places
+                    if count < len(rows):
+                        some = places[(events >= rows[first]) & (events <= rows[first + count - 1])]
+                    destination.fresh.append((frame, count, _NOBODY, Choice(roster).add(some)))
+                    first += count
+                self.touched[destination] = None
 
-    def _filter(self, route: Route[D], data: bytes, start: int, end: int) -> None:
-        for sheaf in sheaves(data, start, end, self.schemas):
-            for destination, channel in route.channels:
-                keep, _ = channel.decide(sheaf)
-                cargo = [(frame, count, route.choosers, _NOBODY) for frame, count in sheaf.pick(keep)]
-                if cargo:
-                    destination.fresh += cargo
-                    self.touched[destination] = None
+    def _introduce(self, destination: D, frame: Buffer) -> None:
+        """Define what a frame is about, to a destination that never got such a frame."""
+        topic = TopicId(int.from_bytes(frame[8:16], "little"))
+        if topic not in destination.defined:
+            destination.define(topic, Topic(topic, self.table.topics[topic].name))
+        schema = SchemaId(int.from_bytes(frame[24:32], "little"))
+        if schema and schema not in destination.defined:
+            destination.define(schema, SchemaDefinition(self.schemas[schema]))
 
-    def meet(
-        self, flows: FlowTable[D], flow: bytes, publisher: PublisherId
-    ) -> tuple[Route[D], Topic, SchemaDefinition]:
-        """A flow is new on this link: its route, and the definitions that its destinations must have."""
+    def meet(self, flows: FlowTable[D], flow: bytes, publisher: PublisherId) -> None:
+        """A flow is new on this link: work out its route, and define it to everyone who takes all of it."""
         if flow[2] & ~FLAGS or flow[3]:
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
         if int.from_bytes(flow[12:20], "little") != publisher:
@@ -97,8 +116,12 @@ class Forwarder(Generic[D]):
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
             self.table.forget_flows(flows)
-        route = self.table.remember(flows, flow)
-        return route, Topic(topic, self.table.topics[topic].name), SchemaDefinition(self.schemas[schema])
+        for destination in self.table.remember(flows, flow).everything:
+            told = destination.define(topic, Topic(topic, self.table.topics[topic].name))
+            if schema:
+                told |= destination.define(schema, SchemaDefinition(self.schemas[schema]))
+            if told:
+                self.touched[destination] = None
 
     def define_topic(self, flows: FlowTable[D], message: Topic) -> None:
         try:
@@ -137,3 +160,7 @@ class Forwarder(Generic[D]):
             self._definers[schema] -= 1
             if not self._definers[schema]:
                 del self._definers[schema], self.schemas[schema]
+
+
+def _joined(matched: list[tuple[Events, Places]]) -> tuple[Events, Places]:
+    return np.concatenate([events for events, _ in matched]), np.concatenate([places for _, places in matched])

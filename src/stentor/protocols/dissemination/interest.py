@@ -1,22 +1,25 @@
-"""Interests: what one destination wants, and the channel filter that its content filters make together."""
+"""Interests: what one destination wants of the topics that a pattern covers."""
 
-from typing import Generic, TypeVar
-
-import numpy as np
+from typing import Generic, Protocol, TypeVar
 
 from stentor.model.filter import Filter
 from stentor.model.ids import SubscriptionId
-from stentor.policies.channel import Keep
-from stentor.wire.sheaf import Sheaf
 
 D = TypeVar("D")
-_FEW = 4  # events up to which plain values beat arrays
+
+
+class Counts(Protocol):
+    """Whoever counts for the interests that have a filter."""
+
+    events: int  # looked at so far
+
+    def accepted(self, place: int) -> int: ...
 
 
 class Interest(Generic[D]):
     """One subscription at the broker that serves it."""
 
-    __slots__ = ("accepted", "destination", "filter", "id", "number", "pattern", "rejected")
+    __slots__ = ("counts", "destination", "filter", "id", "number", "pattern", "place", "since", "taken")
 
     def __init__(
         self, number: int, subscription: SubscriptionId, destination: D, pattern: str, where: Filter | None
@@ -26,30 +29,15 @@ class Interest(Generic[D]):
         self.destination = destination
         self.pattern = pattern
         self.filter = where
-        self.accepted = 0
-        self.rejected = 0
+        self.taken = 0  # events, if it takes them all
+        self.counts: Counts | None = None
+        self.place = 0  # on the roster
+        self.since = 0  # events that its audience had looked at before it came
 
+    @property
+    def accepted(self) -> int:
+        return self.taken if self.counts is None else self.counts.accepted(self.place)
 
-class ContentFilter(Generic[D]):
-    """Keeps an event if any of these interests wants it, and counts for each what it accepted and rejected."""
-
-    __slots__ = ("_interests",)
-
-    def __init__(self, interests: tuple[Interest[D], ...]) -> None:
-        self._interests = interests
-
-    def decide(self, sheaf: Sheaf, tags: dict[str, float]) -> Keep:  # noqa: ARG002 - content never tags
-        count = sheaf.count
-        wanted: Keep | None = None
-        for interest in self._interests:
-            assert interest.filter is not None, "an interest in all of a topic is no content filter"
-            if count < _FEW:
-                chosen = np.array([interest.filter.matches(row) for row in sheaf.rows()])
-            else:
-                chosen = interest.filter.select(sheaf.column, count)
-            accepted = int(np.count_nonzero(chosen))
-            interest.accepted += accepted
-            interest.rejected += count - accepted
-            wanted = chosen if wanted is None else wanted | chosen
-        assert wanted is not None, "a content filter has at least one interest"
-        return wanted
+    @property
+    def rejected(self) -> int:
+        return 0 if self.counts is None else self.counts.events - self.since - self.accepted

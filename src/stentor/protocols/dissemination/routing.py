@@ -3,16 +3,20 @@
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from stentor.matching.topics import PatternTree, TopicTree
+from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId
-from stentor.policies.channel import Channel
-from stentor.protocols.dissemination.interest import ContentFilter, Interest
+from stentor.model.messages import Message
+from stentor.protocols.dissemination.audience import Audience, Roster
+from stentor.protocols.dissemination.interest import Interest
 
 
 class Destination(Protocol):
     """Whatever collects slices for a peer; the list itself stays the same for ever."""
 
-    fresh: list[Any]  # (whole event frames, how many events, who takes all of them, who takes how many)
+    fresh: list[Any]  # (whole event frames, how many events, who takes all of them, who chose how many)
+    defined: set[TopicId | SchemaId]  # numbers that the peer knows the meaning of
+
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool: ...
 
 
 D = TypeVar("D", bound=Destination)
@@ -21,52 +25,21 @@ D = TypeVar("D", bound=Destination)
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = (
-        "_whole",
-        "channels",
-        "choosers",
-        "events",
-        "everything",
-        "recipients",
-        "sinks",
-        "takers",
-        "watched",
-    )
+    __slots__ = ("_whole", "audiences", "events", "everything", "sinks", "takers")
 
-    def __init__(self, interests: Iterable[Interest[D]]) -> None:
-        by_destination: dict[D, list[Interest[D]]] = {}
-        for interest in interests:
-            by_destination.setdefault(interest.destination, []).append(interest)
-        whole: list[Interest[D]] = []
-        channels: list[tuple[D, Channel]] = []
-        watched: list[tuple[D, Channel, tuple[Interest[D], ...]]] = []
-        everything: dict[D, None] = {}
-        for destination, wishes in by_destination.items():
-            filtered = tuple(wish for wish in wishes if wish.filter is not None)
-            unfiltered = [wish for wish in wishes if wish.filter is None]
-            whole += unfiltered
-            content = Channel([ContentFilter(filtered)]) if filtered else None
-            if unfiltered:
-                everything[destination] = None
-                if content is not None:
-                    watched.append((destination, content, filtered))
-            elif content is not None:
-                channels.append((destination, content))
-        self._whole = tuple(whole)
-        self.everything = everything  # destinations that take every event, as an ordered set
-        self.sinks = tuple(destination.fresh.append for destination in everything)  # the hot path calls just these
-        self.channels = tuple(channels)  # destinations that take some
-        self.watched = tuple(watched)  # filters whose client gets everything anyway: they only count
-        self.recipients = _numbers(wish for wishes in by_destination.values() for wish in wishes)
-        self.takers = _numbers(whole)  # who misses what, if events for everyone are dropped
-        self.choosers = _numbers(wish for wishes in by_destination.values() for wish in wishes if wish.filter)
+    def __init__(self, interests: Iterable[Interest[D]], audiences: Iterable[Audience[D]]) -> None:
+        self._whole = tuple(interests)
+        self.audiences = tuple(audiences)  # those who take some
+        self.takers = _numbers(self._whole)  # who takes every event, and who misses what if that is dropped
+        self.everything = dict.fromkeys(self.takers)
+        self.sinks = tuple(destination.fresh.append for destination in self.takers)  # the hot path calls just these
         self.events = 0
 
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
         if self.events:
             for interest in self._whole:
-                interest.accepted += self.events
+                interest.taken += self.events
             self.events = 0
 
 
@@ -100,9 +73,11 @@ class RouteTable(Generic[D]):
     def __init__(self) -> None:
         self.topics: dict[TopicId, TopicState[D]] = {}
         self._tree: TopicTree[TopicState[D]] = TopicTree()
-        self._exact: dict[str, dict[int, Interest[D]]] = {}
-        self._patterns: PatternTree[Interest[D]] = PatternTree()
-        self._shared: dict[tuple[int, ...], Route[D]] = {}
+        self._whole: PatternMap[Interest[D]] = PatternMap()
+        self._audiences: PatternMap[Audience[D]] = PatternMap()
+        self._by_pattern: dict[str, Audience[D]] = {}
+        self._shared: dict[tuple[tuple[int, ...], tuple[int, ...]], Route[D]] = {}
+        self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
@@ -129,32 +104,42 @@ class RouteTable(Generic[D]):
                 del self.topics[topic]
 
     def add(self, interest: Interest[D]) -> None:
+        """One with a filter joins those in the same pattern; only the first of them changes routes."""
+        pattern = interest.pattern
         self.interests[interest.number] = interest
-        if _wild(interest.pattern):
-            self._patterns.add(interest.pattern, interest.number, interest)
-        else:
-            self._exact.setdefault(interest.pattern, {})[interest.number] = interest
-        self._forget(interest.pattern)
+        if interest.filter is None:
+            self._whole.add(pattern, interest.number, interest)
+            self._forget(pattern)
+            return
+        audience = self._by_pattern.get(pattern)
+        if audience is None:
+            audience = self._by_pattern[pattern] = Audience(interest.number, self.roster)
+            self._audiences.add(pattern, audience.number, audience)
+            self._forget(pattern)
+        audience.add(interest)
 
     def remove(self, interest: Interest[D]) -> None:
+        pattern = interest.pattern
         del self.interests[interest.number]
-        if _wild(interest.pattern):
-            self._patterns.remove(interest.pattern, interest.number)
-        else:
-            siblings = self._exact[interest.pattern]
-            del siblings[interest.number]
-            if not siblings:
-                del self._exact[interest.pattern]
-        self._forget(interest.pattern)
+        if interest.filter is None:
+            self._whole.remove(pattern, interest.number)
+            self._forget(pattern)
+            return
+        audience = self._by_pattern[pattern]
+        audience.remove(interest)
+        if not audience:
+            del self._by_pattern[pattern]
+            self._audiences.remove(pattern, audience.number)
+            self._forget(pattern)
 
     def route(self, state: TopicState[D]) -> Route[D]:
         if state.route is None:
-            found = [*self._exact.get(state.name, {}).values(), *self._patterns.covering(state.name)]
-            found.sort(key=_number)
-            key = tuple(interest.number for interest in found)
+            whole = sorted(self._whole.covering(state.name), key=lambda interest: interest.number)
+            audiences = sorted(self._audiences.covering(state.name), key=lambda audience: audience.number)
+            key = tuple([each.number for each in whole]), tuple([each.number for each in audiences])
             route = self._shared.get(key)
             if route is None:
-                route = self._shared[key] = Route(found)
+                route = self._shared[key] = Route(whole, audiences)
             state.route = route
         return state.route
 
@@ -198,11 +183,3 @@ def _numbers(interests: Iterable[Interest[D]]) -> dict[D, tuple[SubscriptionId, 
     for interest in interests:
         numbers[interest.destination] = (*numbers.get(interest.destination, ()), interest.id)
     return numbers
-
-
-def _wild(pattern: str) -> bool:
-    return "+" in pattern or "#" in pattern
-
-
-def _number(interest: Interest[D]) -> int:
-    return interest.number

@@ -1,6 +1,6 @@
 """Subscriptions: what clients ask a broker for, checked, counted and turned into interests."""
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Generic, TypeVar
 
 from stentor.model.errors import FilterError, Refusal, TopicError
@@ -13,6 +13,8 @@ from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.routing import Destination, RouteTable
 
 D = TypeVar("D", bound=Destination)
+_AT_ONCE = 32  # interests that leave with their client
+
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
 
 
@@ -23,6 +25,7 @@ class Subscriptions(Generic[D]):
         self._table = table
         self._limits = limits
         self._numbers = 0
+        self._leaving: deque[Interest[D]] = deque()  # those whose client is gone
         self.refused: Counter[str] = Counter()
 
     def subscribe(self, wishes: Wishes[D], destination: D, message: Subscription) -> Receipt:
@@ -54,11 +57,21 @@ class Subscriptions(Generic[D]):
             self._table.remove(interest)
         return Receipt(message.id)
 
-    def withdraw(self, wishes: Wishes[D]) -> None:
-        """A client is gone."""
+    def withdraw(self, wishes: Wishes[D], destination: D) -> None:
+        """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""
+        self._table.roster.abandon(destination)
+        self._leaving += [interest for interest in wishes.values() if interest.filter is not None]
         for interest in wishes.values():
-            self._table.remove(interest)
+            if interest.filter is None:
+                self._table.remove(interest)
         wishes.clear()
+        self.tidy(_AT_ONCE)
+
+    def tidy(self, most: int) -> bool:
+        """Remove so many of the interests whose client is gone; whether any are left."""
+        for _ in range(min(most, len(self._leaving))):
+            self._table.remove(self._leaving.popleft())
+        return bool(self._leaving)
 
     def _refuse(self, message: Subscription, code: Refusal, reason: str) -> Receipt:
         self.refused[code] += 1

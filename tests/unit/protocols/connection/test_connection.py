@@ -133,7 +133,7 @@ def test_definitions_are_remembered_within_bounds_and_then_told_again() -> None:
         made.define(TopicId(number), Topic(TopicId(number), ""))
     assert not made.define(TopicId(0), Topic(TopicId(0), ""))
     assert made.define(TopicId(70_000), Topic(TopicId(70_000), ""))
-    assert len(made.defined) == 1
+    assert len(made.outbox.defined) == 1
     assert made.define(TopicId(0), Topic(TopicId(0), ""))
 
 

@@ -126,7 +126,7 @@ def test_a_filter_beside_a_wish_for_everything_only_counts() -> None:
     sent = frame("t", [0, 1, 2])
     hall.publish(sent)
     hall.forwarder.table.settle()
-    assert received(both) == sent
+    assert received(both).endswith(sent)
     assert (whole.accepted, whole.rejected) == (3, 0)
     assert (picky.accepted, picky.rejected) == (1, 2)
 
@@ -143,10 +143,53 @@ def test_events_that_nobody_wants_are_counted() -> None:
 def test_a_new_flow_comes_with_the_definitions_its_destinations_need() -> None:
     hall = Hall("t")
     outbox, _ = hall.subscriber("t")
-    route, topic, schema = hall.forwarder.meet(hall.flows, frame("t", [1])[FLOW], ME)
-    assert topic == Topic(topic_id("t"), "t")
-    assert schema == SchemaDefinition(NUMBERED)
-    assert list(route.recipients) == [outbox]
+    hall.forwarder.meet(hall.flows, frame("t", [1])[FLOW], ME)
+    assert outbox.defined == {topic_id("t"), NUMBERED.id}
+    assert list(hall.forwarder.touched) == [outbox]
+
+
+def test_who_filters_learns_what_events_are_about_with_the_first_that_is_chosen() -> None:
+    hall = Hall("t")
+    early, _ = hall.subscriber("t", "n > 5")
+    hall.publish(frame("t", [1, 2, 3]))
+    late, _ = hall.subscriber("t", "n > 1")
+    assert early.defined == late.defined == set()
+    hall.publish(frame("t", [4, 5], first=4))
+    assert early.defined == set()
+    assert late.defined == {topic_id("t"), NUMBERED.id}
+
+
+def test_a_destination_in_two_audiences_gets_each_event_once() -> None:
+    hall = Hall("t/u")
+    outbox, interests = hall.subscriber("t/u", "n > 3", "n < 5")
+    hall.interests += 1
+    interests.append(Interest(9, SubscriptionId(9), outbox, "t/#", Filter("n = 4 OR n = 9")))
+    hall.forwarder.table.add(interests[-1])
+    hall.publish(frame("t/u", [1, 4, 6, 9, 5]))
+    (cargo,) = outbox.fresh
+    assert cargo[1] == 5
+    assert [(each.accepted, each.rejected) for each in interests] == [(4, 1), (2, 3), (2, 3)]
+    assert cargo[3].get(outbox, {}) == {1: 4, 2: 2, 9: 2}
+
+
+def test_an_interest_that_came_later_is_counted_from_then_on() -> None:
+    hall = Hall("t")
+    _, (first,) = hall.subscriber("t", "n > 1")
+    hall.publish(frame("t", [1, 2, 3]))
+    _, (second,) = hall.subscriber("t", "n > 2")
+    hall.publish(frame("t", [2, 3], first=4))
+    assert (first.accepted, first.rejected) == (4, 1)
+    assert (second.accepted, second.rejected) == (1, 1)
+
+
+def test_nothing_is_handed_to_a_destination_that_is_gone() -> None:
+    hall = Hall("t")
+    gone, _ = hall.subscriber("t", "n > 1", "n > 2")
+    there, _ = hall.subscriber("t", "n > 1")
+    hall.forwarder.table.roster.abandon(gone)
+    hall.publish(frame("t", [1, 2, 3]))
+    assert gone.fresh == []
+    assert there.fresh[0][1] == 2
 
 
 def altered(original: bytes, position: int, value: int) -> bytes:

@@ -64,16 +64,28 @@ def test_a_route_leads_to_everyone_who_wants_the_topic() -> None:
     for each in (interest(1, "a/b", A), interest(2, "a/#", B), interest(3, "+/x", C), interest(4, "a/b", A, "n > 1")):
         table.add(each)
     link(table, 1, "a/b", "a/x", "c")
-    assert route(table, "a/b").recipients == {A: (1, 4), B: (2,)}
-    assert route(table, "a/x").recipients == {B: (2,), C: (3,)}
-    assert route(table, "c").recipients == {}
+    assert route(table, "a/b").takers == {A: (1,), B: (2,)}
+    assert [len(audience) for audience in route(table, "a/b").audiences] == [1]
+    assert route(table, "a/x").takers == {B: (2,), C: (3,)}
+    assert route(table, "c").takers == {}
+    assert route(table, "c").audiences == ()
 
 
-def test_who_filters_gets_some_and_who_has_all_of_it_anyway_is_only_counted() -> None:
-    made = Route([interest(1, "t", A), interest(2, "t", A, "n > 1"), interest(3, "t", B, "n > 2"), interest(4, "t", C)])
-    assert list(made.everything) == [A, C]
-    assert [destination for destination, _ in made.channels] == [B]
-    assert len(made.watched) == 1
+def test_who_filters_joins_an_audience_and_no_route_changes_for_the_second_one() -> None:
+    table: Table = RouteTable()
+    flows = link(table, 1, "t/a", "t/b")
+    picky = [interest(number, "t/+", A, f"n > {number}") for number in (1, 2, 3)]
+    table.add(picky[0])
+    kept = table.remember(flows, flow("t/a"))
+    for each in picky[1:]:
+        table.add(each)
+    table.remove(picky[0])
+    assert flows.routes == {flow("t/a"): kept}
+    assert [len(audience) for audience in kept.audiences] == [2]
+    for each in picky[1:]:
+        table.remove(each)
+    assert flows.routes == {}
+    assert table.remember(flows, flow("t/a")).audiences == ()
 
 
 def test_topics_of_the_same_interests_share_a_route() -> None:
@@ -98,7 +110,7 @@ def test_an_interest_forgets_the_routes_that_it_touches_and_no_others() -> None:
     assert set(flows.routes) == {flow("a/y"), flow("b")}
     assert others.routes == {}
     for topic in ("a/x",):
-        assert table.remember(flows, flow(topic)).recipients == {A: (1,)}
+        assert table.remember(flows, flow(topic)).takers == {A: (1,)}
     wide = interest(2, "+/#", B)
     table.add(wide)
     assert flows.routes == {}
@@ -118,7 +130,7 @@ def test_a_change_elsewhere_leaves_a_shared_route_in_use() -> None:
     assert table.remember(flows, flow("b")) is kept
     table.add(interest(2, "b", B))
     assert flows.routes == {flow("a"): kept}
-    assert table.remember(flows, flow("b")).recipients == {A: (1,), B: (2,)}
+    assert table.remember(flows, flow("b")).takers == {A: (1,), B: (2,)}
 
 
 def test_counts_are_settled_when_a_route_is_forgotten_and_when_asked() -> None:
@@ -177,7 +189,8 @@ def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {
         "topics": table.topics, "interests": table.interests, "tree": table._tree._root.branches,
-        "patterns": table._patterns._root.branches, "exact": table._exact, "shared": table._shared,
+        "patterns": table._whole._tree._root.branches, "exact": table._whole._exact, "shared": table._shared,
+        "audiences": table._by_pattern, "filtered": table._audiences._exact, "destinations": table.roster._numbers,
     }  # fmt: skip
 
 
@@ -250,7 +263,7 @@ def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
             for remembered, found in each_link.routes.items():
                 topic = table.topics[topic_of(remembered)].name
                 wanted = sorted(wish.number for wish in wishes.values() if matches(wish.pattern, topic))
-                assert sorted(number for ids in found.recipients.values() for number in ids) == wanted
+                assert sorted(number for ids in found.takers.values() for number in ids) == wanted
     table.settle()
     assert {wish.number: wish.accepted for wish in wishes.values()} == {
         wish.number: counted[wish.number] for wish in wishes.values()

@@ -24,6 +24,9 @@ class Desk:
         message = Subscription(SubscriptionId(number), pattern, where)
         return self.subscriptions.subscribe(self.wishes[client], self.outboxes[client], message)
 
+    def withdraw(self, client: int) -> None:
+        self.subscriptions.withdraw(self.wishes[client], self.outboxes[client])
+
     def unsubscribe(self, number: int, client: int = 0) -> Receipt:
         return self.subscriptions.unsubscribe(self.wishes[client], Unsubscription(SubscriptionId(number)))
 
@@ -97,7 +100,7 @@ def test_all_clients_together_cannot_have_too_many() -> None:
     desk = Desk(Limits(subscriptions=2))
     assert [desk.subscribe(1, "a", client=client).code for client in (0, 1)] == [None, None]
     assert desk.subscribe(2, "a").code is Refusal.TOO_MANY
-    desk.subscriptions.withdraw(desk.wishes[1])
+    desk.withdraw(1)
     assert desk.subscribe(2, "a").code is None
 
 
@@ -115,6 +118,19 @@ def test_a_client_that_is_gone_takes_its_wishes_with_it_and_no_others() -> None:
     desk.subscribe(1, "a")
     desk.subscribe(2, "b/#")
     desk.subscribe(1, "c", client=1)
-    desk.subscriptions.withdraw(desk.wishes[0])
+    desk.withdraw(0)
     assert desk.wishes[0] == {}
     assert [each.pattern for each in desk.table.interests.values()] == ["c"]
+
+
+def test_many_filters_of_a_client_that_is_gone_go_little_by_little() -> None:
+    desk = Desk()
+    for number in range(100):
+        desk.subscribe(number, "a", f"n > {number}")
+    desk.subscribe(200, "a")
+    desk.withdraw(0)
+    assert desk.wishes[0] == {}
+    assert len(desk.table.interests) == 68
+    assert desk.subscriptions.tidy(60)
+    assert not desk.subscriptions.tidy(60)
+    assert desk.table.interests == {}

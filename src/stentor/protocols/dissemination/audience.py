@@ -1,0 +1,156 @@
+"""Audiences: the interests in one pattern that have filters, matched together, however many there are."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.pairs import Events, PairIndex
+from stentor.model.batch import Batch
+from stentor.model.ids import SubscriptionId
+from stentor.protocols.dissemination.interest import Interest
+
+D = TypeVar("D")
+Places = NDArray[np.int64]
+_FEW = 16  # pairs up to which a loop beats arrays
+_MANY = 4096  # pairs from which only their counts are kept
+
+
+class Roster(Generic[D]):
+    """All interests that have filters, by places that are used again: so what is known of them lies in arrays."""
+
+    def __init__(self) -> None:
+        self.accepted = np.zeros(64, np.int64)  # events, by place
+        self.subscriptions = np.zeros(64, np.int64)
+        self._owners = np.zeros(64, np.int64)  # numbers of destinations, by place
+        self._free = list(range(63, -1, -1))
+        self._destinations: dict[int, D] = {}
+        self._numbers: dict[D, int] = {}
+        self._uses: Counter[int] = Counter()
+        self._last = 0
+
+    def enter(self, destination: D, subscription: SubscriptionId) -> int:
+        """A place for an interest."""
+        if not self._free:
+            self._grow()
+        place = self._free.pop()
+        owner = self._numbers.get(destination)
+        if owner is None:
+            self._last += 1
+            owner = self._numbers[destination] = self._last
+            self._destinations[owner] = destination
+        self._uses[owner] += 1
+        self._owners[place], self.subscriptions[place], self.accepted[place] = owner, subscription, 0
+        return place
+
+    def leave(self, place: int) -> None:
+        owner = int(self._owners[place])
+        self._uses[owner] -= 1
+        if not self._uses[owner]:
+            del self._uses[owner]
+            destination = self._destinations.pop(owner, None)
+            if destination is not None:
+                del self._numbers[destination]
+        self._free.append(place)
+
+    def abandon(self, destination: D) -> None:
+        """A destination is gone: nothing is for it any more, though its interests leave one by one."""
+        owner = self._numbers.pop(destination, None)
+        if owner is not None:
+            del self._destinations[owner]
+
+    def _grow(self) -> None:
+        size = len(self._owners)
+        self._free = list(range(2 * size - 1, size - 1, -1))
+        self.accepted = np.concatenate((self.accepted, np.zeros(size, np.int64)))
+        self.subscriptions = np.concatenate((self.subscriptions, np.zeros(size, np.int64)))
+        self._owners = np.concatenate((self._owners, np.zeros(size, np.int64)))
+
+    def share(self, events: Events, places: Places, count: int) -> Iterator[tuple[D, Events]]:
+        """The events of a batch for each destination, in order and each once."""
+        owners = self._owners[places]
+        if (owners == owners[0]).all():
+            kept = np.zeros(count, np.bool_)
+            kept[events] = True
+            shares = [(int(owners[0]), kept.nonzero()[0])]
+        else:
+            pairs = np.unique(owners * count + events)
+            mixed, rows = np.divmod(pairs, count)
+            starts = np.flatnonzero(np.diff(mixed, prepend=-1))
+            shares = list(zip(mixed[starts].tolist(), np.split(rows, starts[1:]), strict=True))
+        for owner, rows in shares:
+            destination = self._destinations.get(owner)
+            if destination is not None:
+                yield destination, rows
+
+    def tally(self, destination: D, places: Places, counts: Places) -> Mapping[SubscriptionId, int]:
+        """How much each subscription of a destination has of these."""
+        mine = self._owners[places] == self._numbers.get(destination, 0)
+        found: Counter[SubscriptionId] = Counter()
+        for subscription, count in zip(self.subscriptions[places[mine]].tolist(), counts[mine].tolist(), strict=True):
+            found[subscription] += count
+        return found
+
+
+class Audience(Generic[D]):
+    """The interests in one pattern that have filters."""
+
+    def __init__(self, number: int, roster: Roster[D]) -> None:
+        self.number = number
+        self.events = 0
+        self._roster = roster
+        self._index = PairIndex()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, interest: Interest[D]) -> None:
+        assert interest.filter is not None, "an interest in all of a topic has no need of an audience"
+        interest.place = self._roster.enter(interest.destination, interest.id)
+        interest.counts, interest.since = self, self.events
+        self._index.add(interest.filter, interest.place)
+
+    def remove(self, interest: Interest[D]) -> None:
+        self._index.remove(interest.place)
+        self._roster.leave(interest.place)
+
+    def accepted(self, place: int) -> int:
+        return int(self._roster.accepted[place])
+
+    def match(self, batch: Batch) -> tuple[Events, Places]:
+        """Which events go to whom; counted."""
+        self.events += batch.count
+        events, places = self._index.match_pairs(batch)
+        accepted = self._roster.accepted
+        if len(places) <= _FEW:
+            for place in places.tolist():
+                accepted[place] += 1
+        else:
+            np.add.at(accepted, places, 1)
+        return events, places
+
+
+class Choice(Generic[D]):
+    """Who chose what of some events; asked only if these events have to wait, in the same step."""
+
+    __slots__ = ("_parts", "_roster")
+
+    def __init__(self, roster: Roster[D]) -> None:
+        self._roster = roster
+        self._parts: list[tuple[Places, Places]] = []
+
+    def add(self, places: Places) -> "Choice[D]":
+        """The places of those who chose, each as often as it chose an event."""
+        if len(places) > _MANY:  # a frame may claim many events for few bytes
+            self._parts.append(np.unique(places, return_counts=True))
+        else:
+            self._parts.append((places, np.ones(len(places), np.int64)))
+        return self
+
+    def get(self, destination: D, default: Mapping[SubscriptionId, int]) -> Mapping[SubscriptionId, int]:
+        if not self._parts:
+            return default
+        places, counts = (np.concatenate(arrays) for arrays in zip(*self._parts, strict=True))
+        return self._roster.tally(destination, places, counts)
