@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import AttributesOption, TlsOption, UrlOption, parse_attributes
 from stentor.client import connect
-from stentor.model.attribute import Value, schema_of
 from stentor.model.errors import InvalidInput
 from stentor.model.topic import check_topic
 
@@ -25,10 +23,7 @@ _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
 def pub(
     topic: Annotated[str, typer.Argument(help="The topic, such as flights/jfk.")],
     body: Annotated[str | None, typer.Argument(help="The body; without it and without --from, it is empty.")] = None,
-    attr: Annotated[
-        list[str] | None,
-        typer.Option("--attr", "-a", help="k=v infers integer, decimal, boolean or string; k:=JSON states it."),
-    ] = None,
+    attr: AttributesOption = None,
     from_: Annotated[
         str | None, typer.Option("--from", help="A file, or - for standard input: a line is a body.")
     ] = None,
@@ -65,40 +60,6 @@ def pub(
 
         published = asyncio.run(run())
     console.print(f"published {published} event{'s' if published != 1 else ''} on {topic}", highlight=False)
-
-
-def parse_attributes(pairs: list[str]) -> dict[str, Value]:
-    """`k=v` infers the type, `k:=JSON` states it."""
-    attributes: dict[str, Value] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise InvalidInput(f"--attr {pair!r}: write name=value, or name:=JSON")
-        if name.endswith(":"):
-            name = name[:-1]
-            try:
-                value = msgspec.json.decode(text)
-            except msgspec.DecodeError as error:
-                raise InvalidInput(f"--attr {pair!r}: {text!r} is not JSON ({error}); strings need quotes") from None
-        else:
-            value = _infer(text)
-        if name in attributes:
-            raise InvalidInput(f"--attr {name} is given twice")
-        attributes[name] = value
-    schema_of(attributes)
-    return attributes
-
-
-def _infer(text: str) -> Value:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            # Python also reads "1_000", " 1" and "nan": those are strings here
-            return kind(text) if not set(text) - set("0123456789+-.eE") else text
-        except ValueError:
-            continue
-    return text
 
 
 def _open(name: str) -> BinaryIO:
