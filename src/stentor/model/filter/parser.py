@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -118,18 +119,21 @@ def _read(text: str) -> _Piece:
 def _explain(text: str, error: UnexpectedInput) -> tuple[str, int]:
     if isinstance(error, UnexpectedCharacters):
         position = int(error.pos_in_stream or 0)
-        return complaint.unreadable(text, position, _expected(text[:position])), position
+        return complaint.unreadable(text, position, _expected(text, position)), position
     assert isinstance(error, UnexpectedToken)
     token = error.token
     if token.type == "$END":
-        return complaint.unfinished(text, _expected(text)), len(text)
-    return complaint.unexpected(text, token.value, _at(token), _expected(text[: _at(token)])), _at(token)
+        return complaint.unfinished(text, _expected(text, len(text))), len(text)
+    return complaint.unexpected(text, token.value, _at(token), _expected(text, _at(token))), _at(token)
 
 
-def _expected(text: str) -> set[str]:
+def _expected(text: str, end: int) -> set[str]:
     """What may follow, by a parser that has not seen what did: that made it give up possibilities."""
     interactive = _lark().parse_interactive(text)
-    interactive.exhaust_lexer()
+    with suppress(UnexpectedCharacters):
+        for token in interactive.iter_parse():  # the whole text, since a token depends on what follows it
+            if _at(token) >= end:
+                break
     accepts: set[str] = interactive.accepts()  # type: ignore[no-untyped-call]
     return accepts
 

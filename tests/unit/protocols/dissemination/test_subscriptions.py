@@ -134,3 +134,8 @@ def test_many_filters_of_a_client_that_is_gone_go_little_by_little() -> None:
     assert desk.subscriptions.tidy(60)
     assert not desk.subscriptions.tidy(60)
     assert desk.table.interests == {}
+
+
+@pytest.mark.parametrize("where", ["EXISTS 5.", "EXISTS 5.5a", "a = 'x", "\x00", "((((", "a LIKE 5", "5.5.5"])
+def test_whatever_a_filter_is_not_it_is_refused(where: str) -> None:
+    assert Desk().subscribe(1, "a", where).code is Refusal.FILTER
