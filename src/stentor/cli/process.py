@@ -66,7 +66,7 @@ def main() -> None:
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no need to look at it again
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(10_000, 10, 100)
     try:
         code = uvloop.run(run(assignment))
     except StentorError as error:

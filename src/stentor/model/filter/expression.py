@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,17 +20,15 @@ from stentor.model.filter.syntax import Expression, names
 from stentor.model.ids import fingerprint
 
 
-class _Reading:
+class _Reading(msgspec.Struct, gc=False, eq=False):
     """What a text means, shared by all filters of that text; compiled when it is first used."""
 
-    __slots__ = ("evaluator", "id", "names", "selector", "syntax", "text")
-
-    def __init__(self, syntax: Expression, text: str, known: frozenset[str] | None = None) -> None:
-        self.syntax, self.text = syntax, text
-        self.names = names(syntax) if known is None else known
-        self.evaluator: Evaluator | None = None
-        self.selector: Selector | None = None
-        self.id: int | None = None
+    syntax: Expression
+    text: str
+    names: frozenset[str]
+    evaluator: Evaluator | None = None
+    selector: Selector | None = None
+    id: int | None = None
 
     def compile_evaluator(self) -> Evaluator:
         self.evaluator = compile_expression(self.syntax)
@@ -59,7 +58,7 @@ def _read_text(text: str, strict: bool) -> _Reading:
     written = canonical(syntax)
     if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
         raise FilterError(f"written out, this filter has more than {LONGEST_FILTER:,} characters")
-    return _Reading(syntax, written)
+    return _Reading(syntax, written, names(syntax))
 
 
 class Filter:

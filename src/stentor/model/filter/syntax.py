@@ -1,4 +1,7 @@
-"""The syntax tree of a filter: what the parser builds and everything else reads."""
+"""The syntax tree of a filter: what the parser builds and everything else reads.
+
+Its nodes are kept from the garbage collector: a tree has no cycles, and a broker may hold millions of them.
+"""
 
 import enum
 from collections.abc import Iterator
@@ -37,69 +40,69 @@ class Operator(enum.StrEnum):
     REMAINDER = "%"
 
 
-class Literal(msgspec.Struct, frozen=True):
+class Literal(msgspec.Struct, frozen=True, gc=False):
     """A constant; the kind keeps 1, 1.0 and TRUE apart, which Python calls equal."""
 
     kind: Kind
     value: Value
 
 
-class Attribute(msgspec.Struct, frozen=True):
+class Attribute(msgspec.Struct, frozen=True, gc=False):
     """The value of an attribute of the event."""
 
     name: str
 
 
-class Exists(msgspec.Struct, frozen=True):
+class Exists(msgspec.Struct, frozen=True, gc=False):
     """Whether the event has the attribute."""
 
     name: str
 
 
-class Not(msgspec.Struct, frozen=True):
+class Not(msgspec.Struct, frozen=True, gc=False):
     """The opposite; it stays where it was written, since a missing attribute is an error on both sides of it."""
 
     operand: "Expression"
 
 
-class Negation(msgspec.Struct, frozen=True):
+class Negation(msgspec.Struct, frozen=True, gc=False):
     """The number with the other sign."""
 
     operand: "Expression"
 
 
-class Logical(msgspec.Struct, frozen=True):
+class Logical(msgspec.Struct, frozen=True, gc=False):
     """Two or more operands joined, evaluated from the left; none of them is joined the same way itself."""
 
     logic: Logic
     operands: tuple["Expression", ...]
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, gc=False):
     relation: Relation
     left: "Expression"
     right: "Expression"
 
 
-class Arithmetic(msgspec.Struct, frozen=True):
+class Arithmetic(msgspec.Struct, frozen=True, gc=False):
     operator: Operator
     left: "Expression"
     right: "Expression"
 
 
-class Like(msgspec.Struct, frozen=True):
+class Like(msgspec.Struct, frozen=True, gc=False):
     subject: "Expression"
     pattern: str
 
 
-class Membership(msgspec.Struct, frozen=True):
+class Membership(msgspec.Struct, frozen=True, gc=False):
     """`subject IN (elements)`, tried from the left."""
 
     subject: "Expression"
     elements: tuple["Expression", ...]
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A function by its name in upper case."""
 
     name: str

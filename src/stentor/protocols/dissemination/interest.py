@@ -2,6 +2,8 @@
 
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from stentor.model.filter import Filter
 from stentor.model.ids import SubscriptionId
 
@@ -16,23 +18,18 @@ class Counts(Protocol):
     def accepted(self, place: int) -> int: ...
 
 
-class Interest(Generic[D]):
-    """One subscription at the broker that serves it."""
+class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
+    """One subscription at the broker that serves it; there may be a million, so the garbage collector is spared."""
 
-    __slots__ = ("counts", "destination", "filter", "id", "number", "pattern", "place", "since", "taken")
-
-    def __init__(
-        self, number: int, subscription: SubscriptionId, destination: D, pattern: str, where: Filter | None
-    ) -> None:
-        self.number = number  # unique at this broker; `id` only on its link
-        self.id = subscription
-        self.destination = destination
-        self.pattern = pattern
-        self.filter = where
-        self.taken = 0  # events, if it takes them all
-        self.counts: Counts | None = None
-        self.place = 0  # on the roster
-        self.since = 0  # events that its audience had looked at before it came
+    number: int  # unique at this broker; `id` only on its link
+    id: SubscriptionId
+    destination: D
+    pattern: str
+    filter: Filter | None
+    taken: int = 0  # events, if it takes them all
+    counts: Counts | None = None
+    place: int = 0  # on the roster
+    since: int = 0  # events that its audience had looked at before it came
 
     @property
     def accepted(self) -> int:
