@@ -15,13 +15,13 @@ from stentor.matching.sheet import Sheet
 
 Masks = NDArray[np.uint64]
 
-_SIDE = 32  # cells along each of the first two numbers
+_SIDE = 24  # cells along each of the first two numbers
 
 
 class Grid:
     """Boxes of members, filed under the cells of their first two numbers."""
 
-    __slots__ = ("_across", "_all", "_edges", "_full", "_up", "boxes", "masks")
+    __slots__ = ("_across", "_edges", "_full", "_up", "boxes", "masks")
 
     def __init__(self, boxes: Boxes) -> None:
         """Takes over the boxes that are there; their bounds say where the cells should lie."""
@@ -32,8 +32,7 @@ class Grid:
         size = (len(self._across) + 1) * (len(self._up) + 1)
         self.masks = array("Q", bytes(8 * size))  # members that cover the cell
         self._full: Counter[tuple[int, int]] = Counter()  # how often a member covers a cell
-        self._edges: dict[int, Sheet] = {}  # boxes with an edge in the cell
-        self._all = 0  # members that have a box
+        self._edges: dict[int, _Cell] = {}
         for member, some in self.boxes.items():
             for box in some:
                 self._enter(box, member)
@@ -55,7 +54,6 @@ class Grid:
         bit = 1 << member
         if not boxes:
             del self.boxes[member]
-            self._all &= ~bit
         whole, edges = self._cells(box)
         for cell in whole:
             self._full[cell, member] -= 1
@@ -64,13 +62,12 @@ class Grid:
                 self.masks[cell] &= ~bit
         for cell in edges:
             self._edges[cell].remove(box, member)
-            if not self._edges[cell].members:
+            if not self._edges[cell].known:
                 del self._edges[cell]
         return True
 
     def _enter(self, box: Box, member: int) -> bool:
         bit = 1 << member
-        self._all |= bit
         whole, edges = self._cells(box)
         for cell in whole:
             self._full[cell, member] += 1
@@ -78,10 +75,10 @@ class Grid:
         changed = bool(whole)
         for cell in edges:
             changed |= not self.masks[cell] & bit
-            sheet = self._edges.get(cell)
-            if sheet is None:
-                sheet = self._edges[cell] = Sheet(len(box) // 2)
-            sheet.add(box, member)
+            there = self._edges.get(cell)
+            if there is None:
+                there = self._edges[cell] = _Cell(len(box) // 2)
+            there.add(box, member)
         return changed
 
     def _cells(self, box: Box) -> tuple[list[int], list[int]]:
@@ -106,26 +103,43 @@ class Grid:
         """The members that have a box around this point."""
         cell = bisect_right(self._across, values[0]) * (len(self._up) + 1) + bisect_right(self._up, values[1])
         found = self.masks[cell]
-        return found | self._try(cell, values) if self._all & ~(found | known) else found
+        there = self._edges.get(cell)
+        return found if there is None else found | there.at(values, ~(found | known))
 
     def among(self, values: list[Numbers], found: Masks) -> None:
         """Add to what was found for each of several points, none of them NaN."""
         across = np.searchsorted(np.frombuffer(self._across), values[0], "right")
         cells = across * (len(self._up) + 1) + np.searchsorted(np.frombuffer(self._up), values[1], "right")
         found |= np.frombuffer(self.masks, np.uint64)[cells]
-        rows = (np.uint64(self._all) & ~found).nonzero()[0]
-        points = zip(*[numbers[rows].tolist() for numbers in values], strict=True)
-        found[rows] |= np.array(
-            [self._try(*each) for each in zip(cells[rows].tolist(), points, strict=True)], np.uint64
-        )
+        points = zip(*[numbers.tolist() for numbers in values], strict=True)
+        edges = self._edges
+        for row, (cell, point, known) in enumerate(zip(cells.tolist(), points, found.tolist(), strict=True)):
+            there = edges.get(cell)
+            if there is not None and there.known & ~known:
+                found[row] |= np.uint64(there.at(point, ~known))
 
-    def _try(self, cell: int, values: Sequence[float]) -> int:
-        """Who has a box with an edge in the cell, and the point inside."""
-        sheet = self._edges.get(cell)
-        found = 0
-        for member in set(sheet.at(values)) if sheet is not None else ():
-            found |= 1 << member
-        return found
+
+class _Cell:
+    """Boxes with an edge in one cell."""
+
+    __slots__ = ("_sheet", "known")
+
+    def __init__(self, dimensions: int) -> None:
+        self.known = 0  # members that have one
+        self._sheet = Sheet(dimensions)
+
+    def add(self, box: Box, member: int) -> None:
+        self._sheet.add(box, member)
+        self.known |= 1 << member
+
+    def remove(self, box: Box, member: int) -> None:
+        self._sheet.remove(box, member)
+        if not self._sheet.has(member):
+            self.known &= ~(1 << member)
+
+    def at(self, values: Sequence[float], candidates: int) -> int:
+        """Which members have a box around the point; nobody is looked for if there are no candidates."""
+        return self._sheet.mask_at(values) if candidates & self.known else 0
 
 
 def _borders(bounds: list[float]) -> "array[float]":

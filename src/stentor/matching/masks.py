@@ -7,13 +7,14 @@ as masks, and changes that in place when a filter comes or goes.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.boxes import Boxes
-from stentor.matching.cluster import BucketKey, Clusters, Facets
+from stentor.matching.cluster import Clusters
 from stentor.matching.conjunct import EVERYTHING, Conjunct, box_of
 from stentor.matching.facet import View, look_at_number
 from stentor.matching.grid import Grid
@@ -26,7 +27,7 @@ from stentor.model.filter import Filter
 
 MEMBERS = 64
 _FEW_EVENTS = 48  # in a batch, up to which plain values beat arrays
-_PATIENCE = 8  # filters for each event that a stale snapshot could not answer, until it is made anew
+_PATIENCE = 2  # filters for each event that the snapshot had to ask a changed bucket for, until it is made anew
 
 Attributes = Mapping[str, Value]
 Number = tuple[str, View]
@@ -149,7 +150,6 @@ class MaskIndex:
         self._counts: dict[bytes, int] = {}  # how often a member has a filter
         self.predicates: Counter[int] = Counter()  # filters per member
         self._snapshot: Snapshot | None = None
-        self._slow = 0  # events that the snapshot could not answer
 
     def __len__(self) -> int:
         return self.predicates.total()
@@ -187,8 +187,8 @@ class MaskIndex:
             else:
                 assert where is not None, "what wants everything is exact"
                 news = bucket.add_residue(where, member)
-            if news:
-                self._mark(facets, key)
+            if news and self._snapshot is not None:
+                self._snapshot.mark(facets, key, bucket)
             changed |= news
         return changed
 
@@ -204,14 +204,10 @@ class MaskIndex:
                 news = bucket.remove_residue(where, member)
             if bucket.empty:
                 self._clusters.close(facets, key)
-            if news:
-                self._mark(facets, key)
+            if news and self._snapshot is not None:
+                self._snapshot.mark(facets, key, bucket)
             changed |= news
         return changed
-
-    def _mark(self, facets: Facets, key: BucketKey) -> None:
-        if self._snapshot is not None:
-            self._snapshot.mark(facets, key)
 
     def match_one(self, attributes: Attributes) -> int:
         """The members that want an event, as the bits of a number."""
@@ -226,19 +222,13 @@ class MaskIndex:
         """The same for every event of a batch."""
         if batch.count <= _FEW_EVENTS:
             return np.array([self.match_one(row) for row in batch.rows()], np.uint64)
-        if self._snapshot is None or self._slow * _PATIENCE > len(self._counts):
-            self._snapshot, self._slow = self.snapshot(), 0
-        found, stale = self._snapshot.look(batch)
-        if len(stale):
-            rows = batch.rows()
-            for row in stale.tolist():
-                found[row] = self.match_one(rows[row])
-            self._slow += len(stale)
-        return found
+        if self._snapshot is None or self._snapshot.slow * _PATIENCE > len(self._counts):
+            self._snapshot = Snapshot(self._clusters)
+        return self._snapshot.match(batch)
 
     def snapshot(self) -> Snapshot:
         """The index as it is now, in arrays; it can be pickled and sent to where the events are."""
-        return Snapshot(self._clusters)
+        return deepcopy(Snapshot(self._clusters))  # what is not in arrays is still ours
 
 
 def _normal(where: Filter | None) -> Normal:

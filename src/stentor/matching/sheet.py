@@ -12,6 +12,8 @@ from stentor.matching.facet import Numbers
 
 _FEW = 48  # boxes up to which a loop beats numpy
 
+_BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
+
 Places = NDArray[np.intp]
 
 
@@ -41,14 +43,19 @@ class Sheet:
 
     def remove(self, box: Box, member: int) -> None:
         """Forget one such box."""
-        places = (np.frombuffer(self.members, np.int64) == member).nonzero()[0].tolist()
-        place = next(place for place in places if self._box(place) == box)
+        places = (np.frombuffer(self._sides[0]) == box[0]).nonzero()[0]
+        if len(places) > 1:  # half-open boxes begin alike
+            same = np.frombuffer(self.members, np.int64)[places] == member
+            for side, bound in zip(self._sides[1:], box[1:], strict=True):
+                same &= np.frombuffer(side)[places] == bound
+            places = places[same]
+        place = int(places[0])
         drop(self.members, place)
         for side in self._sides:
             drop(side, place)
 
-    def _box(self, place: int) -> Box:
-        return tuple([side[place] for side in self._sides])
+    def has(self, member: int) -> bool:
+        return bool((np.frombuffer(self.members, np.int64) == member).any()) if self.members else False
 
     def at(self, values: Sequence[float]) -> list[int]:
         """The members of the boxes around a point."""
@@ -63,6 +70,16 @@ class Sheet:
             lows, highs = self._sides[2 * axis], self._sides[2 * axis + 1]
             places = [place for place in places if lows[place] <= value < highs[place]]
         return [self.members[place] for place in places]
+
+    def mask_at(self, values: Sequence[float]) -> int:
+        """The same, as the bits of a number."""
+        found = 0
+        if len(self.members) > _FEW:
+            hits = np.frombuffer(self.members, np.int64)[self._inside(values)]
+            return int(np.bitwise_or.reduce(_BITS[hits]))
+        for member in self.at(values):
+            found |= 1 << member
+        return found
 
     def _inside(self, values: Sequence[float]) -> NDArray[np.bool_]:
         inside: NDArray[np.bool_] | None = None

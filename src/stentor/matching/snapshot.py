@@ -15,7 +15,7 @@ from stentor.matching.steps import Steps
 from stentor.model.attribute import Value
 from stentor.model.batch import Batch, Rows
 
-_NOWHERE, _STALE = -1, -2  # no bucket; one that has changed since
+_NOWHERE, _ASKED = -1, -2  # no bucket; from there downwards, buckets that are asked themselves
 _BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
 _MOST_PAIRS = 1 << 20  # boxes tried at once
 
@@ -133,17 +133,17 @@ class _Table:
     def __init__(self, facets: Facets, buckets: Iterable[tuple[BucketKey, Bucket]] = ()) -> None:
         self.facets = facets
         self.groups: dict[BucketKey, int] = {}
-        self._live: dict[int, Bucket] = {}
+        self._asked: list[Bucket] = []  # what arrays cannot answer for
         steps: dict[Number, list[tuple[int, Steps]]] = {}
         boxes: dict[tuple[Number, ...], list[tuple[int, Boxes]]] = {}
         grids: dict[tuple[Number, ...], list[tuple[int, Grid]]] = {}
-        masks = []
-        for group, (key, bucket) in enumerate(buckets):
-            self.groups[key] = group
-            masks.append(bucket.mask)
+        masks: list[int] = []
+        for key, bucket in buckets:
             if not bucket.plain:
-                self._live[group] = bucket
+                self.ask(key, bucket)
                 continue
+            group = self.groups[key] = len(masks)
+            masks.append(bucket.mask)
             for number, each in bucket.steps.items():
                 steps.setdefault(number, []).append((group, each))
             for numbers, some in bucket.boxes.items():
@@ -152,25 +152,35 @@ class _Table:
                 else:
                     boxes.setdefault(numbers, []).append((group, some))
         size = len(masks)
-        self._masks = np.array([*masks, 0, 0], np.uint64)  # the last two are those of _STALE and _NOWHERE
+        self._masks = np.array([*masks, 0], np.uint64)  # the last one is that of no bucket
+        self._constant = len(self._asked)  # how many of them have not changed
         self._steps = [(number, _StepTable(size, some)) for number, some in steps.items()]
         self._boxes: list[tuple[tuple[Number, ...], _BoxTable | _GridTable]] = [
             *[(numbers, _BoxTable(size, numbers, some)) for numbers, some in boxes.items()],
             *[(numbers, _GridTable(some)) for numbers, some in grids.items()],
         ]
 
-    def look(self, batch: Batch, found: Masks, cache: KeyCache, numbers: "_Numbers") -> Groups | None:
-        """Add what this cluster finds; the rows that it cannot answer for."""
+    def ask(self, key: BucketKey, bucket: Bucket) -> None:
+        """From now on, events with this key are for the bucket itself."""
+        group = self.groups.get(key, _NOWHERE)
+        if group <= _ASKED:
+            self._asked[_ASKED - group] = bucket
+        else:
+            self.groups[key] = _ASKED - len(self._asked)
+            self._asked.append(bucket)
+
+    def look(self, batch: Batch, found: Masks, cache: KeyCache, numbers: "_Numbers") -> int:
+        """Add what this cluster finds; how many events it had to ask changed buckets for."""
         seen = different_keys(self.facets, batch, cache)
         if seen is None:
-            return None
+            return 0
         keys, codes = seen
         get = self.groups.get
         places = [_NOWHERE if key is None else get(key, _NOWHERE) for key in keys]
         if max(places) == min(places) == _NOWHERE:
-            return None
+            return 0
         groups: Groups = np.array(places, np.intp)[codes]
-        found |= self._masks[groups]
+        found |= self._masks[np.maximum(groups, _NOWHERE)]
         for (name, view), steps in self._steps:
             values = numbers(name, view)
             if values is not None:
@@ -179,39 +189,38 @@ class _Table:
             sides = [side for name, view in each if (side := numbers(name, view)) is not None]
             if len(sides) == len(each):
                 boxes.add_to(found, groups, sides)
-        if self._live:
-            self._ask(batch, found, groups)
-        return (groups == _STALE).nonzero()[0] if _STALE in places else None
+        return self._ask(batch, found, groups) if min(places) <= _ASKED else 0
 
-    def _ask(self, batch: Batch, found: Masks, groups: Groups) -> None:
+    def _ask(self, batch: Batch, found: Masks, groups: Groups) -> int:
         """What arrays cannot answer, event by event."""
-        rows = np.isin(groups, list(self._live)).nonzero()[0]
-        if not len(rows):
-            return
-        attributes = batch.rows()
-        live = self._live
+        rows = (groups <= _ASKED).nonzero()[0]
+        attributes, asked = batch.rows(), self._asked
+        changed = 0
         for row, group, known in zip(rows.tolist(), groups[rows].tolist(), found[rows].tolist(), strict=True):
-            found[row] = live[group].at(attributes[row], known)
+            found[row] = asked[_ASKED - group].at(attributes[row], known)
+            changed += _ASKED - group >= self._constant
+        return changed
 
 
 _Numbers = Callable[[str, View], Numbers | None]
 
 
 class Snapshot:
-    """Answers like the index did when it was made; where that has changed since, it says so."""
+    """Answers like the index did when it was made, except where it is told of changes."""
 
     def __init__(self, clusters: Iterable[Cluster[Any]]) -> None:
+        self.slow = 0  # events for which changed buckets were asked
         self._tables = {cluster.facets: _Table(cluster.facets, cluster.buckets.items()) for cluster in clusters}
 
-    def mark(self, facets: Facets, key: BucketKey) -> None:
-        """A bucket has changed."""
+    def mark(self, facets: Facets, key: BucketKey, bucket: Bucket) -> None:
+        """A bucket has changed, or is new."""
         table = self._tables.get(facets)
         if table is None:
             table = self._tables[facets] = _Table(facets)
-        table.groups[key] = _STALE
+        table.ask(key, bucket)
 
-    def look(self, batch: Batch) -> tuple[Masks, NDArray[np.intp]]:
-        """Masks of all events, and the rows for which they are not to be trusted."""
+    def match(self, batch: Batch) -> Masks:
+        """The members that want each event."""
         found = np.zeros(batch.count, np.uint64)
         cache: KeyCache = {}
         seen: dict[Number, Numbers | None] = {}
@@ -221,14 +230,9 @@ class Snapshot:
                 seen[name, view] = numbers_of(batch, name, view)
             return seen[name, view]
 
-        stale = [
-            rows for table in self._tables.values() if (rows := table.look(batch, found, cache, numbers)) is not None
-        ]
-        return found, np.unique(np.concatenate(stale)) if stale else np.empty(0, np.intp)
-
-    def match(self, batch: Batch) -> Masks:
-        """The members that want each event, as the index stood when this was made."""
-        return self.look(batch)[0]
+        for table in self._tables.values():
+            self.slow += table.look(batch, found, cache, numbers)
+        return found
 
     def match_one(self, attributes: Mapping[str, Value]) -> int:
         return int(self.match(Rows([dict(attributes)]))[0])
