@@ -102,6 +102,29 @@ def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: in
     return b"".join((head[:60], checksum(head, payload).to_bytes(4, "little"), payload))
 
 
+def compose(
+    data: bytes | memoryview,
+    at: int,
+    count: int,
+    offsets: bytes,
+    times: bytes,
+    columns: Sequence[bytes],
+    sizes: bytes,
+    bodies: bytes,
+) -> bytes:
+    """One events frame of packed parts; flow, incarnation, first number and time are those of the frame at `at`.
+    There are no offsets if the numbers are contiguous, and one size if all bodies have it.
+    """
+    head = HEADER.unpack_from(data, at)
+    topic, publisher, schema, numbers, first, time = head[5:11]
+    if times == time.to_bytes(8, "little", signed=True) * count:
+        times = b""
+    flags = bool(offsets) * SPARSE | (len(sizes) == 4) * UNIFORM | bool(times) * TIMES
+    origin = Origin(topic, publisher, Incarnation(numbers >> 16), first, time)
+    payload = b"".join((offsets, times, *columns, sizes, bodies))
+    return seal(origin, schema, count, flags, sum(map(len, columns)), payload)
+
+
 def checksum(head: bytes, payload: bytes | memoryview) -> int:
     return xxh3_64_intdigest(payload, seed=xxh3_64_intdigest(head[4:7] + head[8:60])) & 0xFFFFFFFF
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.ids import Incarnation
-from stentor.wire.block import HEADER, HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, Origin, pack_column, seal
+from stentor.wire.block import HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, compose, pack_column
 from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.layout import Layout, Places, gather, repeats
 
@@ -47,7 +46,7 @@ class Harvest:
             blocks = np.repeat(np.arange(len(used)), kept)
         self._layout, self._blocks, self._kept = layout, blocks, kept
         self._numbers = self._within  # catenation numbers above the first of the block
-        self._reach = (layout.heads["count"] - 1).astype(np.uint64)  # the largest of them
+        self._reach = (layout.counts - 1).astype(np.uint64)  # the largest of them
         if layout.any_flags & SPARSE:
             self._read_numbers()
         self._texts: list[int] = [] if schema.width else layout.heads["columns"].tolist()  # at most so many bytes
@@ -61,9 +60,7 @@ class Harvest:
         layout = self._layout
         self._numbers, ends = self._within.copy(), self._kept.cumsum()
         for block in (layout.heads["flags"] & SPARSE).nonzero()[0]:
-            numbers = np.frombuffer(
-                layout.data, "<u2", layout.heads["count"][block], layout.starts[block] + HEADER_SIZE
-            )
+            numbers = np.frombuffer(layout.data, "<u2", layout.counts[block], layout.starts[block] + HEADER_SIZE)
             if np.count_nonzero(numbers[1:] <= numbers[:-1]):
                 raise FrameError(Refusal.CORRUPT, "catenation numbers that do not grow")
             mine = slice(ends[block] - self._kept[block], ends[block])
@@ -86,8 +83,7 @@ class Harvest:
         return True
 
     def _read_ragged_bodies(self) -> None:
-        layout, data = self._layout, self._layout.data
-        counts = np.broadcast_to(layout.counts, len(layout))
+        layout, data, counts = self._layout, self._layout.data, self._layout.counts
         uniform = layout.heads["flags"] & UNIFORM != 0
         begins = layout.bodies + np.where(uniform, 4, 4 * counts)
         _expect(begins <= layout.ends)
@@ -114,7 +110,7 @@ class Harvest:
         layout = self._layout
         heads, numbers = layout.heads, layout.heads["catenation"]
         weight = self._weigh(0, len(self._rows)) + sum(self._texts)
-        if weight > SOFT_FRAME or not (layout.alike or (repeats(heads["source"]) and repeats(heads["incarnation"]))):
+        if weight > SOFT_FRAME or not (repeats(heads["source"]) and repeats(heads["incarnation"])):
             return self._divide()
         gaps = numbers[1:] - numbers[:-1] - (self._reach[:-1] + 1)  # what goes backwards becomes very large
         edges = [0, *((gaps >= LARGEST_COUNT).nonzero()[0] + 1).tolist(), len(layout)]
@@ -152,7 +148,7 @@ class Harvest:
         for block, kept in enumerate(self._kept.tolist()):
             end, texts = begin + kept, self._texts[block] if self._texts else 0
             weight = texts + self._weigh(begin, end)
-            if weight < SOFT_FRAME or kept == self._layout.count(block):
+            if weight < SOFT_FRAME or kept == self._layout.counts[block]:
                 yield block, begin, weight
             else:
                 step = max(1, kept // (1 + weight // SOFT_FRAME))
@@ -170,23 +166,16 @@ class Harvest:
     def _frame(self, group: _Group, column: Columns) -> bytes:
         first, last, begin, end = group
         layout, count = self._layout, end - begin
-        if last - first == 1 and count == layout.count(first):
+        if last - first == 1 and count == layout.counts[first]:
             return layout.frame(first)
         layout.verify(first, last)  # a new checksum must not vouch for bytes that were damaged before
-        head = HEADER.unpack_from(layout.data, layout.starts[first])
-        topic, publisher, schema, numbers, number, time = head[5:11]
-        blocks, rows = self._blocks[begin:end], self._rows[begin:end]
-        above = (layout.heads["catenation"] - np.uint64(number)).view(np.int64)[blocks] + self._numbers[begin:end]
+        at, blocks, rows = int(layout.starts[first]), self._blocks[begin:end], self._rows[begin:end]
+        numbers = layout.heads["catenation"]
+        above = (numbers - numbers[first]).view(np.int64)[blocks] + self._numbers[begin:end]
         offsets = b"" if above[-1] == count - 1 else above.astype("<u2").tobytes()
-        times = self._times(begin, end)
-        if times == time.to_bytes(8, "little", signed=True) * count:
-            times = b""
         columns = [_pack(found, rows) for name in self._schema.names if (found := column(name)) is not None]
-        sizes, bodies = self._pack_bodies(begin, end)
-        flags = bool(offsets) * SPARSE | bool(times) * TIMES | (len(sizes) == 4) * UNIFORM
-        payload = b"".join((offsets, times, *columns, sizes, bodies))
-        origin = Origin(topic, publisher, Incarnation(numbers >> 16), number, time)
-        return seal(origin, schema, count, flags, sum(map(len, columns)), payload)
+        times, packed = self._times(begin, end), self._pack_bodies(begin, end)
+        return compose(layout.data, at, count, offsets, times, columns, *packed)
 
     def _times(self, begin: int, end: int) -> bytes:
         layout, blocks = self._layout, self._blocks[begin:end]

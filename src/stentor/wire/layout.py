@@ -1,5 +1,6 @@
 """Layouts: where everything is in the blocks of a run, as arrays, so that a look costs per run, not per block."""
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -8,29 +9,33 @@ from xxhash import xxh3_64_intdigest
 
 from stentor.model.attribute import Schema
 from stentor.model.errors import FrameError, Refusal
-from stentor.wire.block import FLAGS, HEADER, HEADER_SIZE, SPARSE, TIMES
-from stentor.wire.frame import LENGTH
+from stentor.wire.block import FLAGS, HEADER_SIZE, SPARSE, TIMES
 
 Buffer = bytes | memoryview
 Places = NDArray[np.int64]
-Heads = NDArray[np.void]
 
-_HEAD: Final = np.dtype({
+HEAD: Final = np.dtype({
     "names": [
-        "upfront", "length", "flags", "source", "schema", "count", "incarnation", "catenation", "time", "columns",
+        "shared", "length", "flags", "source", "schema", "count", "incarnation", "own", "catenation", "time", "columns",
         "checksum",
     ],
-    "formats": ["V40", "<u4", "u1", "V16", "<u8", "<u2", "V6", "<u8", "<i8", "<u4", "<u4"],
-    "offsets": [0, 0, 6, 8, 24, 32, 34, 40, 48, 56, 60],
+    "formats": ["V40", "<u4", "u1", "V16", "<u8", "<u2", "V6", "V20", "<u8", "<i8", "<u4", "<u4"],
+    "offsets": [0, 0, 6, 8, 24, 32, 34, 40, 40, 48, 56, 60],
     "itemsize": HEADER_SIZE,
 })  # fmt: skip
 _SEALED: Final = 55  # bytes of a header that its checksum covers
 _AHEAD: Final = np.array([2 * bool(flags & SPARSE) + 8 * bool(flags & TIMES) for flags in range(FLAGS + 1)])
 
 
+@lru_cache(maxsize=1024)
+def octets(size: int) -> "np.dtype[np.void]":
+    """The type of an array's entries that are so many bytes."""
+    return np.dtype(f"V{size}")
+
+
 def gather(data: Buffer, size: int, places: Places) -> NDArray[np.void]:
     """So many bytes from each of these places."""
-    anywhere = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    anywhere = np.ndarray((len(data) - size + 1,), octets(size), data, 0, (1,))
     return anywhere[places]
 
 
@@ -41,75 +46,52 @@ def repeats(values: NDArray[np.generic]) -> bool:
 
 
 class Layout:
-    """Some blocks, in order. `alike`: their headers differ in catenation number, time and checksum alone; then one
-    number stands for the counts, and one for the lengths of the columns.
-    """
+    """Some blocks, in order, whatever they are like."""
 
-    __slots__ = (
-        "_intact", "alike", "all_flags", "any_flags", "bodies", "columns", "counts", "data", "ends", "heads", "lengths",
-        "starts",
-    )  # fmt: skip
+    __slots__ = ("_intact", "all_flags", "any_flags", "bodies", "columns", "counts", "data", "ends", "heads", "starts")
 
-    def __init__(self, data: Buffer, starts: Places, heads: Heads, alike: bool) -> None:
+    def __init__(self, data: Buffer, starts: Places) -> None:
         """The sizes of the blocks are checked here, once, before all else."""
-        self.data, self.starts, self.heads, self.alike = data, starts, heads, alike
+        self.data, self.starts = data, starts
+        self.heads = heads = gather(data, HEADER_SIZE, starts).view(HEAD)
         self._intact: set[int] = set()  # where blocks begin that were verified
-        counts: int | Places
-        lengths: int | Places
-        if alike:
-            length, _, _, flags, *_, numbers, _, _, lengths, _ = HEADER.unpack_from(data, starts[0])
-            self.any_flags = self.all_flags = flags
-            counts = numbers & 0xFFFF
-            ahead = counts * int(_AHEAD[flags & FLAGS])
-            self.ends: Places = starts + length
-            fits = bool(counts) and HEADER_SIZE + ahead + lengths <= length
-        else:
-            flags, counts, lengths = heads["flags"], heads["count"].astype(np.int64), heads["columns"].astype(np.int64)
-            self.any_flags, self.all_flags = int(np.bitwise_or.reduce(flags)), int(np.bitwise_and.reduce(flags))
-            ahead = counts * _AHEAD[flags & FLAGS]
-            self.ends = starts + heads["length"]
-            fits = bool(counts.all() and (starts + ahead + lengths <= self.ends - HEADER_SIZE).all())
-        if not fits:
+        flags: NDArray[np.uint8] = heads["flags"]
+        self.any_flags, self.all_flags = int(np.bitwise_or.reduce(flags)), int(np.bitwise_and.reduce(flags))
+        self.counts: Places = heads["count"].astype(np.int64)
+        self.columns: Places = starts + HEADER_SIZE
+        if self.any_flags & (SPARSE | TIMES):
+            self.columns += self.counts * _AHEAD[flags & FLAGS]
+        self.bodies: Places = self.columns + heads["columns"]
+        self.ends: Places = starts + heads["length"]
+        if not (self.counts.all() and (self.bodies <= self.ends).all()):
             raise FrameError(Refusal.CORRUPT, "an events frame whose parts do not fit into it")
-        self.columns: Places = starts + (HEADER_SIZE + ahead)
-        self.bodies: Places = self.columns + lengths
-        self.counts, self.lengths = counts, lengths
-
-    @classmethod
-    def of_frames(cls, data: Buffer, starts: list[int]) -> "Layout":
-        """The layout of frames that begin at these places."""
-        places = np.array(starts)
-        return cls(data, places, gather(data, HEADER_SIZE, places).view(_HEAD), len(starts) == 1)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
-    def total(self) -> int:
+    def count(self) -> int:
         """How many events."""
-        return self.counts * len(self) if isinstance(self.counts, int) else int(self.counts.sum())
+        return int(self.counts.sum())
 
-    def count(self, block: int) -> int:
-        """How many events a block has."""
-        return self.counts if isinstance(self.counts, int) else int(self.counts[block])
+    def bounds(self) -> list[tuple[int, int]]:
+        """Where each block begins and ends."""
+        return list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
     def is_plain(self, schema: Schema) -> bool:
         """Whether all columns are of fixed width and no value is missing."""
-        plain = self.lengths == len(schema.names) + schema.width * self.counts
-        return schema.width > 0 and (plain if isinstance(plain, bool) else bool(plain.all()))
+        width = schema.width
+        return width > 0 and bool((self.heads["columns"] == len(schema.names) + width * self.counts).all())
 
-    def locate(self, rows: NDArray[np.intp]) -> tuple[Places, Places]:
+    def locate(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Places]:
         """The block of each row, and the row within that."""
-        if isinstance(self.counts, int):
-            return np.divmod(rows, self.counts)
         ends = self.counts.cumsum()
         blocks = ends.searchsorted(rows, "right")
         return blocks, rows - (ends - self.counts)[blocks]
 
     def part(self, blocks: NDArray[np.intp]) -> "Layout":
         """Just these blocks."""
-        starts = self.starts[blocks]
-        part = Layout(self.data, starts, gather(self.data, HEADER_SIZE, starts).view(_HEAD), self.alike)
+        part = Layout(self.data, self.starts[blocks])
         part._intact = self._intact
         return part
 
@@ -132,19 +114,3 @@ class Layout:
         if found != self.heads["checksum"][first:last].tolist():
             raise FrameError(Refusal.CORRUPT, "an events frame was damaged on the way")
         self._intact.update(starts)
-
-
-def lay_out(data: bytes, start: int, end: int) -> tuple[Places, Heads, bool]:
-    """Where the frames of a run begin, their headers, and whether those are alike."""
-    (length,) = LENGTH.unpack_from(data, start)
-    count, rest = divmod(end - start, length)
-    if not rest:  # a publisher that fills its batches sends frames of one length
-        heads = np.ndarray((count,), _HEAD, data, start, (length,))
-        if repeats(heads["upfront"]):
-            return np.arange(start, end, length), heads, repeats(heads["columns"])
-    starts = []
-    while start < end:
-        starts.append(start)
-        start += LENGTH.unpack_from(data, start)[0]
-    places = np.array(starts)
-    return places, gather(data, HEADER_SIZE, places).view(_HEAD), False

@@ -1,5 +1,6 @@
 """Sheaves: blocks of one run and schema, looked at as one batch: so a filter costs per run, not per frame."""
 
+import struct
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Self
@@ -12,10 +13,12 @@ from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId
 from stentor.wire.block import Block
-from stentor.wire.frame import LENGTH, SOFT_FRAME
+from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.harvest import Harvest
-from stentor.wire.layout import Heads, Layout, gather, lay_out, repeats
+from stentor.wire.layout import Layout
+from stentor.wire.stretch import Stretch, find_stretch
 
+_SIZES = struct.Struct("<I20xQH")  # length, schema and count of a frame
 _MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
 _EMPTY: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0, Kind.STRING: ""}
 _DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
@@ -24,19 +27,21 @@ _DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float
 class Sheaf:
     """One or more blocks of one schema, in order."""
 
-    __slots__ = ("_blocks", "_columns", "_layout", "_rows", "count", "schema")
+    __slots__ = ("_blocks", "_columns", "_layout", "_rows", "_stretch", "count", "schema")
 
     def __init__(self, blocks: list[Block]) -> None:
         self._blocks: list[Block] | None = blocks
+        self._stretch: Stretch | None = None
         self._layout: Layout | None = None
         self._bind(blocks[0].schema, sum([block.count for block in blocks]))
 
     @classmethod
-    def over(cls, layout: Layout, schema: Schema) -> Self:
+    def over(cls, run: Stretch | Layout, schema: Schema) -> Self:
         """A sheaf whose blocks are made when somebody asks for them."""
         sheaf = cls.__new__(cls)
-        sheaf._blocks, sheaf._layout = None, layout
-        sheaf._bind(schema, layout.total)
+        sheaf._blocks = None
+        sheaf._stretch, sheaf._layout = (run, None) if isinstance(run, Stretch) else (None, run)
+        sheaf._bind(schema, run.count)
         return sheaf
 
     def _bind(self, schema: Schema, count: int) -> None:
@@ -47,18 +52,23 @@ class Sheaf:
     @property
     def blocks(self) -> list[Block]:
         if self._blocks is None:
-            assert self._layout is not None
-            view = memoryview(self._layout.data)
-            places = zip(self._layout.starts.tolist(), self._layout.ends.tolist(), strict=True)
-            self._blocks = [Block(view[start:end], self.schema) for start, end in places]
+            run = self._stretch or self._layout
+            assert run is not None
+            view = memoryview(run.data)
+            self._blocks = [Block(view[start:end], self.schema) for start, end in run.bounds()]
         return self._blocks
 
     @property
     def layout(self) -> Layout:
         if self._layout is None:
-            frames = [block.frame for block in self.blocks]
-            starts = [0, *accumulate(map(len, frames[:-1]))]
-            self._layout = Layout.of_frames(frames[0] if len(frames) == 1 else b"".join(frames), starts)
+            if self._stretch is not None:
+                data: bytes | memoryview = self._stretch.data
+                starts = [start for start, _ in self._stretch.bounds()]
+            else:
+                frames = [block.frame for block in self.blocks]
+                data = frames[0] if len(frames) == 1 else b"".join(frames)
+                starts = [0, *accumulate(map(len, frames[:-1]))]
+            self._layout = Layout(data, np.array(starts))
         return self._layout
 
     def column(self, name: str) -> Column | None:
@@ -82,15 +92,24 @@ class Sheaf:
             return []
         if len(rows) == self.count:
             return [(bytes(block.frame), block.count) for block in self.blocks]
-        if self._blocks is not None and len(self._blocks) == 1 and len(self._blocks[0].frame) <= SOFT_FRAME:
-            return [(self._blocks[0].excerpt(rows), len(rows))]
+        if self._stretch is not None and (frames := self._stretch.pick(rows)) is not None:
+            return frames
+        if self._is_lone() and len(self.blocks[0].frame) <= SOFT_FRAME:
+            return [(self.blocks[0].excerpt(rows), len(rows))]
         return Harvest(self.layout, self.schema, rows).frames(self.column)
 
+    def _is_lone(self) -> bool:
+        return self._blocks is not None and len(self._blocks) == 1
+
     def _join(self, name: str) -> Column | None:
-        if self._blocks is not None and len(self._blocks) == 1:
-            return self._blocks[0].column(name)
+        if self._is_lone():
+            return self.blocks[0].column(name)
         if name not in self.schema.names:
             return None
+        if self._stretch is not None:
+            position = self.schema.names.index(name)
+            kind = self.schema.kinds[position]
+            return Column(kind, self._stretch.column(position, _DTYPE[kind]), None)
         return self._join_plain(name) if self.layout.is_plain(self.schema) else self._join_any(name)
 
     def _join_plain(self, name: str) -> Column:
@@ -98,13 +117,10 @@ class Sheaf:
         schema, layout, data = self.schema, self.layout, self.layout.data
         position = schema.names.index(name)
         kind = schema.kinds[position]
-        width, dtype = WIDTHS[kind], _DTYPE[kind]
-        before = sum([WIDTHS[each] for each in schema.kinds[:position]])
-        places = layout.columns + (position + 1 + before * layout.counts)
-        if isinstance(layout.counts, int):
-            return Column(kind, gather(data, width * layout.counts, places).view(dtype), None)
-        pieces = zip(places.tolist(), (places + width * layout.counts).tolist(), strict=True)
-        return Column(kind, np.frombuffer(b"".join([data[start:end] for start, end in pieces]), dtype), None)
+        before, width = sum([WIDTHS[each] for each in schema.kinds[:position]]), WIDTHS[kind]
+        starts = layout.columns + before * layout.counts + (position + 1)
+        places = zip(starts.tolist(), (starts + width * layout.counts).tolist(), strict=True)
+        return Column(kind, np.frombuffer(b"".join([data[start:end] for start, end in places]), _DTYPE[kind]), None)
 
     def _join_any(self, name: str) -> Column:
         blocks = self.blocks
@@ -141,16 +157,16 @@ class Sheaf:
 
 def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
     """The frames of a run, bound together as long as their schema stays the same."""
-    if start < end and end - start == LENGTH.unpack_from(data, start)[0]:
-        number = int.from_bytes(data[start + 24 : start + 32], "little")
-        yield Sheaf([Block(memoryview(data)[start:end], _known(schemas, number))])
-    elif start < end:
-        starts, heads, alike = lay_out(data, start, end)
-        first = 0
-        for last in _bounds(heads, alike):
-            schema = _known(schemas, int(heads["schema"][first]))
-            yield Sheaf.over(Layout(data, starts[first:last], heads[first:last], alike), schema)
-            first = last
+    if start == end:
+        return
+    length, number, _ = _SIZES.unpack_from(data, start)
+    schema = _known(schemas, number)
+    if length == end - start:
+        yield Sheaf([Block(memoryview(data)[start:end], schema)])
+    elif (stretch := find_stretch(data, start, end, schema)) is not None:
+        yield Sheaf.over(stretch, schema)
+    else:
+        yield from _bind(data, start, end, schemas)
 
 
 def _known(schemas: Mapping[SchemaId, Schema], number: int) -> Schema:
@@ -160,16 +176,17 @@ def _known(schemas: Mapping[SchemaId, Schema], number: int) -> Schema:
     return schema
 
 
-def _bounds(heads: Heads, alike: bool) -> Iterator[int]:
-    """Where sheaves end: before another schema, and before they hold too much."""
-    counts, schemas = heads["count"].tolist(), heads["schema"]
-    if (alike or repeats(schemas)) and sum(counts) <= _MOST_EVENTS:
-        yield len(counts)
-        return
-    numbers, size = schemas.tolist(), 0
-    for block, count in enumerate(counts):
-        if block and (size > _MOST_EVENTS or numbers[block] != numbers[block - 1]):
-            yield block
-            size = 0
-        size += count
-    yield len(counts)
+def _bind(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
+    unpack = _SIZES.unpack_from
+    starts: list[int] = []
+    bound = count = 0
+    while start < end:
+        length, number, events = unpack(data, start)
+        if starts and (number != bound or count > _MOST_EVENTS):
+            yield Sheaf.over(Layout(data, np.array(starts)), _known(schemas, bound))
+            starts, count = [], 0
+        bound = number
+        starts.append(start)
+        count += events
+        start += length
+    yield Sheaf.over(Layout(data, np.array(starts)), _known(schemas, bound))
