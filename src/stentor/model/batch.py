@@ -11,7 +11,7 @@ from stentor.model.errors import AttributeValueError
 
 Row = dict[str, Value]
 _EMPTY: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0, Kind.STRING: ""}
-_DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
+DTYPES = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
 
 
 class Batch(Protocol):
@@ -41,24 +41,28 @@ class Rows:
 
     def column(self, name: str) -> Column | None:
         if name not in self._columns:
-            self._columns[name] = make_column(name, [row.get(name) for row in self._rows])
+            values = [row.get(name) for row in self._rows]
+            kind = _kind(name, values)
+            self._columns[name] = None if kind is None else make_column(kind, values)
         return self._columns[name]
 
 
-def make_column(name: str, values: list[Value | None]) -> Column | None:
-    """A column of plain values, None where an event lacks the attribute; None if all of them do."""
+def _kind(name: str, values: list[Value | None]) -> Kind | None:
+    """The type that all values have; None if there are none."""
     kinds = {kind_of(name, value) for value in values if value is not None}
-    if not kinds:
-        return None
     if len(kinds) > 1:
         raise AttributeValueError(f"attribute {name!r} has several types in one batch")
-    (kind,) = kinds
+    return kinds.pop() if kinds else None
+
+
+def make_column(kind: Kind, values: list[Value | None]) -> Column:
+    """A column of plain values of one type, None where an event lacks the attribute."""
     valid = None
     if None in values:
         valid = np.array([value is not None for value in values])
         values = [_EMPTY[kind] if value is None else value for value in values]
     if kind is not Kind.STRING:
-        return Column(kind, np.array(values, _DTYPE[kind]), valid)
+        return Column(kind, np.array(values, DTYPES[kind]), valid)
     codes: dict[Value | None, int] = {}
     numbers = [codes.setdefault(value, len(codes)) for value in values]
-    return Column(Kind.STRING, np.array(numbers, np.uint32), valid, tuple(map(str, codes)))
+    return Column(Kind.STRING, np.array(numbers, np.uint32), valid, tuple(codes))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.model.attribute import WIDTHS, Kind, Schema, Value
+from stentor.model.batch import DTYPES, make_column
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId
@@ -20,8 +21,6 @@ from stentor.wire.stretch import Stretch, find_stretch
 
 _SIZES = struct.Struct("<I20xQH")  # length, schema and count of a frame
 _MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
-_EMPTY: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0, Kind.STRING: ""}
-_DTYPE = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.DECIMAL: np.float64}
 
 
 class Sheaf:
@@ -109,7 +108,7 @@ class Sheaf:
         if self._stretch is not None:
             position = self.schema.names.index(name)
             kind = self.schema.kinds[position]
-            return Column(kind, self._stretch.column(position, _DTYPE[kind]), None)
+            return Column(kind, self._stretch.column(position, DTYPES[kind]), None)
         return self._join_plain(name) if self.layout.is_plain(self.schema) else self._join_any(name)
 
     def _join_plain(self, name: str) -> Column:
@@ -120,12 +119,13 @@ class Sheaf:
         before, width = sum([WIDTHS[each] for each in schema.kinds[:position]]), WIDTHS[kind]
         starts = layout.columns + before * layout.counts + (position + 1)
         places = zip(starts.tolist(), (starts + width * layout.counts).tolist(), strict=True)
-        return Column(kind, np.frombuffer(b"".join([data[start:end] for start, end in places]), _DTYPE[kind]), None)
+        return Column(kind, np.frombuffer(b"".join([data[start:end] for start, end in places]), DTYPES[kind]), None)
 
     def _join_any(self, name: str) -> Column:
         blocks = self.blocks
-        if self.count == len(blocks):
-            return self._from_rows(name)
+        if self.count == len(blocks):  # lone events: plain values first, one array at the end
+            kind = self.schema.kinds[self.schema.names.index(name)]
+            return make_column(kind, [row.get(name) for row in self.rows()])
         columns = [column for block in blocks if (column := block.column(name)) is not None]
         valid = None
         if any(column.valid is not None for column in columns):
@@ -138,21 +138,6 @@ class Sheaf:
         codes = [column.values.astype(np.uint32) + base for column, base in zip(columns, bases, strict=False)]
         texts = tuple(text for column in columns for text in column.dictionary)
         return Column(Kind.STRING, np.concatenate(codes), valid, texts)
-
-    def _from_rows(self, name: str) -> Column:
-        """Lone events: plain values first, one array at the end."""
-        schema = self.blocks[0].schema
-        kind = schema.kinds[schema.names.index(name)]
-        values = [row.get(name) for row in self.rows()]
-        valid = None
-        if None in values:
-            valid = np.array([value is not None for value in values])
-            values = [_EMPTY[kind] if value is None else value for value in values]
-        if kind is not Kind.STRING:
-            return Column(kind, np.array(values, _DTYPE[kind]), valid)
-        codes: dict[str, int] = {}
-        numbers = [codes.setdefault(value, len(codes)) for value in values]  # type: ignore[arg-type]
-        return Column(Kind.STRING, np.array(numbers, np.uint32), valid, tuple(codes))
 
 
 def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
