@@ -177,7 +177,7 @@ class _Table:
         keys, codes = seen
         get = self.groups.get
         places = [_NOWHERE if key is None else get(key, _NOWHERE) for key in keys]
-        if max(places) == min(places) == _NOWHERE:
+        if not places or max(places) == min(places) == _NOWHERE:
             return 0
         groups: Groups = np.array(places, np.intp)[codes]
         found |= self._masks[np.maximum(groups, _NOWHERE)]

@@ -117,9 +117,11 @@ def _needed(keys: Keys, *groups: Sequence[Value]) -> list[Value]:
 
 
 def _held(constants: Sequence[Value]) -> set[Key]:
-    """The keys of an IN."""
-    kinds: tuple[type[Value], ...] = (bool, int, float, str)
-    return {own(member) for kind in kinds for member in memberships(tuple(constants), kind)[0]}
+    """The keys of an IN, whatever type of value has them."""
+    truths, integers, decimals, texts = (memberships(tuple(constants), kind)[0] for kind in (bool, int, float, str))
+    # '7.0' is no Integer, but 7 and 7.0 are one key; there are no Integers equal to 7.5
+    numbers = integers & decimals | {number for number in decimals if number % 1}
+    return {own(member) for member in truths | texts} | numbers
 
 
 def spell_range(span: Range) -> tuple[Expression, ...]:

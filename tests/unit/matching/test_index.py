@@ -34,7 +34,7 @@ def apply(twin: Twin, change: Change) -> bool:
     return twin.remove(numbers[choice % len(numbers)])
 
 
-@tried(150)
+@tried(250)
 @given(changes, st.lists(events, min_size=1, max_size=6))
 def test_single_events_find_what_the_filters_find(several: list[Change], some: list[Row]) -> None:
     twin = Twin()
@@ -49,7 +49,7 @@ def test_single_events_find_what_the_filters_find(several: list[Change], some: l
     twin.prove_empty()
 
 
-@tried(120)
+@tried(200)
 @given(changes, tables(), tables(size=64))
 def test_batches_find_what_the_filters_find(several: list[Change], few: Table, many: Table) -> None:
     """The large one is above what is looked at event by event, and its snapshot is stale after every change."""
@@ -284,6 +284,20 @@ def test_a_stale_snapshot_is_made_anew_in_the_end() -> None:
     assert twin.masks._snapshot is not first
     assert first is not None
     assert first.slow > 0
+
+
+def test_a_snapshot_stays_as_it_was() -> None:
+    twin = Twin()
+    batch = points("ab")
+    for where in [*ranges("ab", 30, 9), Filter("LENGTH(a) > 3"), Filter("a > 3")]:
+        twin.add(where)
+    snapshot = twin.masks.snapshot()
+    before = snapshot.match(batch).tolist()
+    twin.add(Filter("a > 2 OR LENGTH(b) > 1"), 7)
+    for number in list(twin.held)[:30]:
+        twin.remove(number)
+    assert snapshot.match(batch).tolist() == before
+    assert twin.masks.match(batch).tolist() != before
 
 
 # ---- what callers do wrong

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tests.unit.matching.strategies import BIG, HOSTILE, Table
+from tests.unit.matching.strategies import BIG, HOSTILE, Table, column
 from tests.unit.matching.twin import Twin, drive, points
 
 from stentor.matching.masks import MaskIndex
@@ -183,6 +183,18 @@ def test_a_stale_bucket_may_be_the_only_one_of_a_snapshot() -> None:
     for bound in (5, 7):
         twin.add(Filter(f"a > {bound}"), bound)
         twin.check(batch)
+
+
+def test_a_batch_may_be_empty() -> None:
+    index, pairs = MaskIndex(), PairIndex()
+    for number, text in enumerate(["a = 1", "a > 1", "s = 'x'", "s LIKE 'x%' AND a = 'y'", "EXISTS s", "NOT EXISTS s"]):
+        index.add(Filter(text), number)
+        pairs.add(Filter(text), number)
+    for kind in Kind:
+        batch = Table({name: column(kind, []) for name in ("a", "s")}, 0)
+        assert index.match(batch).tolist() == []
+        assert index.snapshot().match(batch).tolist() == []
+        assert [each.tolist() for each in pairs.match_pairs(batch)] == [[], []]
 
 
 def test_lists_that_become_too_long_together_lose_nothing() -> None:
