@@ -21,6 +21,7 @@ from stentor.config import Address
 from stentor.gateways.http.app import HttpServer, application
 from stentor.machine import StopRequested
 from stentor.model.errors import ConfigError, StentorError
+from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
@@ -64,9 +65,10 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> None:
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
+    Filter("ready = TRUE")  # the grammar takes its time, once
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no need to look at it again
-    gc.set_threshold(10_000, 10, 100)
+    gc.set_threshold(1_000, 20, 1_000)  # many short pauses: a long one would be seen in the latency of events
     try:
         code = uvloop.run(run(assignment))
     except StentorError as error:

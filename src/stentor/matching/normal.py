@@ -41,7 +41,7 @@ _VIEWS = {Kind.STRING: View.TEXT, Kind.BOOLEAN: View.TRUTH, Kind.INTEGER: View.W
 Normal = tuple[Conjunct, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)  # few: what is kept for long costs the garbage collector, and what comes by thousands comes once
 def normal_form(where: Filter) -> Normal:
     """The conjuncts of a filter; a subscription comes and goes with the same one."""
     return normalise(where.syntax)

@@ -67,8 +67,7 @@ ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
 _TICK = "tick"
 _TOIL = "toil"
-_PACE = 4  # subscriptions taken in a step while others have business here, so that nobody's events wait for them
-_FULL_PACE = 64
+_PACE = 1  # subscriptions taken in a step, so that nobody's events wait for more
 _LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
 _LONGEST_HEARTBEAT = 3600.0
 _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
@@ -104,7 +103,7 @@ class Broker:
         self._census = Census()
         self._effects: list[Effect] = []
         self._busy: dict[LinkId, None] = {}  # clients that asked for more than a step can do
-        self._pace = self._left = _PACE
+        self._left = _PACE
         self._toiling = False
         self._now = 0
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
@@ -159,7 +158,7 @@ class Broker:
         if client.rest is not None:
             client.backlog.append(data)
             return
-        self._pace = self._left = _PACE
+        self._left = _PACE
         self._read(now, client, data)
 
     def _read(self, now: int, client: Client, data: bytes) -> None:
@@ -191,13 +190,14 @@ class Broker:
             if kind == EVENTS:
                 self._meet(client, data[position : position + length])
             else:
-                self._hear(now, client, decode(data[position : position + length]), size - position)
+                message = decode(data[position : position + length])
+                if type(message) is Subscription and self._left <= 0:
+                    self._postpone(client, data, position)
+                    return
+                self._hear(now, client, message, size - position)
                 if connection.link not in self._clients:
                     return
                 position += length
-                if self._left <= 0 and position < size:
-                    self._postpone(client, data, position)
-                    return
 
     def _meet(self, client: Client, frame: bytes) -> None:
         """The first frame of a flow on this link."""
@@ -227,10 +227,9 @@ class Broker:
             self._effects.append(StartTimer(_TOIL, self._now))
 
     def _go_on(self, now: int) -> None:
-        """A step's worth of what was put off, faster while nobody else has business here."""
+        """A step's worth of what was put off."""
         self._toiling = False
-        self._left = self._pace
-        self._pace = min(2 * self._pace, _FULL_PACE)
+        self._left = _PACE
         waiting = self._subscriptions.tidy(self._left)
         if self._busy:
             link = next(iter(self._busy))

@@ -49,7 +49,7 @@ def _read(text: object, *, strict: bool) -> _Reading:
     return _read_text(text, strict)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _read_text(text: str, strict: bool) -> _Reading:
     meaning = shape.read(text, strict=strict)
     if meaning is not None:

@@ -25,7 +25,8 @@ class Roster(Generic[D]):
         self.accepted = np.zeros(64, np.int64)  # events, by place
         self.subscriptions = np.zeros(64, np.int64)
         self._owners = np.zeros(64, np.int64)  # numbers of destinations, by place
-        self._free = list(range(63, -1, -1))
+        self._free: list[int] = []  # places that somebody left
+        self._used = 0  # places that somebody has or had
         self._destinations: dict[int, D] = {}
         self._numbers: dict[D, int] = {}
         self._uses: Counter[int] = Counter()
@@ -33,9 +34,13 @@ class Roster(Generic[D]):
 
     def enter(self, destination: D, subscription: SubscriptionId) -> int:
         """A place for an interest."""
-        if not self._free:
-            self._grow()
-        place = self._free.pop()
+        if self._free:
+            place = self._free.pop()
+        else:
+            place = self._used
+            self._used += 1
+            if place == len(self._owners):
+                self._grow()
         owner = self._numbers.get(destination)
         if owner is None:
             self._last += 1
@@ -63,7 +68,6 @@ class Roster(Generic[D]):
 
     def _grow(self) -> None:
         size = len(self._owners)
-        self._free = list(range(2 * size - 1, size - 1, -1))
         self.accepted = np.concatenate((self.accepted, np.zeros(size, np.int64)))
         self.subscriptions = np.concatenate((self.subscriptions, np.zeros(size, np.int64)))
         self._owners = np.concatenate((self._owners, np.zeros(size, np.int64)))
