@@ -115,14 +115,16 @@ def compose(
     """One events frame of packed parts; flow, incarnation, first number and time are those of the frame at `at`.
     There are no offsets if the numbers are contiguous, and one size if all bodies have it.
     """
-    head = HEADER.unpack_from(data, at)
-    topic, publisher, schema, numbers, first, time = head[5:11]
-    if times == time.to_bytes(8, "little", signed=True) * count:
+    if times == bytes(data[at + 48 : at + 56]) * count:
         times = b""
-    flags = bool(offsets) * SPARSE | (len(sizes) == 4) * UNIFORM | bool(times) * TIMES
-    origin = Origin(topic, publisher, Incarnation(numbers >> 16), first, time)
     payload = b"".join((offsets, times, *columns, sizes, bodies))
-    return seal(origin, schema, count, flags, sum(map(len, columns)), payload)
+    flags = bool(offsets) * SPARSE | (len(sizes) == 4) * UNIFORM | bool(times) * TIMES
+    head = b"".join((
+        (HEADER_SIZE + len(payload)).to_bytes(4, "little"), data[at + 4 : at + 6], bytes((flags, 0)),
+        data[at + 8 : at + 32], count.to_bytes(2, "little"), data[at + 34 : at + 56],
+        sum(map(len, columns)).to_bytes(4, "little"),
+    ))  # fmt: skip
+    return b"".join((head, checksum(head, payload).to_bytes(4, "little"), payload))
 
 
 def checksum(head: bytes, payload: bytes | memoryview) -> int:

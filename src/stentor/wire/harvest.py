@@ -1,6 +1,6 @@
 """Harvests: the events of some blocks that a filter kept, put into new frames."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,9 +12,7 @@ from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.wire.block import HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, compose, pack_column
 from stentor.wire.frame import SOFT_FRAME
-from stentor.wire.layout import Layout, Places, gather, repeats
-
-Columns = Callable[[str], Column | None]
+from stentor.wire.layout import Columns, Layout, Places, gather, repeats
 
 _NUMBERS = 14  # bytes of an event's offset, time and body length
 

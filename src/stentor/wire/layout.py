@@ -1,5 +1,6 @@
 """Layouts: where everything is in the blocks of a run, as arrays, so that a look costs per run, not per block."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -8,11 +9,13 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from stentor.model.attribute import Schema
+from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.wire.block import FLAGS, HEADER_SIZE, SPARSE, TIMES
 
 Buffer = bytes | memoryview
 Places = NDArray[np.int64]
+Columns = Callable[[str], Column | None]
 
 HEAD: Final = np.dtype({
     "names": [

@@ -91,7 +91,7 @@ class Sheaf:
             return []
         if len(rows) == self.count:
             return [(bytes(block.frame), block.count) for block in self.blocks]
-        if self._stretch is not None and (frames := self._stretch.pick(rows)) is not None:
+        if self._stretch is not None and (frames := self._stretch.pick(rows, self.column)) is not None:
             return frames
         if self._is_lone() and len(self.blocks[0].frame) <= SOFT_FRAME:
             return [(self.blocks[0].excerpt(rows), len(rows))]

@@ -232,7 +232,7 @@ def test_a_publisher_that_fills_its_batches_sends_stretches(schema: Schema, coun
     assert stretch is not None
     assert stretch.count == 10 * count
     rows = np.arange(0, 10 * count, 7)
-    picked = stretch.pick(rows)
+    picked = stretch.pick(rows, Sheaf.over(stretch, schema).column)
     assert picked is not None
     check(picked, rows, frames, schema)
 
