@@ -38,6 +38,7 @@ bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot
 
 bench-matching: $(READY) ## the index beside a loop and the paper's tree, 100 to 1,000,000 filters: tables, JSON, plot
 	$(BIN)/python -m benchmarks.matching --rounds $(ROUNDS)
+	$(BIN)/python -m benchmarks.subscribing --rounds $(ROUNDS)
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -74,10 +74,6 @@ class Steps:
     def __len__(self) -> int:
         return self._count
 
-    def at(self, value: float) -> int:
-        """The members that have a range over this number, which is not NaN."""
-        return self.masks[bisect_right(self.bounds, value)]
-
     def add(self, low: float, high: float, member: int) -> bool:
         """Whether that changed the function."""
         ranges = self._ranges.get(member)

@@ -125,5 +125,8 @@ class Filter:
     def __hash__(self) -> int:
         return hash(self._reading.text)
 
+    def __deepcopy__(self, _memo: object) -> "Filter":
+        return self  # it never changes
+
     def __reduce__(self) -> tuple[Callable[[str], "Filter"], tuple[str]]:
         return Filter.parse_cesql, (self._reading.text,)
