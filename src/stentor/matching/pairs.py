@@ -190,6 +190,11 @@ class _Hits:
 
     def cross(self, rows: Events, members: "array[int]") -> None:
         """Each of these events goes with each of these subscriptions."""
+        if len(rows) * len(members) <= _FEW_PAIRS:
+            everyone = members.tolist()
+            for row in rows.tolist():
+                self.add(row, everyone)
+            return
         self._parts.append((np.repeat(rows, len(members)), np.tile(np.array(members, np.int64), len(rows))))
 
     def look(self, bucket: _PairBucket, rows: Events) -> None:
@@ -209,7 +214,7 @@ class _Hits:
             for row in rows.tolist():
                 self.add(row, sheet.at([values[row] for _, values in sides]))
             return
-        members = np.array(sheet.members, np.int64)
+        members = np.frombuffer(sheet.members, np.int64)
         step = max(1, _MOST_PAIRS // size)
         for begin in range(0, len(rows), step):
             some = rows[begin : begin + step]
