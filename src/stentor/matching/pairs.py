@@ -195,7 +195,10 @@ class _Hits:
             for row in rows.tolist():
                 self.add(row, everyone)
             return
-        self._parts.append((np.repeat(rows, len(members)), np.tile(np.array(members, np.int64), len(rows))))
+        if len(members) == 1:
+            self._parts.append((rows, np.full(len(rows), members[0], np.int64)))
+        else:
+            self._parts.append((np.repeat(rows, len(members)), np.tile(np.array(members, np.int64), len(rows))))
 
     def look(self, bucket: _PairBucket, rows: Events) -> None:
         """What a bucket has for its events."""
@@ -242,4 +245,6 @@ class _Hits:
             self._parts.append((np.array(self._rows, np.intp), np.array(self._members, np.int64)))
         if not self._parts:
             return np.empty(0, np.intp), np.empty(0, np.int64)
+        if len(self._parts) == 1:
+            return self._parts[0]
         return np.concatenate([rows for rows, _ in self._parts]), np.concatenate([ids for _, ids in self._parts])

@@ -128,7 +128,10 @@ class Audience(Generic[D]):
         self.events += batch.count
         events, places = self._index.match_pairs(batch)
         accepted = self._roster.accepted
-        if len(places) <= _FEW:
+        if len(self._index) == 1:
+            if len(places):
+                accepted[places[0]] += len(places)
+        elif len(places) <= _FEW:
             for place in places.tolist():
                 accepted[place] += 1
         else:
@@ -143,18 +146,19 @@ class Choice(Generic[D]):
 
     def __init__(self, roster: Roster[D]) -> None:
         self._roster = roster
-        self._parts: list[tuple[Places, Places]] = []
+        self._parts: list[tuple[Places, Places | None]] = []  # None is once each
 
     def add(self, places: Places) -> "Choice[D]":
         """The places of those who chose, each as often as it chose an event."""
         if len(places) > _MANY:  # a frame may claim many events for few bytes
             self._parts.append(np.unique(places, return_counts=True))
         else:
-            self._parts.append((places, np.ones(len(places), np.int64)))
+            self._parts.append((places, None))
         return self
 
     def get(self, destination: D, default: Mapping[SubscriptionId, int]) -> Mapping[SubscriptionId, int]:
         if not self._parts:
             return default
-        places, counts = (np.concatenate(arrays) for arrays in zip(*self._parts, strict=True))
-        return self._roster.tally(destination, places, counts)
+        counts = [np.ones(len(places), np.int64) if some is None else some for places, some in self._parts]
+        places = np.concatenate([places for places, _ in self._parts])
+        return self._roster.tally(destination, places, np.concatenate(counts))
