@@ -146,7 +146,7 @@ def _notes(results: Results, console: Console) -> None:
     about = results.machine
     console.print(
         f"processor time on one core, medians of {rounds:g} round{'s' if rounds > 1 else ''} of "
-        f"{results.settings['seconds']:g} s; add and remove without parsing and normal form, which are told apart; "
+        f"{results.settings['seconds']:g} s; add and remove with the normal form, without parsing, both told apart; "
         "columns of batches are made beforehand\n"
         f"{about.processors} x {about.model}, {about.memory_gib:g} GiB, {about.system}, {about.python}",
         style="dim",
