@@ -22,6 +22,7 @@ def test_a_second_holder_of_a_name_fences_the_first(tmp_path: Path) -> None:
             events = first.subscribe("t")
             await events.__aenter__()
             reading = asyncio.create_task(anext(events))
+            await asyncio.sleep(0.005)  # who is born in the same millisecond is newer by chance
             async with stentor.connect(broker.url, name="sensor") as second, second.subscribe("t") as seen:
                 with pytest.raises(stentor.Fenced, match="'sensor' took over"):
                     await reading
