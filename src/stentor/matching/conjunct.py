@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from stentor.matching.facet import Facet, Key, View
 
-INFINITY = math.inf
 MOST_KEYS = 256  # combinations of keys under which one conjunct is filed
 
 

@@ -7,7 +7,7 @@ filter's constants are keys under which an index can find it only together with 
 import enum
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from stentor.model.filter.failure import Failure
 Key = Value | tuple[bool]
 Codes = NDArray[np.integer]
 Numbers = NDArray[np.float64]
+Attributes = Mapping[str, Value]
 
 _LARGEST = sys.float_info.max  # stands for infinity, which a range without an end has inside
 
@@ -37,6 +38,9 @@ class View(enum.IntEnum):
     PREFIX = 7  # the beginning of its text
 
     __hash__ = int.__hash__  # an enumeration's own is slow, and facets are looked up all the time
+
+
+Number = tuple[str, View]  # an attribute, and how it is a number
 
 
 class Facet(NamedTuple):
@@ -103,6 +107,18 @@ def look_at_number(view: View, value: Value) -> float | None:
     if value < math.inf:  # type: ignore[operator]
         return value  # type: ignore[return-value]
     return _LARGEST if value == math.inf else None
+
+
+def point_of(attributes: Attributes, numbers: tuple[Number, ...]) -> list[float] | None:
+    """Several attributes of an event as numbers; None if one of them is none."""
+    point = []
+    for name, view in numbers:
+        value = attributes.get(name)
+        number = None if value is None else look_at_number(view, value)
+        if number is None:
+            return None
+        point.append(number)
+    return point
 
 
 def keys_of(batch: Batch, facet: Facet) -> tuple[list[Key | None], Codes] | None:

@@ -6,7 +6,6 @@ as masks, and changes that in place when a filter comes or goes.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
 from copy import deepcopy
 from hashlib import blake2b
 
@@ -16,21 +15,17 @@ from numpy.typing import NDArray
 from stentor.matching.boxes import Boxes
 from stentor.matching.cluster import Clusters
 from stentor.matching.conjunct import EVERYTHING, Conjunct, box_of
-from stentor.matching.facet import View, look_at_number
+from stentor.matching.facet import Attributes, Number, look_at_number, point_of
 from stentor.matching.grid import Grid
 from stentor.matching.normal import Normal, normal_form
 from stentor.matching.snapshot import Snapshot
 from stentor.matching.steps import Steps
-from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 
 MEMBERS = 64
 _FEW_EVENTS = 48  # in a batch, up to which plain values beat arrays
 _PATIENCE = 2  # filters for each event that the snapshot had to ask a changed bucket for, until it is made anew
-
-Attributes = Mapping[str, Value]
-Number = tuple[str, View]
 
 
 class MaskBucket:
@@ -68,15 +63,9 @@ class MaskBucket:
                 continue
             known |= steps.masks[bisect_right(steps.bounds, value)]  # type: ignore[type-var]
         for numbers, boxes in self.boxes.items():
-            values = []
-            for name, view in numbers:
-                value = attributes.get(name)
-                value = None if value is None else look_at_number(view, value)
-                if value is None:
-                    break
-                values.append(value)
-            else:
-                known |= boxes.at(values, known)
+            point = point_of(attributes, numbers)
+            if point is not None:
+                known |= boxes.at(point, known)
         for member, filters in self.residue.items():
             if not known >> member & 1 and any(where.matches(attributes) for where in filters):
                 known |= 1 << member

@@ -5,17 +5,15 @@ once; that beats every structure that would have to be kept in order, and a chan
 """
 
 from array import array
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.cluster import Clusters, KeyCache, different_keys
 from stentor.matching.conjunct import Range, box_of
-from stentor.matching.facet import Numbers, View, look_at_number, numbers_of
+from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of, point_of
 from stentor.matching.normal import normal_form
 from stentor.matching.sheet import Sheet, drop
-from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 
@@ -24,8 +22,6 @@ _FEW_EVENTS = 4  # up to which plain values beat arrays
 _FEW_PAIRS = 96  # comparisons up to which a loop beats numpy
 _MOST_PAIRS = 1 << 20  # comparisons made at once
 
-Number = tuple[str, View]
-Attributes = Mapping[str, Value]
 Events = NDArray[np.intp]
 Subscriptions = NDArray[np.int64]
 
@@ -66,15 +62,9 @@ class _PairBucket:
     def at(self, attributes: Attributes) -> list[int]:
         found = self.whole.tolist()
         for numbers, sheet in self.sheets.items():
-            values = []
-            for name, view in numbers:
-                value = attributes.get(name)
-                number = None if value is None else look_at_number(view, value)
-                if number is None:
-                    break
-                values.append(number)
-            else:
-                found += sheet.at(values)
+            point = point_of(attributes, numbers)
+            if point is not None:
+                found += sheet.at(point)
         for where, members in self.residue.items():
             if where.matches(attributes):
                 found += members

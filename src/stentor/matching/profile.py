@@ -1,13 +1,11 @@
 """Profiles: which members want what of which topics; a mask index for each pattern, and the topics that were seen."""
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
+from stentor.matching.facet import Attributes
 from stentor.matching.masks import MaskIndex
 from stentor.matching.topics import PatternMap, TopicTree
-from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 
@@ -50,7 +48,7 @@ class Profile:
             self._forget(pattern)
         return changed
 
-    def match_one(self, topic: str, attributes: Mapping[str, Value]) -> int:
+    def match_one(self, topic: str, attributes: Attributes) -> int:
         """The members that want an event, as the bits of a number."""
         found = 0
         for index in self._at(topic):

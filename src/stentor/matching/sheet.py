@@ -12,7 +12,7 @@ from stentor.matching.facet import Numbers
 
 _FEW = 48  # boxes up to which a loop beats numpy
 
-_BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
+BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
 
 Places = NDArray[np.intp]
 
@@ -76,7 +76,7 @@ class Sheet:
         found = 0
         if len(self.members) > _FEW:
             hits = np.frombuffer(self.members, np.int64)[self._inside(values)]
-            return int(np.bitwise_or.reduce(_BITS[hits]))
+            return int(np.bitwise_or.reduce(BITS[hits]))
         for member in self.at(values):
             found |= 1 << member
         return found

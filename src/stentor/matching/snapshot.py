@@ -1,6 +1,6 @@
 """Snapshots: the mask index in arrays, for whole batches, and to be sent to where the events are."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -9,19 +9,17 @@ from numpy.typing import NDArray
 
 from stentor.matching.boxes import Boxes
 from stentor.matching.cluster import BucketKey, Cluster, Facets, KeyCache, different_keys
-from stentor.matching.facet import Numbers, View, numbers_of
+from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of
 from stentor.matching.grid import Grid
+from stentor.matching.sheet import BITS
 from stentor.matching.steps import Steps
-from stentor.model.attribute import Value
 from stentor.model.batch import Batch, Rows
 
 _NOWHERE, _ASKED = -1, -2  # no bucket; from there downwards, buckets that are asked themselves
-_BITS = np.uint64(1) << np.arange(64, dtype=np.uint64)
 _MOST_PAIRS = 1 << 20  # boxes tried at once
 
 Masks = NDArray[np.uint64]
 Groups = NDArray[np.intp]
-Number = tuple[str, View]
 
 
 class Bucket(Protocol):
@@ -34,7 +32,7 @@ class Bucket(Protocol):
     @property
     def plain(self) -> bool: ...
 
-    def at(self, attributes: Mapping[str, Value], known: int) -> int: ...
+    def at(self, attributes: Attributes, known: int) -> int: ...
 
 
 class _StepTable:
@@ -108,7 +106,7 @@ class _BoxTable:
             number = numbers[tried]
             inside &= (self._sides[2 * place][boxes] <= number) & (number < self._sides[2 * place + 1][boxes])
         hits = pairs[inside]
-        np.bitwise_or.at(found, events[hits], _BITS[members[hits]])
+        np.bitwise_or.at(found, events[hits], BITS[members[hits]])
 
 
 class _GridTable:
@@ -234,5 +232,5 @@ class Snapshot:
             self.slow += table.look(batch, found, cache, numbers)
         return found
 
-    def match_one(self, attributes: Mapping[str, Value]) -> int:
+    def match_one(self, attributes: Attributes) -> int:
         return int(self.match(Rows([dict(attributes)]))[0])
