@@ -35,6 +35,10 @@ listen = "127.0.0.1:0"
 storage = "elsewhere"
 [node.limits]
 largest_body = "4 KiB"
+
+[[unit]]
+name = "campus"
+connect = "chain"
 """
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from stentor.config import Address
+from stentor.config import COSTS, Address, Channel, Gateway
 from stentor.gateways.http.app import HttpServer, application
 from stentor.machine import StopRequested
 from stentor.model.errors import ConfigError, StentorError
@@ -51,6 +51,11 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     json_log: bool = False
     supervised: bool = False
+    numbers: tuple[int, ...] = ()  # of each part of its name in the unit around it, outermost first
+    gateways: tuple[Gateway, ...] = ()  # the links that it opens
+    costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
+    forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
+    channels: tuple[Channel, ...] = ()
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):

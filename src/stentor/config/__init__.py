@@ -3,15 +3,34 @@
 from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
-from stentor.config.settings import CERTIFICATE_FILES, Config, Fabric, Node, Tls, default
+from stentor.config.settings import (
+    CERTIFICATE_FILES,
+    COSTS,
+    Channel,
+    Config,
+    Elasticity,
+    Fabric,
+    Gateway,
+    Link,
+    Node,
+    Tls,
+    Unit,
+    default,
+)
 
 __all__ = [
     "CERTIFICATE_FILES",
+    "COSTS",
     "Address",
+    "Channel",
     "Config",
+    "Elasticity",
     "Fabric",
+    "Gateway",
+    "Link",
     "Node",
     "Tls",
+    "Unit",
     "check_exposure",
     "default",
     "is_host_name",

@@ -39,9 +39,14 @@ class Address:
     def loopback(self) -> bool:
         return is_loopback(self.host)
 
+    @property
+    def canonical(self) -> "Address":
+        """The one spelling that stands for all of its kind."""
+        return Address(_canonical(self.host), self.port)
+
     def collides(self, other: "Address") -> bool:
         """Whether only one of the two can be bound on a machine, as far as their text tells."""
-        return self.port != 0 and self.port == other.port and _canonical(self.host) == _canonical(other.host)
+        return self.port != 0 and self.canonical == other.canonical
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,5 +1,6 @@
 """Checks across the nodes of a file."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,8 +11,29 @@ from stentor.config.settings import CERTIFICATE_FILES, Node
 from stentor.model.errors import ConfigError
 
 
-def check_nodes(nodes: Sequence[Node], problems: Problems) -> None:
-    _check_names(nodes, problems)
+def check_names(nodes: Sequence[Node], problems: Problems) -> bool:
+    """Whether the names make a tree: all there, each its own, all of one depth."""
+    first: dict[tuple[str, ...], int] = {}
+    sound = bool(nodes)
+    for index, node in enumerate(nodes):
+        parts = node.name.parts
+        if parts and parts in first:
+            where = f"{dotted(('node', first[parts]))} on line {problems.line(('node', first[parts], 'name'))}"
+            problems.add(("node", index, "name"), f"expected a name of its own, found that of {where}: {node.name}")
+        sound = sound and bool(parts) and parts not in first
+        first.setdefault(parts, index)
+    depths = Counter(len(parts) for parts in first if parts)
+    usual, _ = depths.most_common(1)[0] if depths else (0, 0)
+    model = next((nodes[index].name for parts, index in first.items() if len(parts) == usual), None)
+    for parts, index in first.items():
+        if parts and len(parts) != usual:
+            reason = f"expected as many names as in {model}, found {nodes[index].name}"
+            problems.add(("node", index, "name"), f"{reason}: all brokers of a fabric have names of the same length")
+    return sound and len(depths) == 1
+
+
+def check_places(nodes: Sequence[Node], problems: Problems) -> None:
+    """Whether no two nodes use one address or one directory, and none lets strangers in."""
     _check_addresses(nodes, problems)
     _check_storage(nodes, problems)
 
@@ -40,23 +62,8 @@ def _missing(directory: Path) -> list[str]:
         return list(CERTIFICATE_FILES)
 
 
-def _check_names(nodes: Sequence[Node], problems: Problems) -> None:
-    first: dict[tuple[str, ...], int] = {}
-    for index, node in enumerate(nodes):
-        parts = node.name.parts
-        if parts and parts in first:
-            where = f"{dotted(('node', first[parts]))} on line {problems.line(('node', first[parts], 'name'))}"
-            problems.add(("node", index, "name"), f"expected a name of its own, found that of {where}: {node.name}")
-        first.setdefault(parts, index)
-    inside = {parts[:length]: index for parts, index in first.items() for length in range(1, len(parts))}
-    for parts, outer in first.items():
-        if parts in inside:
-            reason = f"expected a leaf of the tree, found the scope that holds {nodes[inside[parts]].name}"
-            problems.add(("node", outer, "name"), f"{reason} ({dotted(('node', inside[parts]))})")
-
-
 def _check_addresses(nodes: Sequence[Node], problems: Problems) -> None:
-    bound: list[tuple[Key, Address]] = []
+    bound: dict[Address, Key] = {}
     for index, node in enumerate(nodes):
         for name, address in (("listen", node.listen), ("http", node.http)):
             if address is None:
@@ -66,12 +73,11 @@ def _check_addresses(nodes: Sequence[Node], problems: Problems) -> None:
                 check_exposure(address, secured=node.tls is not None)
             except ConfigError as error:
                 problems.add(key, str(error))
-            for other_key, other in bound:
-                if address.collides(other):
-                    where = f"{dotted(other_key)} on line {problems.line(other_key)}"
-                    problems.add(key, f"expected an address of its own, found that of {where}: {address}")
-                    break
-            bound.append((key, address))
+            other = bound.get(address.canonical)
+            if other is not None and address.port != 0:
+                where = f"{dotted(other)} on line {problems.line(other)}"
+                problems.add(key, f"expected an address of its own, found that of {where}: {address}")
+            bound.setdefault(address.canonical, key)
 
 
 def _check_storage(nodes: Sequence[Node], problems: Problems) -> None:

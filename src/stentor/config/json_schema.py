@@ -6,11 +6,22 @@ from typing import Any
 import msgspec
 
 from stentor.config.quantity import DURATIONS, SIZES, pattern
-from stentor.config.settings import DATA, LISTEN, Config
+from stentor.config.settings import COSTS, DATA, LISTEN, Config, Elasticity
 from stentor.model.limits import Limits, Seconds, Size
 
 _ADDRESS = {"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+):[0-9]{1,5}$", "examples": [str(LISTEN)]}
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", "examples": ["campus/library/b1"]}
+
+
+_REQUIRED = {
+    "Config": ["node"],
+    "Fabric": [],
+    "Tls": ["directory"],
+    "Node": ["name"],
+    "Unit": ["name"],
+    "Link": ["between"],
+    "Channel": ["from", "to", "where"],
+}
 
 
 def schema() -> dict[str, Any]:
@@ -18,25 +29,48 @@ def schema() -> dict[str, Any]:
     generated = msgspec.json.schema(Config, schema_hook=_path)
     definitions = generated["$defs"]
     definitions["Address"], definitions["ScopePath"] = _ADDRESS, _NAME
-    for table, required in {"Config": ["node"], "Fabric": [], "Tls": ["directory"], "Node": ["name"]}.items():
+    for table, required in _REQUIRED.items():
         definitions[table].update(required=required, additionalProperties=False)
-    definitions["Config"]["properties"]["node"]["minItems"] = 1
+    top, node = definitions["Config"]["properties"], definitions["Node"]["properties"]
+    top["node"]["minItems"] = 1
     definitions["Fabric"]["properties"]["data"]["default"] = str(DATA)
-    node = definitions["Node"]["properties"]
-    node["listen"]["default"] = str(LISTEN)
+    definitions["Fabric"]["properties"]["costs"].update(minItems=1, default=list(COSTS))
     node["http"]["anyOf"] = [{"$ref": "#/$defs/Address"}, {"const": ""}]
-    _only_reference(node, "tls", "Tls")
-    _only_reference(node, "limits", "Limits")
-    _only_reference(definitions["Config"]["properties"], "tls", "Tls")
-    _only_reference(definitions["Config"]["properties"], "limits", "Limits")
-    for field in msgspec.structs.fields(Limits):
-        units = SIZES if field.type == Size else DURATIONS
-        if field.type in (Size, Seconds):
-            number = definitions["Limits"]["properties"][field.name]
-            default = number.pop("default")
-            text = {"type": "string", "pattern": pattern(units)}
-            definitions["Limits"]["properties"][field.name] = {"anyOf": [number, text], "default": default}
+    for properties, table in ((node, "Tls"), (node, "Limits"), (top, "Tls"), (top, "Limits"), (top, "Elasticity")):
+        _only_reference(properties, table.lower(), table)
+    _network(definitions)
+    for struct in (Limits, Elasticity):
+        definitions[struct.__name__]["additionalProperties"] = False
+        _quantities(definitions[struct.__name__]["properties"], struct)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Stentor configuration", **generated}
+
+
+def _network(definitions: dict[str, Any]) -> None:
+    """Units, links and channels."""
+    for name in ("unit", "link", "channel"):
+        del definitions["Config"]["properties"][name]["default"]
+    unit, scope = definitions["Unit"]["properties"], {"$ref": "#/$defs/ScopePath"}
+    said = unit["name"]["description"]
+    unit["name"] = {"anyOf": [scope, {"const": ""}], "description": said}
+    for properties in (unit, definitions["Node"]["properties"]):
+        del properties["number"]["default"]  # it depends on who else is in the unit
+    for properties, name in ((unit, "forwarding"), (unit, "connect"), (definitions["Link"]["properties"], "cost")):
+        (kind,) = [kind for kind in properties[name]["anyOf"] if kind != {"type": "null"}]  # left out is never null
+        properties[name] = {"description": properties[name]["description"], **kind}
+    between = definitions["Link"]["properties"]["between"]
+    del between["prefixItems"]
+    between.update(items=scope, uniqueItems=True)
+    definitions["Channel"]["properties"]["where"]["minItems"] = 1
+
+
+def _quantities(properties: dict[str, Any], struct: type[msgspec.Struct]) -> None:
+    """Sizes and durations may be written with a unit."""
+    for field in msgspec.structs.fields(struct):
+        if field.type in (Size, Seconds):
+            number = properties[field.name]
+            default = number.pop("default")
+            text = {"type": "string", "pattern": pattern(SIZES if field.type == Size else DURATIONS)}
+            properties[field.name] = {"anyOf": [number, text], "default": default}
 
 
 def _path(kind: type) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from stentor.model.errors import ConfigError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_SHOWN = 60
+_MOST_KNOWN = 20
 
 
 class Problems:
@@ -79,7 +80,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """The end of a sentence that says what to write instead."""
     choices = list(known)
     meant = nearest(word, choices)
-    return f"; did you mean {meant!r}?" if meant else f"; known are {', '.join(choices)}"
+    if meant:
+        return f"; did you mean {meant!r}?"
+    more = f" and {len(choices) - _MOST_KNOWN} more" if len(choices) > _MOST_KNOWN + 1 else ""
+    return f"; known are {', '.join(choices[: _MOST_KNOWN if more else None])}{more}"
 
 
 def _shorten(text: str) -> str:

@@ -2,27 +2,42 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
+from stentor.config import value as values
 from stentor.config.address import Address
-from stentor.config.check import check_certificates, check_nodes
+from stentor.config.check import check_certificates, check_names, check_places
 from stentor.config.lines import Key, locate
-from stentor.config.problem import Problems, describe, nearest, suggestion
-from stentor.config.quantity import duration, show_duration, show_size, size
-from stentor.config.settings import ANY_HTTP, DATA, LISTEN, Config, Fabric, LogLevel, Node, Role, Tls
+from stentor.config.network import FORWARDING, Network
+from stentor.config.problem import Problems, describe
+from stentor.config.settings import (
+    ANY_HTTP,
+    COSTS,
+    DATA,
+    Config,
+    Cost,
+    Elasticity,
+    Fabric,
+    LogLevel,
+    Node,
+    Number,
+    Role,
+    Tls,
+    default_listen,
+)
+from stentor.config.table import Table, Tables
 from stentor.model.errors import ConfigError, InvalidInput
-from stentor.model.limits import Limits, Seconds, Size
+from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 ROLES: tuple[Role, ...] = get_args(Role)
 
-T = TypeVar("T")
-Table = dict[str, Any]
+S = TypeVar("S", bound=msgspec.Struct)
 
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _LONGEST_SHOWN = 200
@@ -59,23 +74,36 @@ def parse(text: str, filename: str = "stentor.toml", *, node: str | None = None)
     return _Reader(filename, Problems(filename, lines), node).config(document)
 
 
-class _Reader:
+class _Reader(Tables):
     def __init__(self, filename: str, problems: Problems, only: str | None) -> None:
+        super().__init__(problems)
         self.base = Path(filename).parent
-        self.problems = problems
         self.only = only
-        self.reported: set[Key] = set()  # keys that are absent because of a problem that is reported already
+        self.claims: dict[Key, int] = {}  # the numbers that nodes ask for
 
     def config(self, document: Table) -> Config:
         top = self.table(document, (), Config)
         fabric = self.fabric(top.get("fabric", {}))
-        limits = self.limits(top.get("limits", {}), ("limits",), Limits())
+        limits = self.bounded(top.get("limits", {}), ("limits",), Limits())
+        elasticity = self.bounded(top["elasticity"], ("elasticity",), Elasticity()) if "elasticity" in top else None
         tls = self.tls(top, ("tls",), None)
         nodes = self.nodes(top, fabric, limits, tls)
-        check_nodes(nodes, self.problems)
+        sound = check_names(nodes, self.problems)
+        check_places(nodes, self.problems)
         check_certificates(self.certificate_directories(nodes, tls), self.problems)
+        network = Network(self, nodes, self.claims, sound=sound)
+        network.read(top)
         self.problems.raise_if_any()
-        config = Config(fabric=fabric, limits=limits, tls=tls, nodes=tuple(nodes))
+        config = Config(
+            fabric=fabric,
+            limits=limits,
+            tls=tls,
+            nodes=network.numbered(),
+            units=network.units(),
+            links=tuple(network.links),
+            channels=tuple(network.channels),
+            elasticity=elasticity,
+        )
         if self.only is not None:
             try:
                 config.node(self.only)
@@ -88,8 +116,17 @@ class _Reader:
         table = self.table(value, ("fabric",), Fabric)
         return Fabric(
             data=self.take(table, ("fabric", "data"), self.path, self.base / DATA),
-            log=self.take(table, ("fabric", "log"), lambda found: _choice(found, LOG_LEVELS), "info"),
+            log=self.take(table, ("fabric", "log"), lambda found: values.choice(found, LOG_LEVELS), "info"),
+            forwarding=self.take(
+                table, ("fabric", "forwarding"), lambda found: values.choice(found, FORWARDING), "content"
+            ),
+            costs=self.costs(table),
         )
+
+    def costs(self, table: Table) -> tuple[float, ...]:
+        expected = values.several("a list of costs such as [1, 2, 3, 4]")
+        found = self.each(table, ("fabric", "costs"), expected, values.bounded(Cost)) if "costs" in table else COSTS
+        return tuple(cost for cost in found if cost is not None)
 
     def tls(self, parent: Table, key: Key, inherited: Tls | None) -> Tls | None:
         if "tls" not in parent:
@@ -98,14 +135,15 @@ class _Reader:
         self.require(table, (*key, "directory"), 'the certificate directory, such as "certs/node"')
         return self.take(table, (*key, "directory"), lambda found: Tls(directory=self.path(found)), _NO_TLS)
 
-    def limits(self, value: object, key: Key, inherited: Limits) -> Limits:
-        table = self.table(value, key, Limits)
-        return Limits(
+    def bounded(self, value: object, key: Key, inherited: S) -> S:
+        """A table of values whose types state their bounds; what it does not set is inherited."""
+        table = self.table(value, key, type(inherited))
+        return type(inherited)(
             **{
                 field.name: self.take(
-                    table, (*key, field.name), _limit_reader(field.type), getattr(inherited, field.name)
+                    table, (*key, field.name), values.bounded(field.type), getattr(inherited, field.name)
                 )
-                for field in msgspec.structs.fields(Limits)
+                for field in msgspec.structs.fields(inherited)
             }
         )
 
@@ -121,16 +159,28 @@ class _Reader:
     def node(self, value: object, key: Key, fabric: Fabric, limits: Limits, tls: Tls | None) -> Node:
         table = self.table(value, key, Node)
         self.require(table, (*key, "name"), 'a scope path such as "campus/library/b1"')
-        name = self.take(table, (*key, "name"), _name, _NO_NAME)
+        name = self.take(table, (*key, "name"), values.name, _NO_NAME)
+        number = self.take(table, (*key, "number"), values.bounded(Number), None)
+        if number is not None:
+            self.claims[key] = number
         return Node(
             name=name,
-            role=self.take(table, (*key, "role"), lambda found: _choice(found, ROLES), "broker"),
-            listen=self.take(table, (*key, "listen"), _address, LISTEN, _NO_ADDRESS),
-            http=self.take(table, (*key, "http"), _address_or_off, ANY_HTTP),
+            role=self.take(table, (*key, "role"), lambda found: values.choice(found, ROLES), "broker"),
+            listen=self.listen(table, key),
+            http=self.take(table, (*key, "http"), values.address_or_off, ANY_HTTP),
             storage=self.take(table, (*key, "storage"), self.path, fabric.data.joinpath(*name.parts)),
             tls=self.tls(table, (*key, "tls"), tls),
-            limits=self.limits(table.get("limits", {}), (*key, "limits"), limits),
+            limits=self.bounded(table.get("limits", {}), (*key, "limits"), limits),
         )
+
+    def listen(self, table: Table, key: Key) -> Address:
+        default = _NO_ADDRESS
+        if "listen" not in table:
+            try:
+                default = default_listen(int(key[-1]))
+            except InvalidInput as error:
+                self.problems.add((*key, "listen"), str(error))
+        return self.take(table, (*key, "listen"), values.address, default, _NO_ADDRESS)
 
     def certificate_directories(self, nodes: Sequence[Node], shared: Tls | None) -> dict[Key, Path]:
         """The certificate directories that nodes of this machine need, by the key that names them."""
@@ -141,39 +191,8 @@ class _Reader:
                 needed[*key, "directory"] = node.tls.directory
         return needed
 
-    def table(self, value: object, key: Key, struct: type[msgspec.Struct]) -> Table:
-        """The known keys of a table; whatever else it holds is reported."""
-        known = [field.encode_name for field in msgspec.structs.fields(struct)]
-        if not isinstance(value, dict):
-            self.problems.add(key, f"expected a table, found {describe(value)}")
-            self.reported.update((*key, name) for name in known)
-            return {}
-        absent = [name for name in known if name not in value]
-        for name in [name for name in value if name not in known]:
-            meant = nearest(name, absent)
-            self.problems.add((*key, name), f"unknown key{suggestion(name, absent if meant else known)}")
-            if meant:
-                self.reported.add((*key, meant))
-        return {name: value[name] for name in known if name in value}
-
-    def take(self, table: Table, key: Key, read: Callable[[object], T], default: T, instead: T | None = None) -> T:
-        """The value of a key, or its default; a value that is wrong is reported, and `instead` stands for it."""
-        name = key[-1]
-        if name in table:
-            try:
-                return read(table[name])
-            except InvalidInput as error:
-                self.problems.add(key, str(error))
-        elif key not in self.reported:
-            return default
-        return default if instead is None else instead
-
-    def require(self, table: Table, key: Key, expected: str) -> None:
-        if key[-1] not in table and key not in self.reported:
-            self.problems.add(key, f"missing; expected {expected}")
-
     def path(self, value: object) -> Path:
-        text = _text(value, "a path")
+        text = values.text(value, "a path")
         try:
             path = Path(text).expanduser()
         except RuntimeError as error:
@@ -181,65 +200,6 @@ class _Reader:
         if not text or "\0" in text:
             raise InvalidInput(f"expected a path, found {describe(text)}")
         return self.base / path
-
-
-def _text(value: object, expected: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"expected {expected} in quotes, found {describe(value)}")
-    return value
-
-
-def _name(value: object) -> ScopePath:
-    return ScopePath.parse(_text(value, "a scope path"))
-
-
-def _address(value: object) -> Address:
-    return Address.parse(_text(value, "host:port"))
-
-
-def _address_or_off(value: object) -> Address | None:
-    return None if value == "" else _address(value)
-
-
-def _choice(value: object, choices: Sequence[T]) -> T:
-    for choice in choices:
-        if value == choice:
-            return choice
-    words = [str(choice) for choice in choices]
-    hint = suggestion(value, words) if isinstance(value, str) and nearest(value, words) else ""
-    raise InvalidInput(f"expected {' or '.join(words)}, found {describe(value)}{hint}")
-
-
-def _limit_reader(limit: Any) -> Callable[[object], int | float]:
-    """Reads a value of one of the types of a limit, within the bounds that the type states."""
-    bounds = get_args(limit)[1]
-    read: Callable[[object], int | float]
-    show: Callable[[Any], str]
-    if limit == Size:
-        read, show, kind = size, show_size, "a size"
-    elif limit == Seconds:
-        read, show, kind = duration, show_duration, "a duration"
-    else:
-        read, show, kind = _integer, str, "an integer"
-
-    def within(value: object) -> int | float:
-        found = read(value)
-        try:
-            msgspec.convert(found, limit)
-        except msgspec.ValidationError as error:
-            lowest = f"more than {show(bounds.gt)}" if bounds.gt is not None else f"at least {show(bounds.ge)}"
-            raise InvalidInput(
-                f"expected {kind} of {lowest} and at most {show(bounds.le)}, found {describe(value)}"
-            ) from error
-        return found
-
-    return within
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidInput(f"expected an integer, found {describe(value)}")
-    return value
 
 
 def _syntax_error(text: str, filename: str, error: ValueError) -> str:

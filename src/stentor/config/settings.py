@@ -1,4 +1,4 @@
-"""What a configuration says: the nodes to run, and what they have in common."""
+"""What a configuration says: the nodes to run, what joins them, and what they have in common."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,14 +8,21 @@ from msgspec import Meta
 
 from stentor.config.address import Address
 from stentor.config.problem import suggestion
-from stentor.model.errors import ConfigError
-from stentor.model.limits import Limits
-from stentor.model.scope import ScopePath
+from stentor.config.topology import ROOT, Connect
+from stentor.model.errors import ConfigError, InvalidInput
+from stentor.model.limits import Count, Limits, Seconds
+from stentor.model.scope import LARGEST_UNIT, ScopePath
 
 CERTIFICATE_FILES = ("ca.pem", "cert.pem", "key.pem")  # what a certificate directory holds
 
 Role = Literal["broker"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+Forwarding = Literal["content", "flooding"]
+Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
+Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
+Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
+
+COSTS = (1.0, 2.0, 3.0, 4.0)
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +30,11 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
 
     data: Annotated[Path, Meta(description="where nodes keep what must survive; relative to this file")]
     log: Annotated[LogLevel, Meta(description="the least important messages that are logged")] = "info"
+    forwarding: Annotated[Forwarding, Meta(description="how events travel in scopes that set nothing else")] = "content"
+    costs: Annotated[
+        tuple[Cost, ...],
+        Meta(description="of a link by its level: within a cluster, between clusters, …; the last goes on"),
+    ] = COSTS
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +48,60 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[ScopePath, Meta(description="unique path of scope names, such as campus/library/b1")]
     role: Annotated[Role, Meta(description="what the node does")] = "broker"
-    listen: Annotated[Address, Meta(description="host:port for links; port 0 is any free one")]
+    number: Annotated[Number, Meta(description="of this member of its unit; default: its place there")] = 0
+    listen: Annotated[
+        Address,
+        Meta(description="host:port for links; port 0 is any free one; default 127.0.0.1:7420 + its place in the file"),
+    ]
     http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')]
     storage: Annotated[Path, Meta(description="where this node keeps what must survive; default <data>/<name>")]
     tls: Annotated[Tls | None, Meta(description="instead of the file's [tls]")] = None
     limits: Annotated[Limits, Meta(description="single limits that differ from the file's [limits]")] = Limits()
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit that brokers form by their names; a file names only those that it sets something of."""
+
+    name: Annotated[ScopePath, Meta(description='such as campus/library; "" is the whole network')]
+    number: Annotated[Number, Meta(description="of this member of its unit; default: its place there")] = 0
+    forwarding: Annotated[
+        Forwarding | None, Meta(description="how events travel in this scope and those inside it")
+    ] = None
+    connect: Annotated[
+        Connect | None, Meta(description="links between its members, or the first broker of each if they are units")
+    ] = None
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """Joins two brokers; the first dials the second."""
+
+    between: Annotated[tuple[ScopePath, ScopePath], Meta(description="two brokers; the first dials the second")]
+    cost: Annotated[Cost | None, Meta(description="instead of that of its level in [fabric] costs")] = None
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """What may pass from one unit to another."""
+
+    origin: Annotated[ScopePath, Meta(description="a unit or broker")] = msgspec.field(name="from")
+    to: Annotated[ScopePath, Meta(description="another member of the same unit, or a broker if both are")]
+    where: Annotated[tuple[str, ...], Meta(description="filters in CESQL; all must let an event pass")]
+
+
+class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
+    """Brokers that are started by load, and stopped when they are slow."""
+
+    clients_per_broker: Count = 500  # more of them, on average in a cluster, start another broker
+    most_brokers: Brokers = 8  # in a cluster, with those of the file
+    purge_slow: bool = False  # stop a broker that answers health checks too slowly
+    check_every: Seconds = 10.0
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that a node opens: to whom, and where that one listens; no cost is that of the link's level."""
+
+    name: str
+    address: str
+    cost: float | None = None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +111,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     tls: Tls | None = None
     nodes: Annotated[tuple[Node, ...], Meta(description="the nodes to run")] = msgspec.field(name="node")
+    # units and links are all that there are, also those that the file does not write out
+    units: Annotated[tuple[Unit, ...], Meta(description="what units set")] = msgspec.field(name="unit", default=())
+    links: Annotated[tuple[Link, ...], Meta(description="what joins brokers")] = msgspec.field(name="link", default=())
+    channels: Annotated[tuple[Channel, ...], Meta(description="what may pass from one unit to another")] = (
+        msgspec.field(name="channel", default=())
+    )
+    elasticity: Elasticity | None = None
 
     def node(self, name: str) -> Node:
         """The node of this name."""
@@ -58,10 +126,45 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
                 return node
         raise ConfigError(f"no node is called {name!r}{suggestion(name, [str(node.name) for node in self.nodes])}")
 
+    def numbers(self, node: Node) -> tuple[int, ...]:
+        """The member number of each part of a node's name, outermost first."""
+        known = {unit.name.parts: unit.number for unit in self.units}
+        parts = node.name.parts
+        return (*(known.get(parts[:length], 0) for length in range(1, len(parts))), node.number)
+
+    def dials(self, node: Node) -> tuple[Gateway, ...]:
+        """The links that a node opens; the others of its links are opened by their other ends."""
+        listens = {other.name: other.listen for other in self.nodes}
+        return tuple(
+            Gateway(name=str(other), address=str(listens[other]), cost=link.cost)
+            for link in self.links
+            for dialler, other in [link.between]
+            if dialler == node.name
+        )
+
+    def forwarding(self, path: ScopePath) -> Forwarding:
+        """How events travel in a scope: as the nearest scope around it says that says anything."""
+        told = {unit.name.parts: unit.forwarding for unit in self.units if unit.forwarding is not None}
+        around = (path.parts[:length] for length in range(len(path.parts), -1, -1))
+        return next((told[scope] for scope in around if scope in told), self.fabric.forwarding)
+
+    def forwarding_by_scope(self) -> dict[str, str]:
+        """What scopes say of forwarding, by their names; the network's, "", is always there."""
+        told = {str(unit.name): unit.forwarding for unit in self.units if unit.forwarding is not None}
+        return {str(ROOT): self.fabric.forwarding, **told}
+
 
 DATA = Path(".stentor")
 LISTEN = Address("127.0.0.1", 7420)
 ANY_HTTP: Address | None = Address("127.0.0.1", 0)  # health is always there, and nodes of one file never collide on it
+
+
+def default_listen(place: int) -> Address:
+    """Where the node at this place of a file listens if it does not say."""
+    port = LISTEN.port + place
+    if port > 65535:
+        raise InvalidInput(f"missing; expected host:port, because {port}, its default port, is more than 65535")
+    return Address(LISTEN.host, port)
 
 
 def default() -> Config:

@@ -48,6 +48,8 @@ def test_everything_in_a_file(tmp_path: Path) -> None:
         storage = "elsewhere"
         tls.directory = "{other}"
         limits = {{ links = 7, queue = 4096 }}
+        [[link]]
+        between = ["campus/library/b2", "campus/library/b1"]
     """
     config = parse(text, str(tmp_path / "stentor.toml"))
     first, second = config.nodes
@@ -114,6 +116,7 @@ listen = "10.0.0.1:7420"
 
 
 NODE = '[[node]]\nname = "b1"\n'
+JOINED = "[[unit]]\nname = ''\nconnect = 'chain'\n"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +127,8 @@ NODE = '[[node]]\nname = "b1"\n'
         ('\n[node]\nname = "a"', "2: node: expected at least one [[node]], in double brackets, found a table"),
         ("node = [3]", "1: node[0]: expected a table, found 3 (an integer)"),
         ('[[nodes]]\nname = "a"', "1: nodes: unknown key; did you mean 'node'?"),
-        (NODE + 'colour = "red"', "3: node[0].colour: unknown key; known are name, role, listen, http, "
-         "storage, tls, limits"),
+        (NODE + 'colour = "red"', "3: node[0].colour: unknown key; known are name, role, number, listen, "
+         "http, storage, tls, limits"),
         (NODE + "limits = 3", "3: node[0].limits: expected a table, found 3 (an integer)"),
         (NODE + "[node.limits]\nlinks = true", "4: node[0].limits.links: expected an integer, found true (a boolean)"),
         (NODE + "[node.limits]\nheartbeat = nan", "4: node[0].limits.heartbeat: expected a duration of more "
@@ -147,17 +150,17 @@ NODE = '[[node]]\nname = "b1"\n'
          "'-', '_' and '.', joined by '/'"),
         ("[[node]]\nname = 'a/../../b'", "2: node[0].name: 'a/../../b' is not a scope path: '.' and '..' "
          "are no names"),
-        (NODE + "listen = '127.0.0.1:0'\n[[node]]\nname = 'b1/b2'", "2: node[0].name: expected a leaf of the "
-         "tree, found the scope that holds b1/b2 (node[1])"),
-        (NODE + "storage = 'x'\n[[node]]\nname = 'b2'\nlisten = '127.0.0.1:0'\nstorage = 'x'", "7: "
+        (NODE + "[[node]]\nname = 'b1/b2'", "4: node[1].name: expected as many names as in b1, found b1/b2: all "
+         "brokers of a fabric have names of the same length"),
+        (NODE + "storage = 'x'\n[[node]]\nname = 'b2'\nstorage = 'x'\n" + JOINED, "6: "
          "node[1].storage: expected a place of its own, found that of node[0]: x"),
-        (NODE + "[[node]]\nname = 'b2'", "3: node[1].listen: expected an address of its own, found that of "
-         "node[0].listen on line 1: 127.0.0.1:7420"),
+        (NODE + "listen = '127.0.0.1:7421'\n[[node]]\nname = 'b2'\n" + JOINED, "4: node[1].listen: expected an "
+         "address of its own, found that of node[0].listen on line 3: 127.0.0.1:7421"),
         (NODE + "http = '0.0.0.0:80'", "3: node[0].http: 0.0.0.0:80 can be reached by other machines and has "
          "no TLS: make certificates with `stentor certs init certs --host NAME`, then set [tls] directory = "
          '"certs/node", or listen on 127.0.0.1'),
-        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, listen, http, "
-         "storage, tls, limits"),
+        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, "
+         "http, storage, tls, limits"),
         ("a = " + "[" * 5000, " arrays or tables are nested too deeply"),
     ],
 )  # fmt: skip
@@ -216,6 +219,8 @@ def test_only_the_certificates_of_the_wanted_node_must_be_there(tmp_path: Path) 
         name = "a/b2"
         listen = "10.0.0.2:7420"
         tls.directory = "/on/another/machine"
+        [[link]]
+        between = ["a/b1", "a/b2"]
     """
     assert len(parse(text, node="a/b1").nodes) == 2
     assert "node[1].tls.directory" in complaints(text)[0]
