@@ -92,7 +92,7 @@ class Network:
             return
         if name in self.told:
             other = self._where(self.told[name][0])
-            self.problems.add((*key, "name"), f"expected one [[unit]] for each, found that of {other} again: {name}")
+            self.problems.add((*key, "name"), f"expected a unit of its own, found that of {other}: {_title(name)}")
             return
         self.told[name] = key, unit
         if wanted is not None and name == ROOT:
@@ -146,28 +146,28 @@ class Network:
     def _unit_name(self, value: object) -> ScopePath | None:
         if value == "":
             return ROOT
-        return self._known(values.name(value), "unit", [unit for unit in self.tree.members if unit != ROOT])
+        return self._known(values.name(value), "unit", self.tree.members)
 
     def _broker_name(self, value: object) -> ScopePath | None:
-        return self._known(values.name(value), "broker", list(self.tree.brokers))
+        return self._known(values.name(value), "broker", self.tree.brokers)
 
     def _scope_name(self, value: object) -> ScopePath | None:
-        return self._known(values.name(value), "unit or broker", [scope for scope in self.tree.first if scope != ROOT])
+        return self._known(values.name(value), "unit or broker", self.tree.first)
 
-    def _known(self, name: ScopePath, kind: str, known: list[ScopePath]) -> ScopePath | None:
+    def _known(self, name: ScopePath, kind: str, known: Mapping[ScopePath, object]) -> ScopePath | None:
         if name in known:
             return name
         if self.nameless:
             return None
-        if not known:
-            raise InvalidInput(f'unknown {kind} {str(name)!r}; the only one is "", the whole network')
+        choices = [str(each) for each in known if each != ROOT]
         if name in self.tree.members:
             found, hint = "unit", f"; its first broker is {str(self.tree.first[name])!r}"
         elif name in self.tree.brokers:
             parent = str(name.parent or "")
             found, hint = "broker", f"; it is in {parent!r}" if parent else '; it is in "", the whole network'
         else:
-            raise InvalidInput(f"unknown {kind} {str(name)!r}{suggestion(str(name), map(str, known))}")
+            hint = suggestion(str(name), choices) if choices else '; the only one is "", the whole network'
+            raise InvalidInput(f"unknown {kind} {str(name)!r}{hint}")
         raise InvalidInput(f"expected a {kind}, found the {found} {str(name)!r}{hint}")
 
     def _where(self, key: Key) -> str:

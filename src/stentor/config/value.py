@@ -73,7 +73,7 @@ def bounded(kind: Any) -> Callable[[object], Any]:
     elif kind == Seconds:
         read, show, word = duration, show_duration, "a duration"
     elif plain is float:
-        read, show, word = _number, "{:g}".format, "a number"
+        read, show, word = _number, "{:.15g}".format, "a number"
     else:
         read, show, word = _integer, str, "an integer"
 

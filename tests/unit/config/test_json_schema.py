@@ -31,11 +31,23 @@ def accepts(rule: dict[str, Any], value: object) -> bool:
                 and all(accepts(rule["properties"][name], inner) for name, inner in value.items())
             )
         case "array":
-            return isinstance(value, list) and bool(value) and all(accepts(rule["items"], inner) for inner in value)
+            return (
+                isinstance(value, list)
+                and rule.get("minItems", 0) <= len(value) <= rule.get("maxItems", len(value))
+                and (not rule.get("uniqueItems") or len(set(value)) == len(value))
+                and all(accepts(rule["items"], inner) for inner in value)
+            )
         case "string":
             return isinstance(value, str) and re.search(rule.get("pattern", ""), value) is not None
+        case "boolean":
+            return isinstance(value, bool)
         case "integer" | "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            return (
+                isinstance(value, int if rule["type"] == "integer" else int | float)
+                and not isinstance(value, bool)
+                and rule.get("minimum", value) <= value <= rule.get("maximum", value)
+                and value > rule.get("exclusiveMinimum", value - 1)
+            )
     raise AssertionError(rule)
 
 
@@ -55,6 +67,20 @@ def test_the_examples_fit(example: Path) -> None:
         "[[node]]\nname = 'b1'\nrole = 'brokr'",
         "[[node]]\nname = 'b1'\n[limits]\nqueue = '8 apples'",
         "[[node]]\nname = 'b1'\n[tls]",
+        "[[node]]\nname = 'b1'\nnumber = 64",
+        "[[node]]\nname = 'b1'\n[fabric]\ncosts = []",
+        "[[node]]\nname = 'b1'\n[fabric]\ncosts = [0]",
+        "[[node]]\nname = 'b1'\n[fabric]\nforwarding = 'flood'",
+        "[[node]]\nname = 'b1'\n[[unit]]\nconnect = 'mesh'",
+        "[[node]]\nname = 'b1'\n[[unit]]\nname = ''\nconnect = 'star'",
+        "[[node]]\nname = 'b1'\n[[link]]\ncost = 1",
+        "[[node]]\nname = 'b1'\n[[link]]\nbetween = ['a']",
+        "[[node]]\nname = 'b1'\n[[link]]\nbetween = ['a', 'a']",
+        "[[node]]\nname = 'b1'\n[[link]]\nbetween = ['a', 'b']\ncost = -1",
+        "[[node]]\nname = 'b1'\n[[channel]]\nfrom = 'a'\nto = 'b'",
+        "[[node]]\nname = 'b1'\n[[channel]]\nfrom = 'a'\nto = 'b'\nwhere = []",
+        "[[node]]\nname = 'b1'\n[elasticity]\nmost_brokers = 65",
+        "[[node]]\nname = 'b1'\n[elasticity]\ncheck_every = '1 day'",
     ],
 )
 def test_what_is_wrong_does_not_fit(text: str) -> None:
