@@ -11,6 +11,7 @@ from stentor.cli import certs, config
 from stentor.config import load
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+NODES = {"single": 1, "three-brokers": 3, "tls": 1, "campus": 9, "ges22": 22, "ges22-connected": 22}
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def examples(tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize(("name", "nodes"), [("single", 1), ("three-brokers", 3), ("tls", 1)])
+@pytest.mark.parametrize(("name", "nodes"), NODES.items())
 def test_examples_are_right(examples: Path, name: str, nodes: int) -> None:
     file = examples / f"{name}.toml"
     assert len(load(file).nodes) == nodes
@@ -34,7 +35,49 @@ def test_examples_are_right(examples: Path, name: str, nodes: int) -> None:
 
 
 def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.toml")} == {"single", "three-brokers", "tls"}
+    assert {path.stem for path in EXAMPLES.glob("*.toml")} == NODES.keys()
+
+
+def test_the_campus_is_what_it_says() -> None:
+    campus = load(EXAMPLES / "campus.toml")
+    assert {len(node.name.parts) for node in campus.nodes} == {3}
+    assert len({node.name.parent for node in campus.nodes}) == 4
+    assert len(campus.links) > len(campus.nodes)  # some are to spare
+    assert len({node.name.parts[0] for node in campus.nodes}) == 2
+
+
+def ways(file: str) -> dict[int, list[int]]:
+    """For every broker of the 22 the brokers on the shortest way from the publisher, both ends with it."""
+    neighbours: dict[int, list[int]] = {}
+    for link in load(EXAMPLES / file).links:
+        one, other = (int(end.name) for end in link.between)
+        neighbours.setdefault(one, []).append(other)
+        neighbours.setdefault(other, []).append(one)
+    found, edge = {22: [22]}, [22]
+    while edge:
+        reached = {far: near for near in edge for far in neighbours[near] if far not in found}
+        found.update((far, [*found[near], far]) for far, near in reached.items())
+        edge = list(reached)
+    return found
+
+
+def test_the_paper_s_network_has_nine_hops() -> None:
+    found = ways("ges22.toml")
+    assert found.keys() == set(range(1, 23))
+    assert len(found[10]) == max(map(len, found.values())) == 9
+    assert [broker in found[10] for broker in (1, 8)] == [True, True]  # an event for 10 is stored twice …
+    assert [broker in found[7] for broker in (1, 8)] == [True, False]  # … and one for 7 once
+
+
+def test_the_paper_s_connected_network_has_four_hops() -> None:
+    found = ways("ges22-connected.toml")
+    assert found.keys() == set(range(1, 23))
+    assert [len(found[broker]) for broker in (10, 1, 22)] == [4, 2, 1]
+    few, many = (
+        {frozenset(link.between) for link in load(EXAMPLES / f"{file}.toml").links}
+        for file in ("ges22", "ges22-connected")
+    )
+    assert few < many
 
 
 def test_a_wrong_file_is_refused_with_all_that_is_wrong(tmp_path: Path) -> None:
