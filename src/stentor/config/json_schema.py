@@ -11,8 +11,6 @@ from stentor.model.limits import Limits, Seconds, Size
 
 _ADDRESS = {"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+):[0-9]{1,5}$", "examples": [str(LISTEN)]}
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", "examples": ["campus/library/b1"]}
-
-
 _REQUIRED = {
     "Config": ["node"],
     "Fabric": [],

@@ -93,6 +93,7 @@ class Network:
         if name in self.told:
             other = self._where(self.told[name][0])
             self.problems.add((*key, "name"), f"expected a unit of its own, found that of {other}: {_title(name)}")
+            self.whole = False
             return
         self.told[name] = key, unit
         if wanted is not None and name == ROOT:

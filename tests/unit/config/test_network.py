@@ -354,6 +354,7 @@ def test_a_network_in_parts(text: str, told: list[str]) -> None:
         "[[unit]]\nname = 'campus/hal'\nconnect = 'mesh'",
         "[[unit]]\nname = 'campus/hall'\nconnect = 'mash'",
         "[[unit]]\nname = 'campus/hall'\nconect = 'mesh'",
+        "[[unit]]\nname = 'campus/hall'\n[[unit]]\nname = 'campus/hall'\nconnect = 'mesh'",
         "[[lnk]]\nbetween = ['campus/hall/b1', 'campus/hall/b2']",
         "[link]\nbetween = ['campus/hall/b1', 'campus/hall/b2']",
         nodes("campus/hall/b3"),
