@@ -43,7 +43,7 @@ def covers(a: Filter, b: Filter) -> bool:
     """True only if `a` matches every event that `b` matches."""
     if a == b:
         return True
-    parts = _parts(normal_form(b))
+    parts = parts_of(normal_form(b))
     asked = {operand.text for operand in _operands(b)}
     return all(
         (operand.text in asked and operand.is_truth) or all(_holds(operand, part) for part in parts)
@@ -64,11 +64,11 @@ def merge(a: Filter, b: Filter) -> Filter | None:
             return None if EVERYTHING in normal_form(one) else one
     asked = {operand.text for operand in _operands(b)}
     shared = [
-        Shared(operand.node, _parts(operand.normal))
+        Shared(operand.node, parts_of(operand.normal))
         for operand in _operands(a)
         if operand.text in asked and _is_truth(operand.node) and not operand.is_plain
     ]
-    return enclose(_parts(normal_form(a)) + _parts(normal_form(b)), shared)
+    return enclose(parts_of(normal_form(a)) + parts_of(normal_form(b)), shared)
 
 
 class _Operand(NamedTuple):
@@ -118,7 +118,7 @@ def _is_truth(node: Expression) -> bool:
     return isinstance(node, Comparison | Like | Membership | Exists | Not | Logical)
 
 
-def _parts(normal: Normal) -> list[Part]:
+def parts_of(normal: Normal) -> list[Part]:
     """The conjuncts that something may satisfy, each as what it asks of each attribute."""
     return [part for part in map(demands, normal) if _can_be(part)]
 
@@ -145,7 +145,7 @@ def _holds(operand: _Operand, part: Part) -> bool:
 
 def _is_inside(part: Part, wholes: list[Part]) -> bool:
     """Whether all that satisfies the part satisfies one of the others; if need be, key by key."""
-    if any(_implies(part, whole) for whole in wholes):
+    if any(implies(part, whole) for whole in wholes):
         return True
     if len(wholes) < 2 or prod([demand.variety for demand in part.values()]) > _MOST_PARTS:
         return False
@@ -156,7 +156,8 @@ def _is_inside(part: Part, wholes: list[Part]) -> bool:
     return False
 
 
-def _implies(part: Part, whole: Part) -> bool:
+def implies(part: Part, whole: Part) -> bool:
+    """Whether all that satisfies the one satisfies the other; False also if there is no telling."""
     for name, demand in whole.items():
         known = part.get(name)
         if known is None or not known.implies(demand):

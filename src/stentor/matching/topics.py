@@ -39,17 +39,19 @@ class _Tree(Generic[V]):
 
 
 class PatternTree(_Tree[V]):
-    """Patterns with `+` and `#`; finds the values of all that cover a topic."""
+    """Patterns with `+` and `#`; finds the values of all that cover a topic, or all topics of another pattern."""
 
-    def covering(self, topic: str) -> list[V]:
+    def covering(self, name: str) -> list[V]:
         found: list[V] = []
         nodes = [self._root]
-        hidden = topic.startswith("$")  # wildcards at the front do not see system topics
-        for depth, level in enumerate(topic.split("/")):
+        hidden = name.startswith("$")  # wildcards at the front do not see system topics
+        for depth, level in enumerate(name.split("/")):
+            if level == "#":
+                return found + self._rests(nodes, at_front=depth == 0)
             following = []
             for node in nodes:
                 branches = node.branches
-                if level in branches:
+                if level in branches and level != "+":
                     following.append(branches[level])
                 if hidden and not depth:
                     continue
@@ -60,9 +62,13 @@ class PatternTree(_Tree[V]):
             nodes = following
         for node in nodes:
             found.extend(node.values.values())
-            if "#" in node.branches:  # `a/#` covers `a` too
-                found.extend(node.branches["#"].values.values())
-        return found
+        return found + self._rests(nodes)  # `a/#` covers `a` too
+
+    def _rests(self, nodes: list[_Node[V]], *, at_front: bool = False) -> list[V]:
+        """The values under a `#` that follows; at the front `+/#` is the same as `#`."""
+        if at_front and "+" in self._root.branches:
+            nodes = [*nodes, self._root.branches["+"]]
+        return [value for node in nodes if "#" in node.branches for value in node.branches["#"].values.values()]
 
 
 class PatternMap(Generic[V]):
@@ -87,9 +93,9 @@ class PatternMap(Generic[V]):
         if not siblings:
             del self._exact[pattern]
 
-    def covering(self, topic: str) -> list[V]:
-        """The values of all patterns that cover a topic."""
-        return [*self._exact.get(topic, {}).values(), *self._tree.covering(topic)]
+    def covering(self, name: str) -> list[V]:
+        """The values of all patterns that cover a topic, or all topics of another pattern."""
+        return [*self._exact.get(name, {}).values(), *self._tree.covering(name)]
 
 
 def is_wild(pattern: str) -> bool:

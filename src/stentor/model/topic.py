@@ -41,6 +41,21 @@ def matches(pattern: str, topic: str) -> bool:
     return len(wanted) == len(levels)
 
 
+def covers(pattern: str, other: str) -> bool:
+    """Whether the pattern covers every topic that the other pattern covers."""
+    wide, narrow = pattern.split("/"), other.split("/")
+    if other.startswith("$") and wide[0] in ("+", "#"):
+        return False
+    if narrow == ["#"]:  # a topic has at least one level, so that `+/#` is the same
+        return wide in (["#"], ["+", "#"])
+    for position, level in enumerate(wide):
+        if level == "#":
+            return True
+        if position >= len(narrow) or narrow[position] == "#" or level not in ("+", narrow[position]):
+            return False
+    return len(wide) == len(narrow)
+
+
 def _check_name(name: str, what: str) -> None:
     if not name:
         raise TopicError(f"a {what} must not be empty")

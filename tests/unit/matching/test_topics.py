@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stentor.matching.topics import PatternTree, TopicTree
-from stentor.model.topic import matches
+from stentor.model.topic import covers, matches
 
 levels = st.sampled_from(["a", "b", "c", "", "$s"])
 topics = st.lists(levels, min_size=1, max_size=4).map("/".join)
@@ -34,9 +34,13 @@ def needed(names: set[str]) -> int:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(st.tuples(st.booleans(), patterns, numbers), max_size=30), st.lists(topics, max_size=10))
+@given(
+    st.lists(st.tuples(st.booleans(), patterns, numbers), max_size=30),
+    st.lists(topics, max_size=10),
+    st.lists(patterns, max_size=10),
+)
 def test_the_pattern_tree_finds_what_plain_matching_finds(
-    changes: list[tuple[bool, str, int]], asked: list[str]
+    changes: list[tuple[bool, str, int]], asked: list[str], wild: list[str]
 ) -> None:
     tree: PatternTree[tuple[str, int]] = PatternTree()
     held: set[tuple[str, int]] = set()
@@ -50,6 +54,8 @@ def test_the_pattern_tree_finds_what_plain_matching_finds(
         assert branches(tree) == needed({pattern for pattern, _ in held}), "no branch is left that leads to nothing"
     for topic in asked:
         assert sorted(tree.covering(topic)) == sorted(each for each in held if matches(each[0], topic))
+    for pattern in wild:
+        assert sorted(tree.covering(pattern)) == sorted(each for each in held if covers(each[0], pattern))
 
 
 @settings(deadline=None, max_examples=200)
@@ -67,6 +73,13 @@ def test_the_topic_tree_finds_what_plain_matching_finds(changes: list[tuple[bool
         assert branches(tree) == needed({topic for topic, _ in held})
     for pattern in asked:
         assert sorted(tree.covered(pattern)) == sorted(each for each in held if matches(pattern, each[0]))
+
+
+def test_a_pattern_of_many_wildcards_is_found_once() -> None:
+    tree: PatternTree[str] = PatternTree()
+    deep = "/".join("+" * 64)
+    tree.add(deep, 1, "deep")
+    assert tree.covering(deep) == ["deep"]
 
 
 def test_a_value_is_replaced_under_its_number() -> None:

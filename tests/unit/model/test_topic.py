@@ -1,13 +1,14 @@
 """Topics and patterns: what may be one, and which covers which."""
 
 import re
+from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stentor.model.errors import TopicError
-from stentor.model.topic import DEEPEST_TOPIC, LONGEST_TOPIC, check_pattern, check_topic, matches
+from stentor.model.topic import DEEPEST_TOPIC, LONGEST_TOPIC, check_pattern, check_topic, covers, matches
 
 FINE = ["a", "flights/jfk", "a//b", "/", "a/", "$sys/status", "été/ö", "with space", "x" * LONGEST_TOPIC, "a\nb"]
 
@@ -107,3 +108,33 @@ def test_matching_says_what_a_regular_expression_says(pattern: str, topic: str) 
     text = re.escape(pattern).replace(r"\+", "[^/]*").replace(r"/\#", "(/.*)?").replace(r"\#", ".*")
     hidden = pattern[:1] in ("+", "#") and topic.startswith("$")
     assert matches(pattern, topic) is (re.fullmatch(text, topic) is not None and not hidden)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "covered", "not_covered"),
+    [
+        ("a/b", ["a/b"], ["a", "a/+", "a/#", "a/b/#", "+/b", "#"]),
+        ("a/+", ["a/b", "a/+", "a/"], ["a", "a/#", "a/+/#", "+/+", "a/b/c"]),
+        ("a/#", ["a", "a/b", "a/+", "a/+/#", "a/b/#", "a/#"], ["#", "+/#", "+", "b/#"]),
+        ("#", ["#", "+/#", "+", "a", "+/b", "a/$x"], ["$sys", "$sys/#", "$sys/+"]),
+        ("+/#", ["#", "+/#", "+", "a/#"], ["$sys", "$sys/#"]),
+        ("+", ["+", "a"], ["#", "+/#", "a/#", "$sys"]),
+        ("a/+/#", ["a/+", "a/b", "a/b/#", "a/+/+"], ["a", "a/#"]),
+        ("$sys/#", ["$sys", "$sys/+", "$sys/#", "$sys/a/b"], ["#", "+", "$other"]),
+    ],
+)
+def test_a_pattern_covers_a_narrower_one(pattern: str, covered: list[str], not_covered: list[str]) -> None:
+    assert [other for other in covered if not covers(pattern, other)] == []
+    assert [other for other in not_covered if covers(pattern, other)] == []
+
+
+# a name that is in no pattern stands for all others
+TOPICS = ["/".join(each) for depth in range(1, 6) for each in product(["a", "b", "", "$s", "new"], repeat=depth)]
+few_levels = st.lists(levels | st.just("+"), min_size=1, max_size=3)
+short_patterns = st.builds("/".join, few_levels) | few_levels.map(lambda front: "/".join([*front, "#"])) | st.just("#")
+
+
+@settings(deadline=None, max_examples=150)
+@given(short_patterns, short_patterns)
+def test_a_pattern_covers_another_if_it_covers_all_of_its_topics(pattern: str, other: str) -> None:
+    assert covers(pattern, other) is all(matches(pattern, topic) for topic in TOPICS if matches(other, topic))
