@@ -19,7 +19,7 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stentor.event import Batch, Event
-from stentor.machine import Effect, StopRequested
+from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.errors import (
     Closed,
@@ -43,8 +43,11 @@ from stentor.model.errors import (
     Unresponsive,
 )
 from stentor.model.ids import Incarnation, SubscriptionId
+from stentor.model.messages import StatusReport, StatusRequest
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import (
+    Answer,
+    Asked,
     Confirm,
     Connect,
     Deliver,
@@ -54,10 +57,11 @@ from stentor.nodes.application import (
     FlushRequested,
     Halt,
     MakeRoom,
+    Moved,
     Offered,
     OfferedMany,
+    Question,
     Settle,
-    StatusRequested,
     Tell,
     TurnEnded,
     Unwished,
@@ -88,7 +92,8 @@ def connect(
 ) -> "Fabric":
     """A client of a broker, to be used with `async with`.
 
-    `url` is `stentor://host:port`, by default $STENTOR_URL or this machine. `name` identifies the client: a second
+    `url` is `stentor://host:port`, or several of them, `stentor://one:7420,two:7420`, to go to the next when a broker
+    is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second
     holder of a name fences the first one off; without one, a fresh name is made. `tls` is a certificate directory as
     `stentor certs` writes it, by default $STENTOR_TLS. `timeout` bounds the first connection only; after it the client
     reconnects by itself for ever. `buffer` bounds the bytes that wait to be sent, `window` those that wait to be read.
@@ -110,6 +115,12 @@ def address_of(url: str) -> str:
     return f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
 
 
+def addresses_of(url: str) -> tuple[str, ...]:
+    """The `host:port` of every broker that a URL names: stentor://one:7420,two:7420."""
+    scheme, slashes, hosts = url.rpartition("//")
+    return tuple(address_of(f"{scheme}{slashes}{host}") for host in hosts.split(","))
+
+
 class Fabric:
     """A connected client. Made by `connect`."""
 
@@ -123,7 +134,7 @@ class Fabric:
         self._client = Client(
             Settings(
                 name=self.name,
-                address=address_of(self.url),
+                addresses=addresses_of(self.url),
                 incarnation=_incarnation(),
                 window=window,
                 buffer=buffer,
@@ -133,7 +144,7 @@ class Fabric:
         )
         self._driver: Driver | None = None
         self._events: dict[SubscriptionId, Events] = {}
-        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
         self._opening: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = False
@@ -241,21 +252,41 @@ class Fabric:
     async def flush(self, timeout: float | None = 30.0) -> None:
         """Return when the broker has taken in everything published before; LinkBroken if that cannot be known."""
         self._unflushed = False
-        await self._ask(FlushRequested, timeout)
+        await self._answered(self.token(), FlushRequested, timeout)
 
     async def status(self, timeout: float = 10.0) -> NodeStatus:
         """What the broker tells about itself and its clients."""
-        return msgspec.msgpack.decode(await self._ask(StatusRequested, timeout), type=NodeStatus)
+        answer = await self.ask(StatusRequest(self.token()), timeout)
+        assert isinstance(answer, StatusReport)
+        return msgspec.msgpack.decode(answer.status, type=NodeStatus)
 
-    async def _ask(self, question: type[FlushRequested] | type[StatusRequested], timeout: float | None) -> bytes:
+    async def move(self, url: str) -> None:
+        """Leave this broker in good order for another one; subscriptions go with the client."""
         self._check()
         assert self._driver is not None
+        addresses = addresses_of(url)
+        await self.flush()
+        self.url = url
+        self._driver.tell(Moved(addresses))
+
+    async def ask(self, question: Question, timeout: float | None) -> Answer:
+        """Ask the broker something; the question's token must be fresh."""
+        answer = await self._answered(question.token, lambda _: Asked(question), timeout)
+        assert answer is not None
+        return answer
+
+    def token(self) -> int:
+        """A fresh number, for a question."""
         self._numbers += 1
-        token = self._numbers
+        return self._numbers
+
+    async def _answered(self, token: int, question: Callable[[int], Input], timeout: float | None) -> Answer | None:
+        self._check()
+        assert self._driver is not None
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
             self._driver.tell(question(token))
-            answer: bytes = await asyncio.wait_for(future, timeout)
+            answer: Answer | None = await asyncio.wait_for(future, timeout)
         except TimeoutError:
             raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
         finally:
@@ -314,15 +345,15 @@ class Fabric:
         return batches
 
     def _answer(self, effect: Settle | Tell) -> None:
-        future = self._waiting.get(effect.token)
+        future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
         if future is None or future.done():
             return
         if isinstance(effect, Tell):
-            future.set_result(effect.status)
+            future.set_result(effect.answer)
         elif effect.reason:
             future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
         else:
-            future.set_result(b"")
+            future.set_result(None)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected

@@ -23,12 +23,15 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkOpened(Input, frozen=True, gc=False):
-    """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved."""
+    """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
+    and `node` that it is one of a node: only these may be brokers.
+    """
 
     link: LinkId
     dialled: bool = False
     principal: str = ""
     address: str = ""
+    node: bool = True
 
 
 class Received(Input, frozen=True, gc=False):

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
+from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.orders import LEFT
+from stentor.policies.channel import ChannelSettings
+from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.log import logger
@@ -37,6 +42,9 @@ ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 28),
     "MALLOC_TOP_PAD_": str(16 << 20),
 }
+
+
+GONE = 3  # exit code of a broker that left the network for good: nobody starts it again
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,22 +91,29 @@ def main() -> None:
 
 
 async def run(assignment: Assignment) -> int:
-    storage = NodeStorage(Path(assignment.storage))
-    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__)
-    driver = Driver(broker, storage=storage, window=assignment.limits.window)
+    """One node until a signal, or until its supervisor is gone."""
     end = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        driver.loop.add_signal_handler(number, end.set)
+        loop.add_signal_handler(number, end.set)
     if assignment.supervised:
-        driver.loop.add_reader(sys.stdin.fileno(), _notice_end, end)
-    driver.stopped.add_done_callback(lambda _: end.set())
+        loop.add_reader(sys.stdin.fileno(), _notice_end, end)
+    return await serve(assignment, end, lambda ready: print(msgspec.json.encode(ready).decode(), flush=True))
+
+
+async def serve(assignment: Assignment, end: asyncio.Event, tell: Callable[[Readiness], None]) -> int:
+    """One node on this event loop, until `end`; its exit code."""
+    storage = NodeStorage(Path(assignment.storage))
     address = Address.parse(assignment.listen)
+    certificates = Path(assignment.certificates) if assignment.certificates else None
+    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
+    driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window)
+    driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     http = None
     if not driver.stopped.done():
-        certificates = Path(assignment.certificates) if assignment.certificates else None
         server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
         if assignment.http is not None:
             health = Address.parse(assignment.http)
@@ -113,7 +128,7 @@ async def run(assignment: Assignment) -> int:
             http=None if http is None else f"{'http' if health.loopback else 'https'}://{_name(listener)}",
             pid=os.getpid(),
         )
-        print(msgspec.json.encode(ready).decode(), flush=True)
+        tell(ready)
         logger.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
         await end.wait()
         server.close()
@@ -123,10 +138,27 @@ async def run(assignment: Assignment) -> int:
         await http.close()
     storage.close()
     if driver.stopped.done():
-        logger.log("error", "stopped", {"reason": driver.stopped.result()})
-        return 1
+        reason = driver.stopped.result()
+        logger.log("info" if reason == LEFT else "error", "stopped", {"reason": reason})
+        return GONE if reason == LEFT else 1
     logger.log("info", "stopped", {})
     return 0
+
+
+def _network(assignment: Assignment) -> NetworkSettings:
+    channels = [
+        ChannelSettings(source=str(each.origin), target=str(each.to), where=each.where) for each in assignment.channels
+    ]
+    return NetworkSettings(
+        numbers=assignment.numbers,
+        address=assignment.listen,
+        gateways=tuple(
+            GatewaySettings(name=each.name, address=each.address, cost=each.cost) for each in assignment.gateways
+        ),
+        costs=assignment.costs,
+        forwarding=assignment.forwarding,
+        channels=tuple(channels),
+    )
 
 
 def _notice_end(end: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from stentor.cli.process import ALLOCATOR, Assignment, Readiness
+from stentor.cli.process import ALLOCATOR, GONE, Assignment, Readiness
 from stentor.model.errors import StentorError
 
 _STOP_WITHIN = 5.0
@@ -38,7 +38,8 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         try:
-            nodes = [await self._start(each) for each in self._assignments]
+            turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))  # more would only slow each other down
+            nodes = await asyncio.gather(*(self._start_in_turn(each, turns) for each in self._assignments))
             ready(nodes)
             # a node that took any free port must come back where its clients look for it
             settled = [_settle(each, node) for each, node in zip(self._assignments, nodes, strict=True)]
@@ -49,6 +50,10 @@ class Supervisor:
             await self._stop()
         for watcher in watchers:
             watcher.cancel()
+
+    async def _start_in_turn(self, assignment: Assignment, turns: asyncio.Semaphore) -> Readiness:
+        async with turns:
+            return await self._start(assignment)
 
     async def _start(self, assignment: Assignment) -> Readiness:
         child = await asyncio.create_subprocess_exec(
@@ -72,6 +77,9 @@ class Supervisor:
         while not self._end.is_set():
             code = await self._children[assignment.name].wait()
             if self._end.is_set():
+                return
+            if code == GONE:
+                self._tell(f"node {assignment.name} left the network")
                 return
             self._tell(f"node {assignment.name} ended ({_describe(code)}): starting it again")
             await asyncio.sleep(_PAUSE)

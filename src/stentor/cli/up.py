@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +41,7 @@ def up(
     if config is not None:
         if listen or data or http is not None or tls:
             raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
-        chosen = load(config)
+        chosen = _settle_ports(load(config))
     else:
         chosen = _local(listen, data, http, tls)
     console = Console(stderr=False, highlight=False)
@@ -91,6 +93,22 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     return Config(fabric=Fabric(data=folder, log="warning"), nodes=(local,))
 
 
+def _settle_ports(config: Config) -> Config:
+    """Nodes dial each other, so those that take any free port must have one before the first is started."""
+    if not config.links or all(node.listen.port for node in config.nodes):
+        return config
+    with ExitStack() as held:
+        nodes = [node if node.listen.port else _with_port(node, held) for node in config.nodes]
+    return msgspec.structs.replace(config, nodes=tuple(nodes))
+
+
+def _with_port(node: Node, held: ExitStack) -> Node:
+    family = socket.AF_INET6 if ":" in node.listen.host else socket.AF_INET
+    probe = held.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    probe.bind((node.listen.host, 0))
+    return msgspec.structs.replace(node, listen=Address(node.listen.host, probe.getsockname()[1]))
+
+
 def _check_level(level: str | None) -> None:
     if level is not None and level not in LEVELS:
         raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
@@ -107,4 +125,9 @@ def _assign(config: Config, node: Node, log: str | None, json_log: bool, *, supe
         log=log or config.fabric.log,
         json_log=json_log,
         supervised=supervised,
+        numbers=config.numbers(node),
+        gateways=config.dials(node),
+        costs=config.fabric.costs,
+        forwarding=config.forwarding_by_scope(),
+        channels=config.channels,
     )

@@ -1,10 +1,26 @@
 """Control messages: everything that two nodes say to each other except events. Nouns, validated as they are decoded."""
 
+import enum
+
 import msgspec
 
 from stentor.model.attribute import Schema
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, SubscriptionId, TopicId
+
+Stamp = tuple[int, str]  # a version, and who made it
+NEVER: Stamp = (0, "")
+Want = tuple[str, str]  # a topic pattern and the text of a filter, "" for every event
+
+
+class Task(enum.StrEnum):
+    """What an operator may ask of a broker."""
+
+    ADD_LINK = "add link"  # to the broker at `address`
+    REMOVE_LINK = "remove link"  # to the broker `name`
+    SET_COST = "set cost"  # of the link to the broker `name`
+    LEAVE = "leave"  # the network, and stop
+    DISMISS = "dismiss"  # the member `name`, which is gone for good
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -21,6 +37,8 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     heartbeat: float = 0.0
     agent: str = ""
     attempt: int = 0  # counts this client's links, so that a late hello is known for one
+    address: str = ""  # where a broker listens, for those who want to link with it
+    cost: float = 0.0  # of a link between brokers, if whoever dialled it was told one
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
@@ -113,6 +131,110 @@ class StatusReport(Message, frozen=True, array_like=True, tag="status", gc=False
     status: msgspec.Raw
 
 
+class ViewRequest(Message, frozen=True, array_like=True, tag="view?", gc=False):
+    """Tell me what you know of the network around you."""
+
+    token: int
+
+
+class ViewReport(Message, frozen=True, array_like=True, tag="view", gc=False):
+    token: int
+    view: msgspec.Raw
+
+
+class ExplanationRequest(Message, frozen=True, array_like=True, tag="explanation?", gc=False):
+    """What would you do with this event? Without masks it is one of your own clients'; with masks it came in a parcel
+    from a broker that differs from you at this level.
+    """
+
+    token: int
+    topic: str
+    attributes: dict[str, bool | int | float | str] = {}
+    level: int = 0
+    masks: dict[int, int] | None = None
+
+
+class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation", gc=False):
+    token: int
+    explanation: msgspec.Raw
+
+
+class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
+    """An operator wants a broker to change: see `Task`."""
+
+    token: int
+    task: Task
+    name: str = ""
+    address: str = ""
+    cost: float = 0.0
+    force: bool = False
+
+
+class OrderReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
+    """The order is carried out and will be remembered; with a code, nothing has changed."""
+
+    token: int
+    code: Refusal | None = None
+    reason: str = ""
+
+
+class Gateway(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
+    """Links of a unit to another one, as the unit's scope sees them: how many, and the least cost."""
+
+    unit: str
+    links: int
+    cost: int  # in thousandths
+
+
+class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
+    """A member of a scope and its gateways, said by its speaker to all brokers of that scope and to nobody else."""
+
+    unit: str
+    version: int
+    speaker: str  # the broker that speaks for the unit; of two versions of one number the greater name's counts
+    number: int  # the unit's bit in the masks of its scope
+    address: str = ""  # where the speaker listens
+    gateways: tuple[Gateway, ...] = ()
+    members: int = 1  # of the unit, as many as the speaker can reach
+    left: bool = False  # it is no member any more
+
+    @property
+    def stamp(self) -> Stamp:
+        return self.version, self.speaker
+
+
+class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=False):
+    """What a unit wants, as far as it changed: ±, from one stamp to the next; from NEVER on it is all that it wants."""
+
+    unit: str
+    before: Stamp
+    stamp: Stamp
+    added: tuple[Want, ...] = ()
+    removed: tuple[Want, ...] = ()
+    predicates: int = 0  # wishes of clients behind it
+    more: bool = False  # too much for a frame: goes on in the next one
+
+
+class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):
+    """What I know of a scope's members: whoever knows newer things sends them."""
+
+    scope: str
+    presences: dict[str, Stamp]
+    profiles: dict[str, Stamp]
+
+
+class LinkCost(Message, frozen=True, array_like=True, tag="cost", gc=False):
+    """From now on this link between brokers costs so much."""
+
+    cost: float
+
+
+class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
+    """The same as one number per scope; whoever gets another number answers with an Inventory."""
+
+    scopes: dict[str, int]
+
+
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
     """I leave on purpose."""
 
@@ -135,5 +257,16 @@ AnyMessage = (
     | Echo
     | StatusRequest
     | StatusReport
+    | ViewRequest
+    | ViewReport
+    | ExplanationRequest
+    | ExplanationReport
+    | Order
+    | OrderReceipt
+    | Presence
+    | ProfileChange
+    | Inventory
+    | LinkCost
+    | Digest
     | Farewell
 )

@@ -6,6 +6,19 @@ from stentor.machine import Buffer, Effect, Input
 from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId
+from stentor.model.messages import (
+    ExplanationReport,
+    ExplanationRequest,
+    Order,
+    OrderReceipt,
+    StatusReport,
+    StatusRequest,
+    ViewReport,
+    ViewRequest,
+)
+
+Question = StatusRequest | ViewRequest | ExplanationRequest | Order
+Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt
 
 # ---- what the application says
 
@@ -52,8 +65,16 @@ class FlushRequested(Input, frozen=True, gc=False):
     token: int
 
 
-class StatusRequested(Input, frozen=True, gc=False):
-    token: int
+class Asked(Input, frozen=True, gc=False):
+    """A question to the broker, under a token of its own; a Tell with the answer follows, or a Settle with a reason."""
+
+    question: Question
+
+
+class Moved(Input, frozen=True, gc=False):
+    """From now on the client is at home at one of these addresses."""
+
+    addresses: tuple[str, ...]
 
 
 # ---- what the application is told
@@ -89,8 +110,7 @@ class Settle(Effect, frozen=True, gc=False):
 
 
 class Tell(Effect, frozen=True, gc=False):
-    token: int
-    status: bytes
+    answer: Answer
 
 
 class MakeRoom(Effect, frozen=True, gc=False):

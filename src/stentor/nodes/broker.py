@@ -1,10 +1,7 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from stentor.machine import (
     SECOND,
@@ -29,18 +26,25 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.ids import LinkId, publisher_id
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
     AnyMessage,
     Credit,
+    Digest,
     Echo,
+    ExplanationRequest,
     Farewell,
     Heartbeat,
     Hello,
+    Inventory,
+    LinkCost,
     Marker,
     Message,
+    Order,
+    Presence,
+    ProfileChange,
     Receipt,
     Rejection,
     SchemaDefinition,
@@ -49,18 +53,25 @@ from stentor.model.messages import (
     Subscription,
     Topic,
     Unsubscription,
+    ViewReport,
+    ViewRequest,
     Welcome,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
+from stentor.model.view import NetworkView
+from stentor.nodes import orders
 from stentor.nodes.census import Census
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
-from stentor.protocols.connection.names import Names
+from stentor.nodes.door import Door, Replaced
+from stentor.nodes.enquiry import explain, fitting, view_of
+from stentor.nodes.guest import Guest
+from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.routing import FlowTable
-from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
-from stentor.wire.frame import EVENTS, LARGEST_CONTROL, decode, measure
+from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.wire.frame import EVENTS, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
 
 ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
@@ -68,40 +79,27 @@ BOOT_LOG = "boot"
 _TICK = "tick"
 _TOIL = "toil"
 _PACE = 1  # subscriptions taken in a step, so that nobody's events wait for more
-_LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
-_LONGEST_HEARTBEAT = 3600.0
+_ALONE = NetworkSettings()
 _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
 
 
-class Client:
-    """A link at the broker: its connection, the flows that come over it and the wishes behind it."""
-
-    __slots__ = ("backlog", "connection", "events_in", "flows", "rest", "wishes")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.flows: FlowTable[Outbox] = FlowTable(connection.link)
-        self.wishes: Wishes[Outbox] = {}
-        self.events_in = 0
-        self.rest: tuple[bytes, int] | None = None  # a chunk that was too much for a step, and where to go on in it
-        self.backlog: deque[bytes] = deque()  # chunks that came after it
-
-
 class Broker:
-    """One broker without a network around it."""
+    """One broker, alone or with a network around it."""
 
-    def __init__(self, path: ScopePath, limits: Limits, version: str = "") -> None:
+    def __init__(self, path: ScopePath, limits: Limits, version: str = "", network: NetworkSettings = _ALONE) -> None:
         self.path = path
         self.ready = False
         self._limits = limits
         self._version = version
         self._boot = self._born = self._ticked = 0
-        self._clients: dict[LinkId, Client] = {}
-        self._names = Names()
-        self._forwarder: Forwarder[Outbox] = Forwarder(limits)
+        self._clients: dict[LinkId, Guest] = {}
+        self._effects: list[Effect] = []
+        self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
+        self.network = Network(path, network, limits, self._forwarder, self._act, version)
+        self._door = Door(path, limits, version, self.network, self._act, self._post)
+        self._orders = orders.Orders(self.network, self._act)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
-        self._effects: list[Effect] = []
         self._busy: dict[LinkId, None] = {}  # clients that asked for more than a step can do
         self._left = _PACE
         self._toiling = False
@@ -115,14 +113,26 @@ class Broker:
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
-        self._messages: dict[type[Message], Callable[[int, Client, Any], Message | None]] = {
+        self._from_peers: dict[type[Message], Callable[[int, Guest, Any], Message | None]] = {
+            **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
+            Topic: lambda _, peer, topic: self._forwarder.define_topic(peer.flows, topic),
+            SchemaDefinition: lambda _, peer, schema: self._forwarder.define_schema(peer.flows, schema),
+            Credit: self._grant,
+            Marker: lambda _, __, marker: Echo(marker.token),
+            Farewell: self._farewell,
+            Rejection: self._rejected,
+        }
+        self._messages: dict[type[Message], Callable[[int, Guest, Any], Message | None]] = {
             Topic: lambda _, client, topic: self._forwarder.define_topic(client.flows, topic),
             SchemaDefinition: lambda _, client, schema: self._forwarder.define_schema(client.flows, schema),
             Subscription: self._subscribe,
             Unsubscription: lambda _, client, wish: self._subscriptions.unsubscribe(client.wishes, wish),
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
-            StatusRequest: lambda now, _, asked: self._report(now, asked.token),
+            StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
+            ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
+            ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
+            Order: lambda _, client, order: self._orders.take(client, order),
             Farewell: self._farewell,
         }
 
@@ -136,6 +146,9 @@ class Broker:
 
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
+        self.network.settle()
+        if self.network.busy:
+            self._toil()
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
             ready = outbox.release()
@@ -146,6 +159,15 @@ class Broker:
             effects += self._effects
             self._effects = []
         return effects
+
+    def _act(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def _name_of(self, outbox: Outbox) -> str:
+        return self._clients[outbox.link].connection.name
+
+    def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
+        self.network.heed(interest, comes)
 
     # ---- the hot path
 
@@ -161,7 +183,7 @@ class Broker:
         self._left = _PACE
         self._read(now, client, data)
 
-    def _read(self, now: int, client: Client, data: bytes) -> None:
+    def _read(self, now: int, client: Guest, data: bytes) -> None:
         try:
             chunk = client.connection.feed(now, data)
             if chunk is not None:
@@ -169,13 +191,14 @@ class Broker:
         except FrameError as error:
             self._refuse(client, error.code, str(error))
 
-    def _take(self, now: int, client: Client, data: bytes, position: int) -> None:
+    def _take(self, now: int, client: Guest, data: bytes, position: int) -> None:
         connection, routes = client.connection, client.flows.routes
         size = len(data)
         while position < size:
             runs, after = split(data, position, routes)
             if runs:
                 events = self._forwarder.forward(data, runs)
+                self.network.relay.publish(data, runs)
                 client.events_in += events
                 self._census.events_in += events
                 if connection.take_events(after - position):
@@ -187,7 +210,10 @@ class Broker:
             if not length or position + length > size:
                 connection.intake.hold(data, position)
                 return
-            if kind == EVENTS:
+            if kind == PARCEL:
+                self._relay(client, data, position, length)
+                position += length
+            elif kind == EVENTS:
                 self._meet(client, data[position : position + length])
             else:
                 message = decode(data[position : position + length])
@@ -199,22 +225,32 @@ class Broker:
                     return
                 position += length
 
-    def _meet(self, client: Client, frame: bytes) -> None:
+    def _relay(self, peer: Guest, data: bytes, position: int, length: int) -> None:
+        """A parcel of another broker."""
+        connection = peer.connection
+        if peer.hop is None:
+            raise FrameError(Refusal.PROTOCOL, "a parcel from somebody who is no broker")
+        events = self.network.relay.receive(peer.hop, peer.flows, data, position, connection.largest_frame)
+        peer.events_in += events
+        if connection.take_events(length):
+            self._forwarder.touched[connection.outbox] = None
+
+    def _meet(self, client: Guest, frame: bytes) -> None:
         """The first frame of a flow on this link."""
         connection = client.connection
-        if not connection.greeted:
-            raise FrameError(Refusal.PROTOCOL, "events before hello")
+        if not connection.greeted or client.hop is not None:
+            raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
         self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
 
     # ---- work that is too much for one step
 
-    def _subscribe(self, now: int, client: Client, wish: Subscription) -> Receipt:  # noqa: ARG002
+    def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
         self._left -= 1
         return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish)
 
-    def _postpone(self, client: Client, data: bytes, position: int) -> None:
+    def _postpone(self, client: Guest, data: bytes, position: int) -> None:
         """The rest of a chunk is for another step; what follows it stays with the peer until then."""
         client.rest = data, position
         self._busy[client.connection.link] = None
@@ -231,6 +267,7 @@ class Broker:
         self._toiling = False
         self._left = _PACE
         waiting = self._subscriptions.tidy(self._left)
+        self.network.toil()
         if self._busy:
             link = next(iter(self._busy))
             del self._busy[link]
@@ -238,7 +275,7 @@ class Broker:
         if waiting or self._busy:
             self._toil()
 
-    def _resume(self, now: int, client: Client) -> None:
+    def _resume(self, now: int, client: Guest) -> None:
         link = client.connection.link
         assert client.rest is not None, "only clients with a rest are busy"
         (data, position), client.rest = client.rest, None
@@ -258,8 +295,11 @@ class Broker:
         connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        client = self._clients[happened.link] = Client(connection)
+        client = self._clients[happened.link] = Guest(connection, dialled=happened.dialled, node=happened.node)
         self._forwarder.touched[connection.outbox] = None
+        hello = self.network.hello(happened.link) if happened.dialled else None
+        if hello is not None:
+            self._post(connection.outbox, hello)
         if not self.ready:
             self._refuse(client, Refusal.BUSY, "this node is still starting: try again")
         elif len(self._clients) > limits.links:
@@ -267,65 +307,49 @@ class Broker:
         else:
             self._effects.append(StartTimer(f"hello/{happened.link}", now + int(limits.hello_within * SECOND)))
 
-    def _lost(self, now: int, happened: LinkLost) -> None:  # noqa: ARG002
+    def _lost(self, now: int, happened: LinkLost) -> None:
         client = self._clients.get(happened.link)
         if client is not None:
-            self._forget(client)
+            self._forget(client, happened.reason)
+        else:
+            self.network.unreachable(now, happened.link, happened.reason)
 
-    def _hear(self, now: int, client: Client, message: AnyMessage, rest: int) -> None:
+    def _hear(self, now: int, client: Guest, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
             client.connection.check_position(message.position, rest)
             return
         if type(message) is Hello:
-            self._greet(client, message)
+            self._replace(self._door.greet(client, message))
             return
-        handler = self._messages.get(type(message))
+        if type(message) is Welcome:
+            self._replace(self._door.welcomed(client, message))
+            return
+        if type(message) is Rejection and client.dialled:
+            self._rejected(now, client, message)
+            return
+        handler = (self._messages if client.hop is None else self._from_peers).get(type(message))
         if handler is None or not client.connection.greeted:
             raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
         answer = handler(now, client, message)
         if answer is not None:
             self._post(client.connection.outbox, answer)
 
-    def _greet(self, client: Client, hello: Hello) -> None:
-        connection, limits = client.connection, self._limits
-        if connection.greeted:
-            raise FrameError(Refusal.PROTOCOL, "hello was said before")
-        try:
-            check_client_name(hello.name)
-        except InvalidInput as error:
-            raise FrameError(Refusal.PROTOCOL, str(error)) from None
-        if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
-            raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
-        connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
-        fenced = self._names.claim(connection)
-        if fenced is not None:
-            holder = self._clients[fenced.link]
-            # the same client on a newer link must not give up for good
-            code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
-            self._refuse(holder, code, f"another client with the name {hello.name!r} took over")
-        connection.publisher = publisher_id(connection.principal, hello.name)
-        slower = max(limits.heartbeat, hello.heartbeat)  # NaN is not slower
-        heartbeat = min(slower, _LONGEST_HEARTBEAT)
-        connection.greet(limits.largest_body, heartbeat)
-        ahead = min(hello.window, limits.window)
-        connection.outbox.grant(ahead)
-        welcome = Welcome(
-            node=str(self.path),
-            boot=self._boot,
-            principal=connection.principal,
-            window=limits.window,
-            largest_body=limits.largest_body,
-            heartbeat=heartbeat,
-            agent=self._version,
-            ahead=ahead if ahead < hello.window else 0,
-        )
-        self._post(connection.outbox, welcome)
-        self._effects += [
-            StopTimer(f"hello/{connection.link}"),
-            Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}),
-        ]
+    def _replace(self, replaced: Replaced | None) -> None:
+        if replaced is not None:
+            self._refuse(self._clients[replaced.link], replaced.code, replaced.reason)
 
-    def _refuse(self, client: Client, code: Refusal, reason: str) -> None:
+    def _rejected(self, now: int, peer: Guest, rejection: Rejection) -> None:  # noqa: ARG002
+        """Another broker does not want us."""
+        details = {"peer": peer.connection.name or peer.connection.address, "reason": rejection.reason}
+        self._effects += [
+            Close(peer.connection.link, rejection.reason),
+            Report("debug" if rejection.code in _QUIET else "warning", "link refused", {**details}),
+        ]
+        self._forget(peer, rejection.reason)
+        if rejection.code is Refusal.FENCED and not self.network.peers:
+            self._effects.append(Stop(rejection.reason))
+
+    def _refuse(self, client: Guest, code: Refusal, reason: str) -> None:
         """The last word to a peer; everyone else goes on undisturbed."""
         connection = client.connection
         self._census.refused[code] += 1
@@ -335,12 +359,16 @@ class Broker:
             Close(connection.link, reason),
             Report("info" if code in _QUIET else "warning", "peer refused", {**details}),
         ]
-        self._forget(client)
+        self._forget(client, reason)
 
-    def _forget(self, client: Client) -> None:
+    def _forget(self, client: Guest, reason: str = "") -> None:
         connection = client.connection
         del self._clients[connection.link]
-        self._names.release(connection)
+        self._door.names.release(connection)
+        if client.hop is not None:
+            self.network.part(client, reason)
+        if client.dialled:
+            self.network.unreachable(self._now, connection.link, reason)
         self._subscriptions.withdraw(client.wishes, connection.outbox)
         self._busy.pop(connection.link, None)
         if self._subscriptions.tidy(0):
@@ -354,28 +382,45 @@ class Broker:
         outbox.post(message)
         self._forwarder.touched[outbox] = None
 
-    def _grant(self, now: int, client: Client, message: Credit) -> None:  # noqa: ARG002
+    def _answer(self, link: LinkId, message: Message) -> None:
+        """Tell somebody who may be gone by now."""
+        client = self._clients.get(link)
+        if client is not None:
+            self._post(client.connection.outbox, message)
+
+    def _grant(self, now: int, client: Guest, message: Credit) -> None:  # noqa: ARG002
         client.connection.outbox.grant(message.limit)
         self._forwarder.touched[client.connection.outbox] = None
 
-    def _farewell(self, now: int, client: Client, message: Farewell) -> None:  # noqa: ARG002
-        self._effects.append(Close(client.connection.link, "the client left"))
-        self._forget(client)
+    def _farewell(self, now: int, client: Guest, message: Farewell) -> None:  # noqa: ARG002
+        self._effects.append(Close(client.connection.link, "the client left" if client.hop is None else "it left"))
+        self._forget(client, message.reason or "it left")
 
     # ---- the node's own life
 
     def _started(self, now: int, happened: Started) -> None:
         self._born = self._ticked = now
         boots = happened.records.get(BOOT_LOG, [])
-        self._boot = 1 + (int(boots[-1]) if boots else 0)
+        self._boot = self._door.boot = 1 + (int(boots[-1]) if boots else 0)
         self._effects.append(Append(BOOT_LOG, self._boot, (str(self._boot).encode(),)))
+        self._orders.recall(now, happened.records.get(orders.LOG, ()))
 
     def _appended(self, now: int, happened: Appended) -> None:
-        assert happened.token == self._boot, "a broker appends nothing but its boot number"
+        if happened.log == orders.LOG:
+            link, receipt, parted = self._orders.carry_out(now, happened.token)
+            self._answer(link, receipt)
+            if parted is not None:
+                self._refuse(parted, Refusal.CLOSING, "an operator removed the link")
+            return
+        assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
         self._effects += [StartTimer(_TICK, now + self._tick), Serve()]
+        self.network.begin(now, self._boot)
 
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
+        if happened.log == orders.LOG:
+            self._answer(*self._orders.fail(happened.token, happened.reason))
+            return
         self._effects.append(Stop(f"cannot write the boot log: {happened.reason}"))
 
     @property
@@ -388,6 +433,9 @@ class Broker:
             return
         if happened.timer == _TOIL:
             self._go_on(now)
+            return
+        if happened.timer.startswith(REDIAL):
+            self.network.redial(now, happened.timer.removeprefix(REDIAL))
             return
         client = self._clients.get(LinkId(int(happened.timer.removeprefix("hello/"))))
         if client is not None and not client.connection.greeted:
@@ -406,24 +454,22 @@ class Broker:
                 self._refuse(client, Refusal.SILENT, "nothing was heard from you for three heartbeats")
             elif connection.beat(now):
                 self._forwarder.touched[connection.outbox] = None
+        self.network.beat(now)
         self._effects.append(StartTimer(_TICK, now + self._tick))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
         self.ready = False
+        self.network.gateways.leave()
         self._effects.append(StopTimer(_TICK))
         for client in list(self._clients.values()):
             self._post(client.connection.outbox, Farewell("the broker is stopping"))
             self._effects.append(Close(client.connection.link, "the broker is stopping"))
             self._forget(client)
 
-    def _report(self, now: int, token: int) -> StatusReport:
-        """A status that fits into a frame, however much there is to tell."""
-        report = msgspec.Raw(b"")
-        for listed in _LISTED:
-            report = msgspec.Raw(msgspec.msgpack.encode(self.status(now, listed)))
-            if len(report) < LARGEST_CONTROL // 2:
-                break
-        return StatusReport(token, report)
+    def view(self) -> NetworkView:
+        """What this broker knows of the network around it."""
+        clients = sum(client.connection.greeted and client.hop is None for client in self._clients.values())
+        return view_of(self.network, clients, len(self._forwarder.table.interests))
 
     def status(self, now: int, listed: int = 500) -> NodeStatus:
         """What this broker counts, and who is slow; so many links and subscriptions one by one."""

@@ -1,5 +1,6 @@
 """The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,24 +32,28 @@ from stentor.model.messages import (
     AnyMessage,
     Credit,
     Echo,
+    ExplanationReport,
     Farewell,
     Heartbeat,
     Hello,
     Marker,
     Message,
     Missed,
+    OrderReceipt,
     Receipt,
     Rejection,
     SchemaDefinition,
     StatusReport,
-    StatusRequest,
     Subscription,
     Topic,
     Unsubscription,
+    ViewReport,
     Welcome,
 )
 from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
+    Answer,
+    Asked,
     Confirm,
     Connect,
     Deliver,
@@ -58,10 +63,10 @@ from stentor.nodes.application import (
     FlushRequested,
     Halt,
     MakeRoom,
+    Moved,
     Offered,
     OfferedMany,
     Settle,
-    StatusRequested,
     Tell,
     TurnEnded,
     Unwished,
@@ -70,7 +75,7 @@ from stentor.nodes.application import (
 from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
-from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, decode, measure
+from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
 
 FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else may be a damaged stream: try again
@@ -84,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who this client is and how much it holds."""
 
     name: str
-    address: str
+    addresses: tuple[str, ...]  # of brokers that are as good as each other
     incarnation: Incarnation
     window: int = 4 << 20
     buffer: int = 16 << 20
@@ -93,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secure: bool = False
 
     def __post_init__(self) -> None:
+        if not self.addresses:
+            raise InvalidInput("a client needs the address of a broker")
         if self.window < SMALLEST_WINDOW or self.buffer <= 0:
             raise InvalidInput(f"a window has at least {SMALLEST_WINDOW} bytes, a buffer at least one")
         check_client_name(self.name)
@@ -105,6 +112,7 @@ class Client:
         self._settings = settings
         self.publisher = Publisher(settings.incarnation, settings.buffer)
         self.subscriber = Subscriber(settings.window)
+        self._addresses = deque(settings.addresses)  # the first is tried next
         self._connection: Connection | None = None
         self._dialling: LinkId | None = None
         self._links = 0
@@ -116,7 +124,7 @@ class Client:
         self._markers: dict[int, int] = {}  # sent, waiting for their echo, with the events that went before them
         self._confirmed = 0  # events on this link that the broker has taken in
         self._doubt = ""  # why something that was sent since the last flush may be lost
-        self._questions: list[int] = []  # waiting for a status
+        self._questions: list[int] = []  # waiting for an answer
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -131,7 +139,8 @@ class Client:
             Unwished: self._unwished,
             Demanded: self._demanded,
             FlushRequested: self._flush_requested,
-            StatusRequested: self._status_requested,
+            Asked: self._asked,
+            Moved: self._moved,
             StopRequested: self._stop_requested,
         }
         self._messages: dict[type[Message], Callable[[int, Any], None]] = {
@@ -142,7 +151,7 @@ class Client:
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._missed,
             Echo: self._echo,
-            StatusReport: self._told,
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -206,7 +215,7 @@ class Client:
     def _dial(self, now: int) -> None:  # noqa: ARG002
         self._links += 1
         self._dialling = LinkId(self._links)
-        self._effects.append(Dial(self._dialling, self._settings.address))
+        self._effects.append(Dial(self._dialling, self._addresses[0]))
 
     def _opened(self, now: int, happened: LinkOpened) -> None:
         if happened.link != self._dialling or self._stopped:
@@ -249,6 +258,7 @@ class Client:
         self._markers.clear()
         self._questions.clear()
         self._connection = self._dialling = None
+        self._addresses.rotate(-1)
         self._effects += [
             StopTimer(_TICK),
             StopTimer(_GREETING),
@@ -266,6 +276,21 @@ class Client:
         if code in FATAL:
             self._stopped = True
             self._effects += [StopTimer(_REDIAL), Halt(code, reason)]
+
+    def _moved(self, now: int, moved: Moved) -> None:
+        """Leave the broker in good order, and go to another one."""
+        self._addresses = deque(moved.addresses)
+        connection = self._connection
+        if self._stopped:
+            return
+        if connection is not None:
+            ready = connection.outbox.release()
+            connection.outbox.post(Farewell("moving"))
+            self._effects.append(Send(connection.link, [*ready, *connection.outbox.release()]))
+            self._addresses.rotate(1)  # it rotates back when the link is given up
+            self._give_up(now, Refusal.CLOSING, "moving to another broker")
+        self._pause = _FIRST_PAUSE
+        self._effects.append(StartTimer(_REDIAL, now))
 
     def _received(self, now: int, happened: Received) -> None:
         connection = self._connection
@@ -292,6 +317,8 @@ class Client:
             if not length or position + length > size:
                 connection.intake.hold(data, position)
                 return
+            if kind == PARCEL:
+                raise FrameError(Refusal.PROTOCOL, "a parcel, which only brokers send each other")
             if kind == EVENTS:
                 if not any(data[position + 32 : position + 34]):
                     raise FrameError(Refusal.CORRUPT, "an events frame without events")
@@ -437,14 +464,14 @@ class Client:
             raise FrameError(Refusal.SCHEMA, str(error)) from None
         self.subscriber.schemas[schema.id] = schema
 
-    def _status_requested(self, now: int, asked: StatusRequested) -> None:  # noqa: ARG002
+    def _asked(self, now: int, asked: Asked) -> None:  # noqa: ARG002
         if self._connection is None or not self._connection.greeted:
-            self._effects.append(Settle(asked.token, "not connected"))
+            self._effects.append(Settle(asked.question.token, "not connected"))
         else:
-            self._questions.append(asked.token)
-            self._connection.outbox.post(StatusRequest(asked.token))
+            self._questions.append(asked.question.token)
+            self._connection.outbox.post(asked.question)
 
-    def _told(self, now: int, report: StatusReport) -> None:  # noqa: ARG002
-        if report.token in self._questions:
-            self._questions.remove(report.token)
-            self._effects.append(Tell(report.token, bytes(report.status)))
+    def _told(self, now: int, answer: Answer) -> None:  # noqa: ARG002
+        if answer.token in self._questions:
+            self._questions.remove(answer.token)
+            self._effects.append(Tell(answer))

@@ -9,7 +9,7 @@ from stentor.model.errors import ConfigError, Refused
 from stentor.model.messages import Rejection
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
-from stentor.runtime.tls import principal_of, server_context
+from stentor.runtime.tls import is_node, principal_of, server_context
 from stentor.wire.frame import PREAMBLE, encode
 
 
@@ -26,7 +26,8 @@ async def listen(
             link.flush()
             link.close()
             return
-        driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address))
+        node = link.tls is None or is_node(link.tls)  # without TLS there is only this machine, and everybody is trusted
+        driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address, node=node))
 
     try:
         return await driver.loop.create_server(

@@ -61,6 +61,18 @@ def principal_of(peer: ssl.SSLObject | ssl.SSLSocket | Mapping[str, Any] | None)
     return str(names[0])
 
 
+def is_node(peer: ssl.SSLObject | ssl.SSLSocket) -> bool:
+    """Whether the certificate that the other side showed is one of a node: one that may be dialled."""
+    shown = peer.getpeercert(binary_form=True)
+    if not shown:
+        return False
+    try:
+        usages = x509.load_der_x509_certificate(shown).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    return ExtendedKeyUsageOID.SERVER_AUTH in usages
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """What a certificate directory holds, in PEM."""

@@ -7,7 +7,9 @@ import msgspec
 
 from stentor.machine import SECOND, Effect, Input, StopRequested
 from stentor.model.ids import Incarnation, SchemaId, SubscriptionId
+from stentor.model.messages import StatusRequest
 from stentor.nodes.application import (
+    Asked,
     Confirm,
     Connect,
     Deliver,
@@ -18,7 +20,6 @@ from stentor.nodes.application import (
     Halt,
     Offered,
     OfferedMany,
-    StatusRequested,
     TurnEnded,
     Unwished,
     Wished,
@@ -216,7 +217,7 @@ class Application:
         self._say(FlushRequested(self._number()))
 
     def _ask_status(self, life: Life) -> None:  # noqa: ARG002
-        self._say(StatusRequested(self._number()))
+        self._say(Asked(StatusRequest(self._number())))
 
     def _leave(self, life: Life) -> None:
         """Stop in good order, and come back as a new process."""

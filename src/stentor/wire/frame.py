@@ -4,6 +4,7 @@ preamble   "STENTOR" u8 version                                    first bytes o
 frame      u32 length | u8 kind | u8 version | …
 control    u32 length | u8 2 | u8 version | u16 0 | u32 crc32 | MessagePack of one message
 events     u32 length | u8 1 | u8 version | u8 flags | u8 hop | 24 bytes flow | … (see block.py)
+parcel     u32 length | u8 3 | u8 version | … | events frames              between brokers (see parcel.py)
 """
 
 import struct
@@ -19,6 +20,7 @@ PREAMBLE = b"STENTOR" + bytes([VERSION])
 
 EVENTS = 1
 CONTROL = 2
+PARCEL = 3
 
 CONTROL_HEADER = struct.Struct("<IBBHI")
 LENGTH = struct.Struct("<I")
@@ -96,13 +98,13 @@ def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:
         return 0, 0
     (length,) = LENGTH.unpack_from(data, position)
     kind, version = data[position + 4], data[position + 5]
-    if kind not in (EVENTS, CONTROL):
+    if kind not in (EVENTS, CONTROL, PARCEL):
         raise FrameError(Refusal.PROTOCOL, f"a frame of unknown kind {kind}: the stream is damaged or not ours")
     if version != VERSION:
         raise FrameError(Refusal.CORRUPT, f"a frame of version {version} after a greeting of version {VERSION}")
     limit = min(largest, LARGEST_CONTROL) if kind == CONTROL else largest
     if length > limit:
         raise FrameError(Refusal.TOO_LARGE, f"a frame of {length} bytes, at most {limit} are taken")
-    if length < (SHORTEST_EVENTS if kind == EVENTS else CONTROL_HEADER.size):
+    if length < (CONTROL_HEADER.size if kind == CONTROL else SHORTEST_EVENTS):
         raise FrameError(Refusal.PROTOCOL, f"a frame of {length} bytes is too short to be one")
     return kind, length

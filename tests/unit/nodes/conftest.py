@@ -266,7 +266,7 @@ class Stage:
 
     def client(self, name: str, **settings: Any) -> Actor:
         """A client that has been started, and is connected if it can."""
-        settings = {"incarnation": Incarnation(1), "address": "anywhere", **settings}
+        settings = {"incarnation": Incarnation(1), "addresses": ("anywhere",), **settings}
         made = self.actors[name] = Actor(self, Settings(name=name, **settings))
         made.do(Started())
         return made

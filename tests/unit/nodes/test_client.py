@@ -58,6 +58,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.nodes.application import (
+    Asked,
     Confirm,
     Connect,
     Deliver,
@@ -70,7 +71,6 @@ from stentor.nodes.application import (
     Offered,
     OfferedMany,
     Settle,
-    StatusRequested,
     Tell,
     TurnEnded,
     Unwished,
@@ -90,7 +90,7 @@ class Desk:
     """A client, with a test in the place of its network and its broker."""
 
     def __init__(self, **settings: Any) -> None:
-        settings = {"incarnation": Incarnation(3), "address": "host:7420", **settings}
+        settings = {"incarnation": Incarnation(3), "addresses": ("host:7420",), **settings}
         self.client = Client(Settings(name="me", **settings))
         self.now = 0
         self.link = LinkId(0)
@@ -507,17 +507,17 @@ def test_a_break_that_lost_nothing_fails_no_flush() -> None:
 
 def test_a_status_is_asked_for_and_told() -> None:
     desk = Desk().connected()
-    assert said(desk.tell(StatusRequested(5))) == [StatusRequest(5)]
-    assert told(desk.hear(StatusReport(5, msgspec.Raw(b"\xa2hi")))) == [Tell(5, b"\xa2hi")]
+    assert said(desk.tell(Asked(StatusRequest(5)))) == [StatusRequest(5)]
+    assert told(desk.hear(StatusReport(5, msgspec.Raw(b"\xa2hi")))) == [Tell(StatusReport(5, msgspec.Raw(b"\xa2hi")))]
 
 
 def test_a_status_without_a_link_is_refused_at_once() -> None:
-    assert told(Desk().tell(StatusRequested(5))) == [Settle(5, "not connected")]
+    assert told(Desk().tell(Asked(StatusRequest(5)))) == [Settle(5, "not connected")]
 
 
 def test_a_status_that_will_never_come_is_settled() -> None:
     desk = Desk().connected()
-    desk.tell(StatusRequested(5))
+    desk.tell(Asked(StatusRequest(5)))
     assert Settle(5, "cable cut") in desk.tell(LinkLost(desk.link, "cable cut"))
 
 

@@ -244,7 +244,7 @@ def test_any_bytes_at_all_disturb_nobody(new_stage: "type[Stage]", garbage: list
 @given(st.integers(0, 2**32), st.sampled_from(["nothing", "preamble", "welcome"]))
 def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, after: str) -> None:
     random = Random(seed)
-    client = Client(Settings(name="me", address="x", incarnation=Incarnation(1), window=65536))
+    client = Client(Settings(name="me", addresses=("x",), incarnation=Incarnation(1), window=65536))
     now = 0
 
     def step(*inputs: object) -> None:
@@ -276,7 +276,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
 @example(frame.encode(SchemaDefinition(Schema(("a",), ()))), True)
 @example(frame.encode(Welcome("n", 1, "p", 1, 1, float("nan"))), False)
 def test_any_bytes_from_a_broker_are_survived(garbage: bytes, welcome: bool) -> None:
-    client = Client(Settings(name="me", address="x", incarnation=Incarnation(1)))
+    client = Client(Settings(name="me", addresses=("x",), incarnation=Incarnation(1)))
     client.step(0, Started())
     client.step(0, LinkOpened(LinkId(1), dialled=True))
     greeting = PREAMBLE + (frame.encode(Welcome("n", 1, "p", 1 << 20, 1 << 20, 5.0)) if welcome else b"")

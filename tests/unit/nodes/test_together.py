@@ -14,9 +14,10 @@ from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, topic_id
 from stentor.model.limits import Limits
-from stentor.model.messages import Subscription
+from stentor.model.messages import StatusReport, StatusRequest, Subscription
 from stentor.model.topic import matches
 from stentor.nodes.application import (
+    Asked,
     Confirm,
     Connect,
     Deliver,
@@ -28,7 +29,6 @@ from stentor.nodes.application import (
     Offered,
     OfferedMany,
     Settle,
-    StatusRequested,
     Tell,
     TurnEnded,
     Unwished,
@@ -161,10 +161,11 @@ def test_a_flush_is_settled_with_the_reason_when_the_link_breaks(stage: "Stage")
 
 def test_a_status_reaches_who_asked(stage: "Stage") -> None:
     client = stage.client("me")
-    client.do(StatusRequested(4))
+    client.do(Asked(StatusRequest(4)))
     (told,) = client.heard(Tell)
-    assert told.token == 4
-    assert b"campus/b1" in told.status
+    assert isinstance(told.answer, StatusReport)
+    assert told.answer.token == 4
+    assert b"campus/b1" in bytes(told.answer.status)
 
 
 def test_who_leaves_in_good_order_delivers_its_last_word(stage: "Stage") -> None:

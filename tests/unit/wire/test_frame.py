@@ -17,21 +17,34 @@ from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
     AnyMessage,
     Credit,
+    Digest,
     Echo,
+    ExplanationReport,
+    ExplanationRequest,
     Farewell,
+    Gateway,
     Heartbeat,
     Hello,
+    Inventory,
+    LinkCost,
     Marker,
     Message,
     Missed,
+    Order,
+    OrderReceipt,
+    Presence,
+    ProfileChange,
     Receipt,
     Rejection,
     SchemaDefinition,
     StatusReport,
     StatusRequest,
     Subscription,
+    Task,
     Topic,
     Unsubscription,
+    ViewReport,
+    ViewRequest,
     Welcome,
 )
 from stentor.wire.frame import (
@@ -52,6 +65,8 @@ from stentor.wire.frame import (
 i64 = st.integers(-(2**63), 2**64 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 floats = st.floats(allow_nan=False)
+stamps = st.tuples(i64, texts)
+wants = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Hello: st.builds(Hello, texts, i64, i64, texts, floats, texts),
     Welcome: st.builds(Welcome, texts, i64, texts, i64, i64, floats, texts),
@@ -76,6 +91,36 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     StatusRequest: st.builds(StatusRequest, i64),
     StatusReport: st.builds(StatusReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
     Farewell: st.builds(Farewell, texts),
+    ViewRequest: st.builds(ViewRequest, i64),
+    ViewReport: st.builds(ViewReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
+    ExplanationRequest: st.builds(
+        ExplanationRequest,
+        i64,
+        texts,
+        st.dictionaries(texts, st.booleans() | i64 | st.floats(allow_nan=False) | texts, max_size=3),
+        i64,
+        st.none() | st.dictionaries(i64, i64, max_size=3),
+    ),
+    ExplanationReport: st.builds(ExplanationReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
+    Order: st.builds(Order, i64, st.sampled_from(Task), texts, texts, st.floats(allow_nan=False)),
+    OrderReceipt: st.builds(OrderReceipt, i64, st.none() | st.sampled_from(Refusal), texts),
+    Presence: st.builds(
+        Presence,
+        texts,
+        i64,
+        texts,
+        i64,
+        texts,
+        st.lists(st.builds(Gateway, texts, i64, i64), max_size=3).map(tuple),
+        i64,
+        st.booleans(),
+    ),
+    ProfileChange: st.builds(ProfileChange, texts, stamps, stamps, wants, wants, i64, st.booleans()),
+    Inventory: st.builds(
+        Inventory, texts, st.dictionaries(texts, stamps, max_size=3), st.dictionaries(texts, stamps, max_size=3)
+    ),
+    LinkCost: st.builds(LinkCost, floats),
+    Digest: st.builds(Digest, st.dictionaries(texts, i64, max_size=3)),
 }
 messages = st.one_of(list(MESSAGES.values()))
 
@@ -99,7 +144,9 @@ def test_every_message_goes_through(message: Message) -> None:
 
 def test_messages_look_the_same_for_ever() -> None:
     hello = encode(Hello("n", 5, 65536, "client", 5.0, "x"))  # type: ignore[arg-type]
-    assert hello[12:] == b"\x98\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0"
+    assert hello[12:] == (
+        b"\x9a\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
+    )
     assert encode(Rejection(Refusal.TOO_LARGE, "r"))[12:] == b"\x93\xa9rejection\xa9too-large\xa1r"
     assert encode(Credit(1)) == b"\x15\0\0\0\x02\x01\0\0" + zlib.crc32(b"\x92\xa6credit\x01").to_bytes(4, "little") + (
         b"\x92\xa6credit\x01"
@@ -226,7 +273,7 @@ def test_a_frame_too_short_to_be_one_is_refused(length: int) -> None:
         assert measure(head(shortest, kind), 0, 100) == (kind, shortest)
 
 
-@pytest.mark.parametrize("kind", [0, 3, 255])
+@pytest.mark.parametrize("kind", [0, 4, 255])
 def test_a_frame_of_an_unknown_kind_is_refused(kind: int) -> None:
     with pytest.raises(FrameError, match=f"unknown kind {kind}") as caught:
         measure(head(100, kind), 0, 1000)

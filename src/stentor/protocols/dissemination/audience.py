@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.pairs import Events, PairIndex
+from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.ids import SubscriptionId
 from stentor.protocols.dissemination.interest import Interest
@@ -59,6 +60,9 @@ class Roster(Generic[D]):
             if destination is not None:
                 del self._numbers[destination]
         self._free.append(place)
+
+    def destination(self, place: int) -> D | None:
+        return self._destinations.get(int(self._owners[place]))
 
     def abandon(self, destination: D) -> None:
         """A destination is gone: nothing is for it any more, though its interests leave one by one."""
@@ -122,6 +126,13 @@ class Audience(Generic[D]):
 
     def accepted(self, place: int) -> int:
         return int(self._roster.accepted[place])
+
+    def wanting(self, attributes: Mapping[str, Value]) -> Iterator[D]:
+        """Who wants an event; just asked, not counted."""
+        for place in self._index.match_one(attributes):
+            destination = self._roster.destination(place)
+            if destination is not None:
+                yield destination
 
     def match(self, batch: Batch) -> tuple[Events, Places]:
         """Which events go to whom; counted."""

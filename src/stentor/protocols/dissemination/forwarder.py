@@ -5,7 +5,7 @@ found when the flow is first met on a link; after that a frame costs a compariso
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
 from stentor.protocols.dissemination.audience import Choice, Places
+from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
 from stentor.wire.block import FLAGS
 from stentor.wire.run import cut
@@ -34,8 +35,8 @@ D = TypeVar("D", bound=Destination)
 class Forwarder(Generic[D]):
     """Applies routes to runs. `touched` collects, in order, the destinations that got something in this step."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.table: RouteTable[D] = RouteTable()
+    def __init__(self, limits: Limits, heed: Callable[[Interest[D], bool], None] | None = None) -> None:
+        self.table: RouteTable[D] = RouteTable(heed)
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.touched: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
@@ -96,17 +97,22 @@ class Forwarder(Generic[D]):
     def _introduce(self, destination: D, frame: Buffer) -> None:
         """Define what a frame is about, to a destination that never got such a frame."""
         topic = TopicId(int.from_bytes(frame[8:16], "little"))
+        self.define(destination, topic, SchemaId(int.from_bytes(frame[24:32], "little")))
+
+    def define(self, destination: D, topic: TopicId, schema: SchemaId) -> None:
+        """Tell a destination what it needs to know of a topic and a schema, if it does not know it yet."""
         if topic not in destination.defined:
             destination.define(topic, Topic(topic, self.table.topics[topic].name))
-        schema = SchemaId(int.from_bytes(frame[24:32], "little"))
         if schema and schema not in destination.defined:
             destination.define(schema, SchemaDefinition(self.schemas[schema]))
 
-    def meet(self, flows: FlowTable[D], flow: bytes, publisher: PublisherId) -> None:
-        """A flow is new on this link: work out its route, and define it to everyone who takes all of it."""
+    def meet(self, flows: FlowTable[D], flow: bytes, publisher: PublisherId | None) -> None:
+        """A flow is new on this link: work out its route, and define it to everyone who takes all of it.
+        Whoever is not a `publisher` itself, a broker, may bring anybody's events.
+        """
         if flow[2] & ~FLAGS or flow[3]:
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
-        if int.from_bytes(flow[12:20], "little") != publisher:
+        if publisher is not None and int.from_bytes(flow[12:20], "little") != publisher:
             raise FrameError(Refusal.FORGED, "events in the name of another publisher")
         topic = topic_of(flow)
         if topic not in flows.topics:

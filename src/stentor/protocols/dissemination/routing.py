@@ -1,12 +1,14 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from stentor.matching.topics import PatternMap, TopicTree
+from stentor.model.filter import Filter
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
+from stentor.protocols.dissemination.demand import Demand
 from stentor.protocols.dissemination.interest import Interest
 
 
@@ -25,11 +27,14 @@ D = TypeVar("D", bound=Destination)
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = ("_whole", "audiences", "events", "everything", "sinks", "takers")
+    __slots__ = ("_whole", "audiences", "demands", "events", "everything", "sinks", "takers")
 
-    def __init__(self, interests: Iterable[Interest[D]], audiences: Iterable[Audience[D]]) -> None:
+    def __init__(
+        self, interests: Iterable[Interest[D]], audiences: Iterable[Audience[D]], demands: Iterable[Demand] = ()
+    ) -> None:
         self._whole = tuple(interests)
         self.audiences = tuple(audiences)  # those who take some
+        self.demands = tuple(demands)  # of other brokers
         self.takers = _numbers(self._whole)  # who takes every event, and who misses what if that is dropped
         self.everything = dict.fromkeys(self.takers)
         self.sinks = tuple(destination.fresh.append for destination in self.takers)  # the hot path calls just these
@@ -70,13 +75,17 @@ class TopicState(Generic[D]):
 class RouteTable(Generic[D]):
     """Interests go in, routes come out; a change forgets exactly the routes that it touches."""
 
-    def __init__(self) -> None:
+    def __init__(self, heed: Callable[[Interest[D], bool], None] | None = None) -> None:
+        self._heed = heed or (lambda _interest, _comes: None)  # told of every interest that comes or goes
         self.topics: dict[TopicId, TopicState[D]] = {}
         self._tree: TopicTree[TopicState[D]] = TopicTree()
         self._whole: PatternMap[Interest[D]] = PatternMap()
         self._audiences: PatternMap[Audience[D]] = PatternMap()
         self._by_pattern: dict[str, Audience[D]] = {}
-        self._shared: dict[tuple[tuple[int, ...], tuple[int, ...]], Route[D]] = {}
+        self._demands: PatternMap[Demand] = PatternMap()
+        self._demand_of: dict[str, Demand] = {}
+        self._last_demand = 0
+        self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
 
@@ -107,6 +116,7 @@ class RouteTable(Generic[D]):
         """One with a filter joins those in the same pattern; only the first of them changes routes."""
         pattern = interest.pattern
         self.interests[interest.number] = interest
+        self._heed(interest, True)
         if interest.filter is None:
             self._whole.add(pattern, interest.number, interest)
             self._forget(pattern)
@@ -121,6 +131,7 @@ class RouteTable(Generic[D]):
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
         del self.interests[interest.number]
+        self._heed(interest, False)
         if interest.filter is None:
             self._whole.remove(pattern, interest.number)
             self._forget(pattern)
@@ -132,14 +143,33 @@ class RouteTable(Generic[D]):
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
 
+    def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
+        """A member of a scope around us wants something, or not any more; only the first and last change routes."""
+        demand = self._demand_of.get(pattern)
+        if demand is None:
+            self._last_demand += 1
+            demand = self._demand_of[pattern] = Demand(self._last_demand, depth)
+            self._demands.add(pattern, demand.number, demand)
+            self._forget(pattern)
+        if wanted:
+            demand.add(level, member, where)
+            return
+        demand.remove(level, member, where)
+        if not demand:
+            del self._demand_of[pattern]
+            self._demands.remove(pattern, demand.number)
+            self._forget(pattern)
+
     def route(self, state: TopicState[D]) -> Route[D]:
         if state.route is None:
             whole = sorted(self._whole.covering(state.name), key=lambda interest: interest.number)
             audiences = sorted(self._audiences.covering(state.name), key=lambda audience: audience.number)
-            key = tuple([each.number for each in whole]), tuple([each.number for each in audiences])
+            demands = sorted(self._demands.covering(state.name), key=lambda demand: demand.number)
+            parts: list[list[Interest[D]] | list[Audience[D]] | list[Demand]] = [whole, audiences, demands]
+            key = tuple([tuple([each.number for each in part]) for part in parts])
             route = self._shared.get(key)
             if route is None:
-                route = self._shared[key] = Route(whole, audiences)
+                route = self._shared[key] = Route(whole, audiences, demands)
             state.route = route
         return state.route
 

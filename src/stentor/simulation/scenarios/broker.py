@@ -87,7 +87,12 @@ class _Stage:
 
     def _add_client(self, host: str, name: str) -> None:
         settings = Settings(
-            name=name, address=BROKER, incarnation=Incarnation(0), window=_WINDOW, buffer=_BUFFER, heartbeat=_HEARTBEAT
+            name=name,
+            addresses=(BROKER,),
+            incarnation=Incarnation(0),
+            window=_WINDOW,
+            buffer=_BUFFER,
+            heartbeat=_HEARTBEAT,
         )
 
         def new_incarnation() -> int:

@@ -1,0 +1,111 @@
+"""The door of a broker: who comes in, as a client or as another broker, and whose place is taken by that."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stentor.machine import Effect, Report, StopTimer
+from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.ids import LinkId, publisher_id
+from stentor.model.limits import Limits
+from stentor.model.messages import Hello, Message, Welcome
+from stentor.model.scope import ScopePath
+from stentor.nodes.guest import Guest
+from stentor.nodes.network import Network
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, check_client_name
+from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.outbox import Outbox
+from stentor.wire.parcel import SOFT_PARCEL
+
+_LONGEST_HEARTBEAT = 3600.0
+
+
+class Replaced(NamedTuple):
+    """A link whose place another one takes."""
+
+    link: LinkId
+    code: Refusal
+    reason: str
+
+
+class Door:
+    """Hello and welcome, said and heard."""
+
+    def __init__(
+        self,
+        path: ScopePath,
+        limits: Limits,
+        version: str,
+        network: Network,
+        act: Callable[[Effect], None],
+        post: Callable[[Outbox, Message], None],
+    ) -> None:
+        self.names = Names()
+        self.boot = 0
+        self._path, self._limits, self._version, self._network = path, limits, version, network
+        self._act, self._post = act, post
+
+    def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
+        """Somebody says who they are."""
+        connection = guest.connection
+        if connection.greeted or guest.dialled:
+            raise FrameError(Refusal.PROTOCOL, "hello was said before, or by whoever was dialled")
+        try:
+            check_client_name(hello.name)
+        except InvalidInput as error:
+            raise FrameError(Refusal.PROTOCOL, str(error)) from None
+        if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
+            raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
+        connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
+        return self._greet_broker(guest, hello) if hello.role == "broker" else self._greet_client(guest, hello)
+
+    def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
+        connection = guest.connection
+        fenced = self.names.claim(connection)
+        connection.publisher = publisher_id(connection.principal, hello.name)
+        slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
+        self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT))
+        self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
+        if fenced is None:
+            return None
+        # the same client on a newer link must not give up for good
+        code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
+        return Replaced(fenced.link, code, f"another client with the name {hello.name!r} took over")
+
+    def _greet_broker(self, guest: Guest, hello: Hello) -> Replaced | None:
+        if not guest.node:
+            raise FrameError(Refusal.UNAUTHENTICATED, "only who has a node's certificate may be a broker")
+        self._welcome(guest, hello, self._limits.heartbeat / 2)
+        return self._admit(guest, hello.name, hello.cost, hello.address)
+
+    def _welcome(self, guest: Guest, hello: Hello, heartbeat: float) -> None:
+        limits, connection = self._limits, guest.connection
+        connection.greet(limits.largest_body, heartbeat)
+        ahead = min(hello.window, limits.window)
+        connection.outbox.grant(ahead)
+        left = ahead if ahead < hello.window else 0
+        who, principal = str(self._path), connection.principal
+        welcome = Welcome(who, self.boot, principal, limits.window, limits.largest_body, heartbeat, self._version, left)
+        self._post(connection.outbox, welcome)
+        self._act(StopTimer(f"hello/{connection.link}"))
+
+    def welcomed(self, guest: Guest, welcome: Welcome) -> Replaced | None:
+        """The broker that we dialled takes us."""
+        connection = guest.connection
+        if connection.greeted or not guest.dialled:
+            raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
+        if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
+            raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
+        connection.narrow(welcome.ahead or connection.window)
+        connection.greet(self._limits.largest_body, self._limits.heartbeat / 2)
+        connection.outbox.grant(welcome.window)
+        connection.name = welcome.node
+        self._act(StopTimer(f"hello/{connection.link}"))
+        return self._admit(guest, welcome.node, 0.0, "")
+
+    def _admit(self, guest: Guest, name: str, cost: float, address: str) -> Replaced | None:
+        guest.connection.largest_frame += SOFT_PARCEL
+        former = self._network.admit(guest, name, cost, address)
+        if former is None:
+            return None
+        former.hop = None  # it is no neighbour any more
+        return Replaced(former.connection.link, Refusal.CLOSING, "another link took over")

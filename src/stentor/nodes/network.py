@@ -1,0 +1,477 @@
+"""The network around a broker: gateway propagation, profile propagation and event routing, composed."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Report, StartTimer, StopTimer
+from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.filter import Filter
+from stentor.model.ids import Incarnation, LinkId
+from stentor.model.limits import Limits
+from stentor.model.messages import (
+    Digest,
+    Echo,
+    Hello,
+    Inventory,
+    LinkCost,
+    Marker,
+    Message,
+    Order,
+    Presence,
+    ProfileChange,
+    Task,
+)
+from stentor.model.scope import ScopePath
+from stentor.nodes.guest import Guest
+from stentor.policies.channel import ChannelSettings, channel_between
+from stentor.policies.forwarding import resolve
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.dissemination.relay import Hop, Relay
+from stentor.protocols.overlay.gateways import Gateways, Neighbour
+from stentor.wire.parcel import Masks
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
+_SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
+_TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
+REDIAL = "redial/"
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that this broker opens."""
+
+    name: str = ""  # of the broker there, if that is known
+    address: str
+    cost: float | None = None
+
+
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker is told about the network around it."""
+
+    numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
+    address: str = ""  # where it listens, for others to find it
+    gateways: tuple[GatewaySettings, ...] = ()
+    costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
+    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
+    channels: tuple[ChannelSettings, ...] = ()
+
+
+class Dialling:
+    """A link that is opened from here, and again whenever it is lost."""
+
+    __slots__ = ("link", "pause", "settings")
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self.link: LinkId | None = None
+        self.pause = _FIRST_PAUSE
+
+
+class Peer:
+    """A neighbouring broker."""
+
+    __slots__ = ("address", "base", "guest", "hop", "steps", "trip")
+
+    def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
+        self.guest = guest
+        self.address = address  # where it listens
+        self.hop = hop
+        self.base = base  # what the link costs if it is quick, in thousandths
+        self.steps = 0  # by how much more it costs now
+        self.trip = 0  # smoothed round trip in ns
+
+
+class Network:
+    """What a broker has to do with other brokers."""
+
+    def __init__(
+        self,
+        path: ScopePath,
+        settings: NetworkSettings,
+        limits: Limits,
+        forwarder: Forwarder[Outbox],
+        act: Callable[[Effect], None],
+        version: str = "",
+    ) -> None:
+        self._settings, self._limits, self._forwarder, self._act, self._version = (
+            settings, limits, forwarder, act, version,
+        )  # fmt: skip
+        self._heartbeat = int(limits.heartbeat * SECOND)
+        numbers = settings.numbers or (0,) * len(path.parts)
+        self.gateways = Gateways(path, numbers, settings.address, self._heartbeat, self._say, self._report)
+        self.context = context = self.gateways.context
+        self.profiles = Profiles(context, self._say, self._sharing, self._index)
+        self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
+        self.peers: dict[str, Peer] = {}
+        self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
+        self.boot = 0
+        self._links = 0
+        self._generation = -1
+        self._told: dict[int, tuple[str, Filter | None]] = {}  # interests that are in our profile
+        self._untold: deque[Interest[Outbox]] = deque()
+        self._active = bool(settings.gateways)
+        self._clashes: set[str] = set()
+
+    # ---- opening links
+
+    def begin(self, now: int, boot: int) -> None:
+        self.boot = boot
+        for dialling in self.diallings.values():
+            self._dial(now, dialling)
+
+    def _dial(self, now: int, dialling: Dialling) -> None:
+        if dialling.settings.name in self.peers:
+            self._act(StartTimer(REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
+            return
+        self._links += 1
+        dialling.link = LinkId(-self._links)  # those that others dial have positive ones
+        self._act(Dial(dialling.link, dialling.settings.address))
+
+    def redial(self, now: int, address: str) -> None:
+        dialling = self.diallings.get(address)
+        if dialling is not None and dialling.link is None:
+            self._dial(now, dialling)
+
+    def hello(self, link: LinkId) -> Hello | None:
+        """What to say first on a link that was dialled; None if nobody wants it any more."""
+        dialling = self._dialling(link)
+        if dialling is None:
+            return None
+        return Hello(
+            name=self.context.name,
+            incarnation=Incarnation(self.boot),
+            window=self._limits.window,
+            role="broker",
+            heartbeat=self._limits.heartbeat,
+            agent=self._version,
+            attempt=self._links,
+            address=self._settings.address,
+            cost=dialling.settings.cost or 0.0,
+        )
+
+    def unreachable(self, now: int, link: LinkId, reason: str) -> None:
+        """A link that was dialled is not, or no longer, there."""
+        dialling = self._dialling(link)
+        if dialling is None:
+            return
+        dialling.link = None
+        self._act(StartTimer(REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
+        self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
+        dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
+
+    def _dialling(self, link: LinkId) -> Dialling | None:
+        return next((each for each in self.diallings.values() if each.link == link), None)
+
+    def admit(self, guest: Guest, name: str, cost: float, address: str) -> Guest | None:
+        """A broker is at the other end of a link; returns the guest whom it replaces, if there is one."""
+        try:
+            path = ScopePath.parse(name)
+            level, unit = self.context.view(path)
+        except InvalidInput as error:
+            raise FrameError(Refusal.PROTOCOL, f"not a broker of this network: {error}") from None
+        former = self.peers.get(name)
+        known = self.gateways.graph.find(unit) if level == 0 else None
+        if known is not None and former is None and address and known.address not in ("", address):
+            stands = self.gateways.graph.reaches(unit) and not known.left
+            if stands:
+                raise FrameError(Refusal.FENCED, f"the context {name} is taken by the broker at {known.address}")
+        if former is not None:
+            ours = former.guest.dialled
+            if ours != guest.dialled and (self.context.name < name) == ours:
+                raise FrameError(Refusal.CLOSING, "we have a link already")
+            self._part(name)
+        dialling = self._dialling(guest.connection.link)
+        if dialling is not None:
+            dialling.pause = _FIRST_PAUSE
+            dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
+            cost = cost or dialling.settings.cost or 0.0
+        costs = self._settings.costs
+        base = max(1, round(1000 * (cost or costs[min(level, len(costs) - 1)])))
+        channel = channel_between(self.context.units[level], unit, self._settings.channels)
+        hop = guest.hop = Hop(name, level, guest.connection.outbox, channel)
+        self.peers[name] = Peer(guest, hop, dialling.settings.address if dialling is not None else address, base)
+        self._activate()
+        self.gateways.link_up(path, base)
+        for each in range(level, self.context.depth):
+            self._say(name, self._inventory(each))
+        self._report("info", "linked", {"peer": name, "level": level})
+        return None if former is None else former.guest
+
+    def part(self, guest: Guest, reason: str) -> None:
+        """A link to a broker is gone."""
+        assert guest.hop is not None, "only brokers are neighbours"
+        name = guest.hop.name
+        if self.peers[name].guest is guest:
+            self._part(name)
+            self._report("info", "link lost", {"peer": name, "reason": reason})
+
+    def _part(self, name: str) -> None:
+        del self.peers[name]
+        self.profiles.forget_neighbour(name)
+        self.gateways.link_down(name)
+
+    # ---- what operators ask for
+
+    def refusal(self, order: Order) -> str:
+        """Why an order cannot be carried out; "" if it can."""
+        name, graph = order.name, self.gateways.graph
+        match order.task:
+            case Task.ADD_LINK:
+                host, _, port = order.address.rpartition(":")
+                if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+                    return f"{order.address!r} is no address: expected host:port"
+                if order.address == self._settings.address or name == self.context.name:
+                    return f"{self.context.name} cannot be linked with itself"
+                if order.address in self.diallings or name in self.peers:
+                    return f"there is a link to {name or order.address} already"
+            case Task.REMOVE_LINK:
+                if self._dialled_to(name) is None:
+                    known = name in self.peers
+                    return f"the link is opened by {name}: ask there" if known else f"there is no link to {name!r}"
+                if name in self.peers and not order.force and self.gateways.is_bridge(name):
+                    return f"without the link to {name} the network would be in two parts: --force removes it anyway"
+            case Task.SET_COST:
+                if self._dialled_to(name) is None:
+                    known = name in self.peers
+                    return f"the link is opened by {name}: ask there" if known else f"there is no link to {name!r}"
+                if not 0 < order.cost <= 1_000_000:
+                    return f"a cost of {order.cost:g}: expected more than 0, at most 1,000,000"
+            case Task.DISMISS:
+                known_member = graph.find(name)
+                if known_member is None or known_member.left:
+                    return f"no member {name!r} is known here: say it to a broker of its unit"
+                if graph.reaches(name):
+                    return f"{name} is there: make it leave, or stop it first"
+        return ""
+
+    def carry_out(self, now: int, order: Order) -> Guest | None:
+        """Do what an order says, now or as at a former start; returns the guest whose link it ends."""
+        match order.task:
+            case Task.ADD_LINK:
+                settings = GatewaySettings(name=order.name, address=order.address, cost=order.cost or None)
+                dialling = self.diallings[order.address] = Dialling(settings)
+                if self.boot:
+                    self._dial(now, dialling)
+            case Task.REMOVE_LINK:
+                gone = self._dialled_to(order.name)
+                if gone is not None:
+                    del self.diallings[gone.settings.address]
+                    self._act(StopTimer(REDIAL + gone.settings.address))
+                peer = self.peers.get(order.name)
+                return None if peer is None else peer.guest
+            case Task.SET_COST:
+                priced = self._dialled_to(order.name)
+                if priced is not None:
+                    priced.settings = msgspec.structs.replace(priced.settings, cost=order.cost)
+                if order.name in self.peers:
+                    self._reprice(order.name, round(1000 * order.cost))
+                    self._say(order.name, LinkCost(order.cost))
+            case Task.DISMISS:
+                self.gateways.dismiss(order.name)
+        return None
+
+    def _dialled_to(self, name: str) -> Dialling | None:
+        return next((each for each in self.diallings.values() if name and each.settings.name == name), None)
+
+    def _reprice(self, name: str, base: int) -> None:
+        peer = self.peers[name]
+        peer.base = max(1, base)
+        self.gateways.reprice(name, peer.base * (1 + peer.steps))
+
+    # ---- what neighbours say
+
+    def hear(self, now: int, guest: Guest, message: Message) -> None:
+        assert guest.hop is not None, "only brokers speak of the network"
+        name = guest.hop.name
+        match message:
+            case Presence():
+                self.gateways.hear(now, name, message)
+            case ProfileChange():
+                self.profiles.hear(name, message)
+            case Inventory():
+                self._compare(name, message)
+            case Digest():
+                for scope, number in message.scopes.items():
+                    level = self._shared(name, scope)
+                    if number != self._digest(level):
+                        self._say(name, self._inventory(level))
+            case LinkCost():
+                if not 0 < message.cost <= 1_000_000:
+                    raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
+                self._reprice(name, round(1000 * message.cost))
+            case Echo():
+                self._returned(now, name, message.token)
+
+    def _inventory(self, level: int) -> Inventory:
+        return Inventory(self.context.scopes[level], self.gateways.inventory(level), self.profiles.inventory(level))
+
+    def _compare(self, name: str, inventory: Inventory) -> None:
+        level = self._shared(name, inventory.scope)
+        self.gateways.compare(name, level, inventory.presences)
+        self.profiles.compare(name, level, inventory.profiles)
+        ours = self._inventory(level)
+        if _behind(ours.presences, inventory.presences) or _behind(ours.profiles, inventory.profiles):
+            self._say(name, ours)
+
+    def _shared(self, name: str, scope: str) -> int:
+        """The level of a scope that we share with a neighbour."""
+        scopes = self.context.scopes
+        level = scopes.index(scope) if scope in scopes else -1
+        if level < self.gateways.neighbours[name].level:
+            raise FrameError(Refusal.PROTOCOL, f"{scope!r} is no scope that we share")
+        return level
+
+    def _digest(self, level: int) -> int:
+        return self.gateways.digest(level) ^ self.profiles.digest(level)
+
+    # ---- time
+
+    def beat(self, now: int) -> None:
+        """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
+        for name, peer in list(self.peers.items()):
+            silent = now - peer.guest.connection.heard
+            self.gateways.suspect(name, suspected=silent > self._heartbeat)
+            level = peer.hop.level
+            scopes = {self.context.scopes[each]: self._digest(each) for each in range(level, self.context.depth)}
+            self._say(name, Digest(scopes))
+            self._say(name, Marker(now))
+        self.gateways.tick(now)
+
+    def _returned(self, now: int, name: str, sent: int) -> None:
+        """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
+        peer = self.peers[name]
+        trip = max(0, now - sent)
+        peer.trip = trip if not peer.trip else (7 * peer.trip + trip) // 8
+        steps = (peer.trip // _SLOW_TRIP).bit_length() + (2 if peer.guest.connection.outbox.slow else 0)
+        if steps != peer.steps:
+            peer.steps = steps
+            self.gateways.reprice(name, peer.base * (1 + steps))
+
+    # ---- what our clients want
+
+    def heed(self, interest: Interest[Outbox], comes: bool) -> None:
+        """An interest came or went; a broker without neighbours tells nobody."""
+        if comes:
+            if self._active and not self._untold:
+                self._tell(interest)
+            elif self._active:
+                self._untold.append(interest)
+        elif (told := self._told.pop(interest.number, None)) is not None:
+            self.profiles.unsubscribe(*told)
+
+    def _tell(self, interest: Interest[Outbox]) -> None:
+        if interest.number in self._forwarder.table.interests and interest.number not in self._told:
+            self._told[interest.number] = interest.pattern, interest.filter
+            self.profiles.subscribe(interest.pattern, interest.filter)
+
+    def _activate(self) -> None:
+        if not self._active:
+            self._active = True
+            self._untold.extend(self._forwarder.table.interests.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are interests that nobody has been told of yet."""
+        return bool(self._untold)
+
+    def toil(self) -> None:
+        for _ in range(min(_TOLD_AT_ONCE, len(self._untold))):
+            self._tell(self._untold.popleft())
+
+    # ---- the end of a step
+
+    def settle(self) -> None:
+        """Bring routes up to date with the graph, and tell what our profile has become."""
+        if self._generation != self.gateways.generation:
+            self._generation = self.gateways.generation
+            self._reroute()
+        if self.peers:
+            self.profiles.flush()
+
+    def _reroute(self) -> None:
+        graph, context = self.gateways.graph, self.context
+        own, members = [0] * context.depth, [0] * context.depth
+        reach: dict[str, Masks] = {}
+        nearest = {neighbour.unit: neighbour.name for neighbour in self._by_cost()}
+        for level in range(context.depth):
+            numbers = dict(self._numbered(level))
+            mine = numbers.pop(context.units[level], None)
+            own[level] = 0 if mine is None else 1 << mine
+            self.profiles.renumber(level, numbers)
+            for unit, number in numbers.items():
+                first = graph.cache.hop(unit)
+                if first is not None and first in nearest:
+                    masks = reach.setdefault(nearest[first], {})
+                    masks[level] = masks.get(level, 0) | 1 << number
+                    members[level] |= 1 << number
+        self.relay.reroute(own, members, [(self.peers[name].hop, masks) for name, masks in sorted(reach.items())])
+        for level in range(1, context.depth):
+            presence = graph.members[level].get(context.units[level])
+            speaks = presence is not None and presence.speaker == context.name and self.gateways.speaks(level)
+            inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
+            self.profiles.sum_up(level, inside if speaks else None)
+
+    def _by_cost(self) -> Iterator[Neighbour]:
+        """Neighbours that are not suspected, the best last, since it is to be remembered."""
+        standing = [each for each in self.gateways.neighbours.values() if not each.suspected]
+        return iter(sorted(standing, key=lambda each: (each.cost, each.name), reverse=True))
+
+    def _numbered(self, level: int) -> Iterator[tuple[str, int]]:
+        """The members of a level with their numbers; of two with the same the first by name has it."""
+        taken: dict[int, str] = {}
+        for presence in self.gateways.graph.present(level):
+            holder = taken.setdefault(presence.number, presence.unit)
+            if holder == presence.unit:
+                yield presence.unit, presence.number
+            elif presence.unit not in self._clashes:
+                self._clashes.add(presence.unit)
+                self._report(
+                    "error", "member number taken",
+                    {"unit": presence.unit, "number": presence.number, "holder": holder},
+                )  # fmt: skip
+
+    # ---- for those who ask
+
+    @property
+    def address(self) -> str:
+        return self._settings.address
+
+    @property
+    def forwarding(self) -> dict[str, str]:
+        return self._settings.forwarding
+
+    def neighbour_towards(self, unit: str) -> str:
+        """The neighbour to whom events for a unit go; "" if it cannot be reached."""
+        first = self.gateways.graph.cache.hop(unit)
+        best = [each.name for each in self._by_cost() if each.unit == first]
+        return best[-1] if best else ""
+
+    def units_behind(self, masks: Masks) -> Iterator[str]:
+        for level, mask in sorted(masks.items()):
+            for unit, number in self._numbered(level):
+                if mask >> number & 1:
+                    yield unit
+
+    # ---- small things
+
+    def _say(self, name: str, message: Message) -> None:
+        outbox = self.peers[name].guest.connection.outbox
+        outbox.post(message)
+        self._forwarder.touched[outbox] = None
+
+    def _sharing(self, level: int) -> list[str]:
+        return [each.name for each in self.gateways.neighbours.values() if each.level <= level]
+
+    def _index(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
+        self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+
+    def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
+        self._act(Report(level, what, details))
+
+
+def _behind(ours: dict[str, tuple[int, str]], theirs: dict[str, tuple[int, str]]) -> bool:
+    return any(stamp > ours.get(unit, (0, "")) for unit, stamp in theirs.items())

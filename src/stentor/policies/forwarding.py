@@ -1,0 +1,48 @@
+"""Forwarding policies: which members of a scope shall have an event. Each scope has one, its own or its parent's."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.errors import InvalidInput
+
+Chosen = int | NDArray[np.uint64]  # a mask of members: the same for all events, or one for each
+
+
+class Forwarding(Protocol):
+    """One question, asked for each batch and scope."""
+
+    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
+        """Who shall have the events: `wanted` matches them with the members' profiles, `members` can be reached."""
+        ...
+
+
+class ContentRouting:
+    """An event goes to the members that want it, on the shortest paths to them."""
+
+    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
+        chosen = wanted()
+        return chosen & members if isinstance(chosen, int) else chosen & np.uint64(members)
+
+
+class Flooding:
+    """An event goes to every member, whoever wants it: nothing is matched before it arrives."""
+
+    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:  # noqa: ARG002
+        return members
+
+
+FORWARDING: Mapping[str, Forwarding] = {"content": ContentRouting(), "flooding": Flooding()}
+DEFAULT = "content"
+
+
+def resolve(scope: str, settings: Mapping[str, str]) -> Forwarding:
+    """The policy of a scope: that of its nearest ancestor, itself included, that sets one; "" is the network."""
+    while scope not in settings and scope:
+        scope = scope.rpartition("/")[0]
+    name = settings.get(scope, DEFAULT)
+    if name not in FORWARDING:
+        raise InvalidInput(f"there is no forwarding policy {name!r}: use one of {', '.join(FORWARDING)}")
+    return FORWARDING[name]

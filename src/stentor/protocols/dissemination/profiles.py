@@ -1,0 +1,300 @@
+"""Profile propagation: what the members of the scopes around a broker want, told as changes that are applied once.
+
+A broker's profile is the summary of what its clients want; a unit's is the summary of its members', made by the unit's
+speaker. A change goes to all brokers of the scope that holds the unit, and further up only as far as it changes
+something there: a wish that another one covers is not told.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from stentor.matching.summary import Change, Summary
+from stentor.model.context import Context
+from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
+from stentor.model.filter import Filter
+from stentor.model.ids import fingerprint
+from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want
+from stentor.model.topic import check_pattern
+
+T = TypeVar("T")
+_AT_ONCE = 1000  # wants in a message
+
+Indexer = Callable[[bool, int, int, str, Filter | None], None]  # add or remove: level, member, pattern, filter
+
+
+class Standing:
+    """The profile of a member as it was last told."""
+
+    __slots__ = ("number", "predicates", "stamp", "wants")
+
+    def __init__(self) -> None:
+        self.stamp: Stamp = NEVER
+        self.wants: dict[Want, None] = {}
+        self.predicates = 0  # wishes of clients behind it
+        self.number: int | None = None  # its bit in the index; None if it is not there
+
+
+class Profiles:
+    """The machine at one broker. `say` sends to a neighbour, `sharing` are the neighbours in a level's scope."""
+
+    def __init__(
+        self,
+        context: Context,
+        say: Callable[[str, Message], None],
+        sharing: Callable[[int], Iterable[str]],
+        index: Indexer,
+    ) -> None:
+        self.context = context
+        self.members: tuple[dict[str, Standing], ...] = tuple({} for _ in range(context.depth))
+        self._say, self._sharing, self._index = say, sharing, index
+        self._clients = Summary()
+        self._summaries: list[Summary | None] = [None] * context.depth  # of the units that we speak for
+        self._counted: list[set[str]] = [set() for _ in range(context.depth)]  # members that a summary sums up
+        self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
+        self._news: dict[int, dict[Want, bool]] = {}  # by level of the unit: what its profile gained or lost
+        self._parts: dict[tuple[str, str], list[ProfileChange]] = {}  # profiles of which some is still to come
+        self.members[0][context.name] = Standing()
+
+    # ---- what our own clients want
+
+    def subscribe(self, pattern: str, where: Filter | None) -> None:
+        self._note(0, self._clients.add(pattern, where))
+
+    def unsubscribe(self, pattern: str, where: Filter | None) -> None:
+        self._note(0, self._clients.remove(pattern, where))
+
+    def _note(self, level: int, change: Change) -> None:
+        news = self._news.setdefault(level, {})
+        for wants, gained in ((change.added, True), (change.removed, False)):
+            for want in wants:
+                if news.get(want) is (not gained):
+                    del news[want]  # as if nothing had been
+                else:
+                    news[want] = gained
+
+    def flush(self) -> None:
+        """Tell what has changed, lower levels first: they may change the higher ones."""
+        for level in range(self.context.depth):
+            news = self._news.pop(level, {})
+            if news or (level == 0 and self.members[0][self.context.name].stamp == NEVER):
+                self._publish(level, news)
+
+    def _publish(self, level: int, news: dict[Want, bool]) -> None:
+        unit = self.context.units[level]
+        predicates = self._predicates(level)
+        for some in _batches(news.items()) if news else [()]:
+            standing = self._standing(level, unit)
+            change = ProfileChange(
+                unit,
+                standing.stamp,
+                (standing.stamp[0] + 1, self.context.name),
+                tuple(want for want, gained in some if gained),
+                tuple(want for want, gained in some if not gained),
+                predicates,
+            )
+            self._apply(level, change)
+            self._spread(level, change, "")
+
+    def _predicates(self, level: int) -> int:
+        if level == 0:
+            return self._clients.predicates
+        return sum(self.members[level - 1][unit].predicates for unit in self._counted[level])
+
+    # ---- what neighbours say
+
+    def hear(self, name: str, change: ProfileChange) -> None:
+        level = self.context.level(change.unit)
+        if level is None or name not in self._sharing(level):
+            raise FrameError(Refusal.PROTOCOL, f"{change.unit!r} is no member of a scope that we share")
+        check_wants(change.added)
+        whole = self._assemble(name, change)
+        if whole is None:
+            return
+        standing = self._standing(level, whole.unit)
+        if whole.stamp <= standing.stamp:
+            return  # known already
+        if whole.before != NEVER and whole.before != standing.stamp:
+            return  # something before it is missing: the inventories that follow will tell
+        if whole.unit == self.context.name:  # from a former life of ours: go on after it
+            standing.stamp = whole.stamp
+            self._restate(0)
+            return
+        self._apply(level, whole)
+        self._spread(level, whole, name)
+        if whole.unit == self.context.units[level] and self._summaries[level] is not None:
+            self._reconcile(level)  # another speaks for our unit, too: the last word is not its
+
+    def _assemble(self, name: str, change: ProfileChange) -> ProfileChange | None:
+        """A profile that came in parts is applied when it is there as a whole."""
+        key = (name, change.unit)
+        parts = self._parts.pop(key, [])
+        if parts and parts[0].stamp != change.stamp:
+            parts = []
+        parts.append(change)
+        if change.more:
+            self._parts[key] = parts
+            return None
+        if len(parts) == 1:
+            return change
+        added = tuple(want for part in parts for want in part.added)
+        return ProfileChange(change.unit, NEVER, change.stamp, added, (), change.predicates)
+
+    def forget_neighbour(self, name: str) -> None:
+        for key in [key for key in self._parts if key[0] == name]:
+            del self._parts[key]
+
+    def _restate(self, level: int) -> None:
+        """Say all of a profile of ours anew, after a stamp that is newer than ours."""
+        unit = self.context.units[level]
+        standing = self._standing(level, unit)
+        standing.stamp = (standing.stamp[0] + 1, self.context.name)
+        for name in self._sharing(level):
+            self._say_all(name, unit, standing)
+
+    def _say_all(self, name: str, unit: str, standing: Standing) -> None:
+        parts: list[tuple[Want, ...]] = list(_batches(standing.wants)) or [()]
+        for place, wants in enumerate(parts):
+            more = place < len(parts) - 1
+            self._say(name, ProfileChange(unit, NEVER, standing.stamp, wants, (), standing.predicates, more))
+
+    def _spread(self, level: int, change: ProfileChange, heard_from: str) -> None:
+        size = len(change.added) + len(change.removed)
+        for name in self._sharing(level):
+            if name == heard_from:
+                continue
+            if size > 2 * _AT_ONCE:
+                self._say_all(name, change.unit, self.members[level][change.unit])
+            else:
+                self._say(name, change)
+
+    def inventory(self, level: int) -> dict[str, Stamp]:
+        return {unit: standing.stamp for unit, standing in self.members[level].items() if standing.stamp != NEVER}
+
+    def compare(self, name: str, level: int, stamps: dict[str, Stamp]) -> None:
+        """Send a neighbour what it does not know of a scope."""
+        for unit, standing in sorted(self.members[level].items()):
+            if standing.stamp > stamps.get(unit, NEVER):
+                self._say_all(name, unit, standing)
+
+    def digest(self, level: int) -> int:
+        return fingerprint("profiles", repr(sorted(self.inventory(level).items())))
+
+    # ---- what it means
+
+    def _standing(self, level: int, unit: str) -> Standing:
+        standing = self.members[level].get(unit)
+        if standing is None:
+            standing = self.members[level][unit] = Standing()
+            standing.number = self._numbers[level].get(unit)
+        return standing
+
+    def _apply(self, level: int, change: ProfileChange) -> None:
+        """A member wants more or less than before."""
+        standing = self._standing(level, change.unit)
+        added: Iterable[Want] = [want for want in change.added if want not in standing.wants]
+        removed: Iterable[Want] = [want for want in change.removed if want in standing.wants]
+        if change.before == NEVER:
+            kept = dict.fromkeys(change.added)
+            removed = [want for want in standing.wants if want not in kept]
+        for want in removed:
+            del standing.wants[want]
+            self._forget(level, change.unit, standing, want)
+        for want in added:
+            standing.wants[want] = None
+            self._learn(level, change.unit, standing, want)
+        standing.stamp, standing.predicates = change.stamp, change.predicates
+
+    def _learn(self, level: int, unit: str, standing: Standing, want: Want) -> None:
+        if standing.number is not None:
+            self._index(True, level, standing.number, want[0], _filter(want))
+        if level + 1 < self.context.depth and unit in self._counted[level + 1]:
+            self._note(level + 1, self._summary(level + 1).add(want[0], _filter(want)))
+
+    def _forget(self, level: int, unit: str, standing: Standing, want: Want) -> None:
+        if standing.number is not None:
+            self._index(False, level, standing.number, want[0], _filter(want))
+        if level + 1 < self.context.depth and unit in self._counted[level + 1]:
+            self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
+
+    def _summary(self, level: int) -> Summary:
+        summary = self._summaries[level]
+        assert summary is not None, "only whoever speaks for a unit sums it up"
+        return summary
+
+    # ---- when the graph has changed
+
+    def renumber(self, level: int, numbers: dict[str, int]) -> None:
+        """The bits of a scope's members; our own unit has none, since what is inside it is matched anyway."""
+        self._numbers[level] = numbers
+        for unit, standing in self.members[level].items():
+            number = numbers.get(unit)
+            if number == standing.number:
+                continue
+            for want in standing.wants:
+                if standing.number is not None:
+                    self._index(False, level, standing.number, want[0], _filter(want))
+                if number is not None:
+                    self._index(True, level, number, want[0], _filter(want))
+            standing.number = number
+
+    def sum_up(self, level: int, members: set[str] | None) -> None:
+        """The unit of ours at this level consists of these members, one level below; None if we do not speak for it."""
+        counted = self._counted[level]
+        if members is None:
+            self._summaries[level] = None
+            counted.clear()
+            self._news.pop(level, None)
+            return
+        if self._summaries[level] is None:
+            self._summaries[level] = Summary()
+        elif members == counted:
+            return
+        summary = self._summary(level)
+        for unit in sorted(counted - members):
+            counted.discard(unit)
+            for pattern, where in list(self.members[level - 1][unit].wants):
+                self._note(level, summary.remove(pattern, _filter((pattern, where))))
+        for unit in sorted(members - counted):
+            counted.add(unit)
+            for pattern, where in list(self._standing(level - 1, unit).wants):
+                self._note(level, summary.add(pattern, _filter((pattern, where))))
+        self._reconcile(level)
+
+    def _reconcile(self, level: int) -> None:
+        """Whatever was told of our unit before, by us or by another speaker: what is to be told is the difference."""
+        told = self._standing(level, self.context.units[level]).wants
+        summary = self._summary(level)
+        wanted = dict.fromkeys(summary)
+        news = {want: True for want in wanted if want not in told}
+        news.update({want: False for want in told if want not in wanted})
+        if news:
+            self._news[level] = news
+        else:
+            self._news.pop(level, None)
+
+    def sizes(self) -> Iterator[tuple[str, int, int]]:
+        """Of each member: what is told of it, and how many wishes of clients that stands for."""
+        for level in self.members:
+            for unit, standing in sorted(level.items()):
+                yield unit, len(standing.wants), standing.predicates
+
+
+def check_wants(wants: Iterable[Want]) -> None:
+    for pattern, where in wants:
+        try:
+            check_pattern(pattern)
+            if where:
+                Filter(where)
+        except (TopicError, FilterError) as error:
+            raise FrameError(Refusal.PROTOCOL, f"a profile that cannot be: {error}") from None
+
+
+def _batches(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    rest = iter(items)
+    while some := tuple(islice(rest, _AT_ONCE)):
+        yield some
+
+
+def _filter(want: Want) -> Filter | None:
+    return Filter(want[1]) if want[1] else None

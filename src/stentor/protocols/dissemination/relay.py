@@ -1,0 +1,394 @@
+"""Event routing: parcels come in and leave for the next brokers. Only who lets an event into a unit matches it.
+
+A parcel's masks say for which members of which scopes it is. A broker on the way divides them by next hop. Where an
+event enters a unit, the unit's bit is taken out, and the masks of the members inside that want it are put in. So an
+event is matched at most once per level on its way to anyone, and mere relays never look into it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.batch import Batch
+from stentor.model.context import Context
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import SchemaId, TopicId
+from stentor.policies.channel import Channel
+from stentor.policies.forwarding import Chosen, Flooding, Forwarding
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.routing import Destination, FlowTable, Route
+from stentor.wire.frame import EVENTS, measure
+from stentor.wire.parcel import (
+    HEADER_SIZE,
+    MOST_HOPS,
+    SOFT_PARCEL,
+    MaskArrays,
+    Masks,
+    Parcel,
+    contents_of,
+    head,
+    parse,
+    wrap,
+)
+from stentor.wire.run import FLOW, split
+from stentor.wire.sheaf import Sheaf, sheaves
+
+D = TypeVar("D", bound=Destination)
+Rows = NDArray[np.bool_]
+_MOST_PLANS = 16_384
+
+
+class Hop(Generic[D]):
+    """A neighbour, as event routing sees it."""
+
+    __slots__ = ("channel", "destination", "level", "name")
+
+    def __init__(self, name: str, level: int, destination: D, channel: Channel | None) -> None:
+        self.name = name
+        self.level = level  # at which it differs from us
+        self.destination = destination
+        self.channel = channel
+
+
+class Plan(NamedTuple, Generic[D]):
+    """What becomes of parcels with the same masks."""
+
+    enters: bool  # our unit, at the level of the link
+    onward: Masks
+    shares: tuple[tuple[Hop[D], Masks], ...]
+
+
+class Journey(NamedTuple):
+    """Where events have been, and what they are about."""
+
+    hops: int
+    contents: int  # 0 if that is not known yet
+    matchings: bytes  # how many brokers matched them for the members of each level
+
+
+_BEGINNING = Journey(0, 0, bytes(8))
+
+
+class Relay(Generic[D]):
+    """The machine at one broker."""
+
+    def __init__(self, context: Context, forwarder: Forwarder[D], policies: Sequence[Forwarding]) -> None:
+        self._context, self._forwarder, self._policies = context, forwarder, tuple(policies)
+        self._floods = any(isinstance(policy, Flooding) for policy in policies)
+        self.own = [0] * context.depth  # our bit at each level
+        self.members = [0] * context.depth  # the others that can be reached
+        self._hops: list[tuple[Hop[D], Masks]] = []
+        self._plans: dict[bytes, Plan[D]] = {}
+        self._shares: dict[tuple[tuple[int, int], ...], tuple[tuple[Hop[D], Masks], ...]] = {}
+        self.relayed = 0  # events that were handed on
+        self.entered = 0  # events that came for members of our units
+        self.matched = 0  # batches that were matched for other brokers
+        self.stranded = 0  # events and members that could not be reached any more
+        self.circling = 0  # events that had been at too many brokers
+        self.most_matchings = 0
+
+    def reroute(self, own: Sequence[int], members: Sequence[int], hops: list[tuple[Hop[D], Masks]]) -> None:
+        """The routing cache has changed: who can be reached, and over which neighbour."""
+        self.own, self.members, self._hops = list(own), list(members), hops
+        self._plans.clear()
+        self._shares.clear()
+
+    # ---- events of our own clients
+
+    def publish(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> None:
+        """Send what other brokers want of some runs on its way."""
+        if not self._hops:
+            return
+        for route, start, end, count in runs:
+            if route.demands or self._floods:
+                self._disperse(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
+
+    # ---- parcels
+
+    def receive(self, hop: Hop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
+        """Take in a parcel that begins here; returns how many events came for us or ours."""
+        parcel = parse(data, at)
+        if parcel.levels[0] < hop.level or parcel.levels[-1] >= self._context.depth:
+            raise FrameError(Refusal.PROTOCOL, "a parcel for members of a scope that we do not share")
+        if parcel.hops >= MOST_HOPS:
+            self.circling += parcel.events
+            return 0
+        journey = Journey(parcel.hops + 1, parcel.contents, parcel.matchings)
+        if parcel.masks is None:
+            return self._receive_mixed(hop, flows, data, parcel, journey, largest)
+        key = bytes((hop.level,)) + data[at + 6 : at + 7] + data[at + HEADER_SIZE : parcel.start]
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(key, hop.level, parcel.masks)
+        if not plan.enters:
+            self._send(plan.shares, data, parcel.start, parcel.end, parcel.events, journey)
+            return 0
+        inner = data[parcel.start : parcel.end]
+        runs = self._runs(flows, inner, parcel.events, largest)
+        if hop.level == 0 and plan.onward:
+            self._send(plan.shares, inner, 0, len(inner), parcel.events, journey)
+        elif hop.level:
+            for route, start, end, count in runs:
+                upper: dict[int, Chosen] = dict(plan.onward)
+                self._disperse(route, inner, start, end, count, upper, None, hop.level, journey)
+        return self._arrive(inner, runs, parcel.matchings[hop.level])
+
+    def _plan(self, key: bytes, level: int, masks: Masks) -> Plan[D]:
+        own = self.own[level]
+        enters = bool(masks.get(level, 0) & own)
+        onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        plan = self._plans[key] = Plan(enters, onward, self.divide(onward))
+        return plan
+
+    def _receive_mixed(
+        self, hop: Hop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: Journey, largest: int
+    ) -> int:
+        """A parcel whose events are for different members."""
+        assert parcel.arrays is not None
+        inner = data[parcel.start : parcel.end]
+        runs = self._runs(flows, inner, parcel.events, largest)
+        own = np.uint64(self.own[hop.level])
+        entering = (parcel.arrays.get(hop.level, np.zeros(parcel.events, np.uint64)) & own) != 0
+        first = 0
+        arrived = 0
+        for route, start, end, count in runs:
+            upper: dict[int, Chosen] = {}
+            for level, masks in parcel.arrays.items():
+                part = masks[first : first + count]
+                upper[level] = part & ~own if level == hop.level else part
+            some = entering[first : first + count]
+            self._disperse(route, inner, start, end, count, upper, some, hop.level, journey)
+            if some.any():
+                arrived += self._arrive_some(flows, inner[start:end], some, parcel.matchings[hop.level], largest)
+            first += count
+        return arrived
+
+    def _runs(
+        self, flows: FlowTable[D], inner: bytes, count: int, largest: int
+    ) -> list[tuple[Route[D], int, int, int]]:
+        """The event frames of a parcel, by route."""
+        runs, position = split(inner, 0, flows.routes)
+        while position < len(inner):
+            kind, length = measure(inner, position, largest)
+            if kind != EVENTS or position + length > len(inner) or not any(inner[position + 32 : position + 34]):
+                raise FrameError(Refusal.CORRUPT, "a parcel that holds something else than whole frames of events")
+            self._forwarder.meet(flows, inner[position + FLOW.start : position + FLOW.stop], None)
+            more, position = split(inner, position, flows.routes)
+            runs += more
+        if sum(run[3] for run in runs) != count:
+            raise FrameError(Refusal.CORRUPT, "a parcel that holds another number of events than it says")
+        return runs
+
+    def _arrive(self, inner: bytes, runs: list[tuple[Route[D], int, int, int]], matchings: int) -> int:
+        """Events for our own clients, as far as these want them."""
+        self.most_matchings = max(self.most_matchings, matchings + 1)
+        count = self._forwarder.forward(inner, runs)
+        self.entered += count
+        return count
+
+    def _arrive_some(self, flows: FlowTable[D], inner: bytes, some: Rows, matchings: int, largest: int) -> int:
+        if not some.all():
+            frames: list[bytes | memoryview] = []
+            first = 0
+            for sheaf in sheaves(inner, 0, len(inner), self._forwarder.schemas):
+                frames += [frame for frame, _ in sheaf.pick(some[first : first + sheaf.count])]
+                first += sheaf.count
+            inner = b"".join(frames)
+        return self._arrive(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
+
+    # ---- deciding
+
+    def _disperse(
+        self,
+        route: Route[D],
+        data: bytes,
+        start: int,
+        end: int,
+        count: int,
+        upper: dict[int, Chosen],
+        entering: Rows | None,
+        below: int,
+        journey: Journey,
+    ) -> None:
+        """Send a run on: to whom `upper` says, and to the members of the levels `below` that want it, as far as its
+        events are `entering` the unit that holds these; None is all.
+        """
+        looks = any(demand.filtered[level] is not None for demand in route.demands for level in range(below))
+        if not looks and entering is None and all(isinstance(mask, int) for mask in upper.values()):
+            masks = {level: mask for level, mask in upper.items() if isinstance(mask, int)}
+            for level in range(below):
+                mask = self.choose(route, level, None)
+                assert isinstance(mask, int), "without filters all events go the same way"
+                if mask:
+                    masks[level] = mask
+            if masks:
+                self._send(self.divide(masks), data, start, end, count, self._counted(journey, below))
+            return
+        first = 0
+        parts: list[tuple[Sheaf, MaskArrays]] = []
+        for sheaf in sheaves(data, start, end, self._forwarder.schemas):
+            chosen: MaskArrays = {
+                level: _spread(mask if isinstance(mask, int) else mask[first : first + sheaf.count], sheaf.count)
+                for level, mask in upper.items()
+            }
+            some = None if entering is None else entering[first : first + sheaf.count]
+            if some is None or some.any():
+                for level in range(below):
+                    mask = _spread(self.choose(route, level, sheaf), sheaf.count)
+                    chosen[level] = mask if some is None else np.where(some, mask, np.uint64(0))
+            parts.append((sheaf, chosen))
+            first += sheaf.count
+        self._send_mixed(parts, self._counted(journey, below))
+
+    def _counted(self, journey: Journey, below: int) -> Journey:
+        if not below:
+            return journey
+        self.matched += 1
+        before = journey.matchings[below] if below < self._context.depth else 0
+        return journey._replace(matchings=bytes([before + 1]) * below + journey.matchings[below:])
+
+    def choose(self, route: Route[D], level: int, batch: Batch | None) -> Chosen:
+        """Which members of a level shall have the events; without filters there is no need to look at a batch."""
+        return self._policies[level].destinations(lambda: wanted(route, level, batch), self.members[level])
+
+    def divide(self, masks: Masks) -> tuple[tuple[Hop[D], Masks], ...]:
+        """Masks by next hop; what has no next hop is stranded."""
+        key = tuple(sorted(masks.items()))
+        shares = self._shares.get(key)
+        if shares is None:
+            if len(self._shares) >= _MOST_PLANS:
+                self._shares.clear()
+            found = []
+            for hop, reach in self._hops:
+                share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
+                if share:
+                    found.append((hop, share))
+            shares = self._shares[key] = tuple(found)
+        return shares
+
+    # ---- sending
+
+    def _send(
+        self,
+        shares: tuple[tuple[Hop[D], Masks], ...],
+        data: bytes,
+        start: int,
+        end: int,
+        count: int,
+        journey: Journey,
+    ) -> None:
+        """Hand a run to the next hops, as it is."""
+        if not shares:
+            self.stranded += count
+            return
+        if not journey.contents:
+            journey = journey._replace(contents=contents_of(data, start, end)[0])
+        if end - start > SOFT_PARCEL:
+            for first, last, some in _pieces(data, start, end):
+                self._send_piece(shares, data, first, last, some, journey)
+        else:
+            self._send_piece(shares, data, start, end, count, journey)
+
+    def _send_piece(
+        self,
+        shares: tuple[tuple[Hop[D], Masks], ...],
+        data: bytes,
+        start: int,
+        end: int,
+        count: int,
+        journey: Journey,
+    ) -> None:
+        hops, contents, matchings = journey
+        for hop, masks in shares:
+            if hop.channel is not None:
+                some = [
+                    (sheaf, {level: _spread(mask, sheaf.count) for level, mask in masks.items()})
+                    for sheaf in sheaves(data, start, end, self._forwarder.schemas)
+                ]
+                self._send_mixed(some, journey, only=hop)
+                continue
+            destination = hop.destination
+            self._introduce(destination, contents, data, start, end)
+            parcel = head(masks, end - start, count, hops, contents, matchings) + data[start:end]
+            destination.fresh.append((parcel, count, {}, {}))
+            self._forwarder.touched[destination] = None
+            self.relayed += count
+
+    def _send_mixed(self, parts: list[tuple[Sheaf, MaskArrays]], journey: Journey, only: Hop[D] | None = None) -> None:
+        """Hand each next hop the events that are for members behind it, in order."""
+        for hop, reach in self._hops:
+            if only is not None and hop is not only:
+                continue
+            frames: list[bytes | memoryview] = []
+            words: dict[int, list[NDArray[np.uint64]]] = {level: [] for level in reach}
+            count = 0
+            for sheaf, masks in parts:
+                chosen = {level: masks[level] & np.uint64(mask) for level, mask in reach.items() if level in masks}
+                rows = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(sheaf.count, np.bool_))
+                if hop.channel is not None and rows.any():
+                    rows &= hop.channel.admits(sheaf)
+                if not rows.any():
+                    continue
+                frames += [frame for frame, _ in sheaf.pick(rows)]
+                size = int(rows.sum())
+                count += size
+                for level in reach:
+                    words[level].append(chosen[level][rows] if level in chosen else np.zeros(size, np.uint64))
+            if count:
+                self._ship(hop, {level: np.concatenate(each) for level, each in words.items()}, frames, count, journey)
+
+    def _ship(
+        self, hop: Hop[D], masks: MaskArrays, frames: list[bytes | memoryview], count: int, journey: Journey
+    ) -> None:
+        inner = frames[0] if len(frames) == 1 else b"".join(frames)
+        inner = inner if isinstance(inner, bytes) else bytes(inner)
+        contents = contents_of(inner, 0, len(inner))[0]  # it may be about less than before
+        self._introduce(hop.destination, contents, inner, 0, len(inner))
+        parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings)
+        hop.destination.fresh.append((parcel, count, {}, {}))
+        self._forwarder.touched[hop.destination] = None
+        self.relayed += count
+
+    def _introduce(self, destination: D, contents: int, data: bytes, start: int, end: int) -> None:
+        """Define the topics and schemas of a run to a neighbour that has not heard of them."""
+        if TopicId(contents) in destination.defined:
+            return
+        for topic, schema in contents_of(data, start, end)[1]:
+            if TopicId(topic) not in self._forwarder.table.topics or SchemaId(schema) not in self._forwarder.schemas:
+                raise FrameError(Refusal.TOPIC, "a parcel with a topic or schema that was not defined before")
+            self._forwarder.define(destination, TopicId(topic), SchemaId(schema))
+        destination.defined.add(TopicId(contents))
+
+
+def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
+    """Which members of a level want the events."""
+    found: Chosen = reduce(or_, [demand.whole[level] for demand in route.demands], 0)
+    if batch is not None:
+        for demand in route.demands:
+            index = demand.filtered[level]
+            if index is not None:
+                found = index.match(batch) | (np.uint64(found) if isinstance(found, int) else found)
+    return found
+
+
+def _spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
+    return np.full(count, mask, np.uint64) if isinstance(mask, int) else mask
+
+
+def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Parts of a run, cut between frames, and how many events are in each."""
+    first, count, position = start, 0, start
+    while position < end:
+        length = int.from_bytes(data[position : position + 4], "little")
+        if position > first and position + length - first > SOFT_PARCEL:
+            yield first, position, count
+            first, count = position, 0
+        count += int.from_bytes(data[position + 32 : position + 34], "little")
+        position += length
+    yield first, end, count

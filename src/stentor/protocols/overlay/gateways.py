@@ -1,0 +1,252 @@
+"""Gateway propagation: who is in the scopes around a broker and how they are linked, told by one speaker per unit.
+
+A broker speaks for itself. The reachable member with the smallest name speaks for the unit around it, and so on
+upwards: it sums up the gateways that lead out of the unit, so that nobody outside sees what is inside. What is said of
+a member goes to all brokers of its scope, from neighbour to neighbour, once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stentor.model.context import Context
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import fingerprint
+from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp
+from stentor.model.scope import LARGEST_UNIT, ScopePath
+from stentor.protocols.overlay.connectivity import Connectivity
+
+PATIENCE = 6  # heartbeats before a unit's speaker is contradicted by one who cannot reach it
+_MOST_GATEWAYS = 4096
+
+
+class Neighbour:
+    """The broker at the other end of a link."""
+
+    __slots__ = ("cost", "level", "name", "suspected", "unit")
+
+    def __init__(self, name: str, level: int, unit: str, cost: int) -> None:
+        self.name = name
+        self.level = level  # the highest at which it differs from us: it shares our scopes from there on
+        self.unit = unit  # what we see of it
+        self.cost = cost  # in thousandths
+        self.suspected = False
+
+
+class Gateways:
+    """The machine at one broker; `say` sends a message to a neighbour, `report` tells people."""
+
+    def __init__(
+        self,
+        path: ScopePath,
+        numbers: tuple[int, ...],
+        address: str,
+        heartbeat: int,
+        say: Callable[[str, Message], None],
+        report: Callable[[str, str, dict[str, str | int | float]], None],
+    ) -> None:
+        self.context = Context(path)
+        self.graph = Connectivity(self.context)
+        self.neighbours: dict[str, Neighbour] = {}
+        self.generation = 0  # counts changes of the graph
+        self.parted: list[str] = []  # members that we knew and cannot reach
+        self._numbers = numbers[::-1]  # by level
+        self._address = address
+        self._patience = PATIENCE * heartbeat
+        self._say, self._report = say, report
+        self._deferred: dict[str, int] = {}  # until when another may speak for a unit of ours
+        self._contested: set[str] = set()  # units for which somebody else spoke after us
+        self._refresh()
+
+    # ---- what happens to links
+
+    def link_up(self, peer: ScopePath, cost: int) -> Neighbour:
+        """The link stands; both ends tell each other what they know."""
+        level, unit = self.context.view(peer)
+        neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost)
+        self._refresh()
+        return neighbour
+
+    def link_down(self, name: str) -> None:
+        if self.neighbours.pop(name, None) is not None:
+            self._refresh()
+
+    def suspect(self, name: str, *, suspected: bool) -> None:
+        """Nothing is routed over a link whose other end is suspected."""
+        neighbour = self.neighbours[name]
+        if neighbour.suspected != suspected:
+            neighbour.suspected = suspected
+            self._refresh()
+
+    def reprice(self, name: str, cost: int) -> None:
+        neighbour = self.neighbours[name]
+        if neighbour.cost != cost:
+            neighbour.cost = cost
+            self._refresh()
+
+    def is_bridge(self, name: str) -> bool:
+        """Whether what is behind a link cannot be reached without it."""
+        unit, vertex, cache = self.neighbours[name].unit, self.context.name, self.graph.cache
+        if any(each.unit == unit and each.name != name and not each.suspected for each in self.neighbours.values()):
+            return False
+        edge = next(((level, cost) for near, far, level, cost in cache.edges() if (near, far) == (vertex, unit)), None)
+        if edge is None:
+            return False
+        cache.remove_edge(vertex, unit)
+        alone = cache.distance(unit) is None
+        cache.set_edge(vertex, unit, *edge)
+        return alone
+
+    def leave(self) -> None:
+        """This broker goes for good, and says so."""
+        self._withdraw(self.graph.members[0][self.context.name])
+
+    def dismiss(self, unit: str) -> bool:
+        """Forget a member that is gone for good; one that can be reached stays."""
+        known = self.graph.find(unit)
+        if known is None or known.left or self.graph.reaches(unit):
+            return False
+        self._withdraw(known)
+        self._refresh()
+        return True
+
+    def _withdraw(self, known: Presence) -> None:
+        level = self.context.level(known.unit)
+        assert level is not None, "only what is around us is known"
+        self._take(Presence(known.unit, known.version + 1, self.context.name, known.number, left=True), level, "")
+
+    # ---- what neighbours say
+
+    def hear(self, now: int, name: str, presence: Presence) -> None:
+        neighbour = self.neighbours[name]
+        level = self.context.level(presence.unit)
+        if level is None or level < neighbour.level:
+            raise FrameError(Refusal.PROTOCOL, f"{presence.unit!r} is no member of a scope that we share")
+        if not 0 <= presence.number < LARGEST_UNIT or presence.version < 1:
+            raise FrameError(Refusal.PROTOCOL, f"a presence of {presence.unit!r} that cannot be")
+        if len(presence.gateways) > _MOST_GATEWAYS or any(gateway.cost < 1 for gateway in presence.gateways):
+            raise FrameError(Refusal.PROTOCOL, f"gateways of {presence.unit!r} that cannot be")
+        known = self.graph.members[level].get(presence.unit)
+        if known is not None and presence.stamp <= known.stamp:
+            return
+        ours = presence.unit == self.context.units[level] and level > 0
+        if known is not None and ours and known.speaker == self.context.name and self._beats(presence, known.members):
+            self._defer(now, presence)
+        self._take(presence, level, heard_from=name)
+        self._refresh()
+
+    def inventory(self, level: int) -> dict[str, Stamp]:
+        return {unit: presence.stamp for unit, presence in self.graph.members[level].items()}
+
+    def compare(self, name: str, level: int, stamps: dict[str, Stamp]) -> None:
+        """Send a neighbour what it does not know of a scope."""
+        for unit, presence in sorted(self.graph.members[level].items()):
+            if presence.stamp > stamps.get(unit, NEVER):
+                self._say(name, presence)
+
+    def digest(self, level: int) -> int:
+        return fingerprint("presences", repr(sorted(self.inventory(level).items())))
+
+    def tick(self, now: int) -> None:
+        """Those whom we let speak had their time."""
+        for unit in [unit for unit, until in self._deferred.items() if until <= now]:
+            del self._deferred[unit]
+        self._contested -= {unit for level, unit in enumerate(self.context.units) if not self.speaks(level)}
+        self._refresh()
+
+    # ---- speaking
+
+    def speaks(self, level: int) -> bool:
+        """Whether this broker speaks for its unit of a level."""
+        return all(self._first(lower) == self.context.units[lower] for lower in range(level))
+
+    def _first(self, level: int) -> str:
+        """The member that speaks for its scope: the smallest that can be reached."""
+        own = self.context.units[level]
+        return next((each.unit for each in self.graph.present(level) if self.graph.reaches(each.unit)), own)
+
+    def _refresh(self) -> None:
+        """Say anew what has changed of the units that we speak for; lower ones first, the higher sum them up."""
+        self._speak(0, self._own_gateways(), 1)  # somebody may have dismissed us, or we had a former life
+        for level in range(1, self.context.depth):
+            if not self.speaks(level):
+                break
+            inside = [each for each in self.graph.present(level - 1) if self.graph.reaches(each.unit)]
+            if not self._is_silent(level, len(inside)):
+                self._speak(level, self._outward(level, inside), len(inside))
+        self._look_for_partitions()
+
+    def _speak(self, level: int, gateways: tuple[Gateway, ...], members: int) -> None:
+        unit, name = self.context.units[level], self.context.name
+        known = self.graph.members[level].get(unit)
+        version = 0 if known is None else known.version
+        presence = Presence(unit, version, name, self._numbers[level], self._address, gateways, members)
+        if presence != known:
+            self._take(msgspec.structs.replace(presence, version=version + 1), level, heard_from="")
+
+    def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
+        """The gateways that lead from members of our unit of a level out of it."""
+        inside = self.context.units[level] + "/"
+        found: defaultdict[str, list[Gateway]] = defaultdict(list)
+        for presence in members:
+            for gateway in presence.gateways:
+                if not gateway.unit.startswith(inside):
+                    found[gateway.unit].append(gateway)
+        return _sum_up(found)
+
+    def _own_gateways(self) -> tuple[Gateway, ...]:
+        found: defaultdict[str, list[Gateway]] = defaultdict(list)
+        for neighbour in self.neighbours.values():
+            if not neighbour.suspected:
+                found[neighbour.unit].append(Gateway(neighbour.unit, 1, neighbour.cost))
+        return _sum_up(found)
+
+    def _take(self, presence: Presence, level: int, heard_from: str) -> None:
+        self.graph.take(presence)
+        self.generation += 1
+        for neighbour in self._sharing(level):
+            if neighbour.name != heard_from:
+                self._say(neighbour.name, presence)
+
+    def _sharing(self, level: int) -> Iterator[Neighbour]:
+        """The neighbours in the scope that holds the units of a level."""
+        return (neighbour for neighbour in self.neighbours.values() if neighbour.level <= level)
+
+    # ---- partitions
+
+    def _is_silent(self, level: int, members: int) -> bool:
+        """Whether we let another speak for our unit, who knows more of it: it may be in two parts."""
+        unit = self.context.units[level]
+        known = self.graph.members[level].get(unit)
+        return unit in self._deferred and known is not None and self._beats(known, members)
+
+    def _beats(self, presence: Presence, members: int) -> bool:
+        """Whether another has the better right to speak: for more members, or with a smaller name."""
+        name = self.context.name
+        return presence.speaker != name and (-presence.members, presence.speaker) < (-members, name)
+
+    def _defer(self, now: int, presence: Presence) -> None:
+        """Our word for a unit was contradicted. If that goes on, somebody whom we cannot reach inside it is alive."""
+        self._deferred[presence.unit] = now + self._patience
+        if presence.unit in self._contested:
+            self._report("warning", "unit in two parts", {"unit": presence.unit, "other part": presence.speaker})
+        self._contested.add(presence.unit)
+
+    def _look_for_partitions(self) -> None:
+        parted = self.graph.lost()
+        if parted == self.parted:
+            return
+        lost, found = sorted(set(parted) - set(self.parted)), sorted(set(self.parted) - set(parted))
+        self.parted = parted
+        if lost:
+            self._report("warning", "cannot reach", {"units": ", ".join(lost)})
+        if found:
+            self._report("info", "can reach again", {"units": ", ".join(found)})
+
+
+def _sum_up(found: dict[str, list[Gateway]]) -> tuple[Gateway, ...]:
+    return tuple(
+        Gateway(unit, sum(each.links for each in gateways), min(each.cost for each in gateways))
+        for unit, gateways in sorted(found.items())
+    )
