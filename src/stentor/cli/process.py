@@ -52,6 +52,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     listen: str
+    advertise: str = ""  # where others reach it, if not where it listens
     http: str | None
     storage: str
     certificates: str | None
@@ -151,7 +152,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
     ]
     return NetworkSettings(
         numbers=assignment.numbers,
-        address=assignment.listen,
+        address=assignment.advertise or assignment.listen,
         gateways=tuple(
             GatewaySettings(name=each.name, address=each.address, cost=each.cost) for each in assignment.gateways
         ),

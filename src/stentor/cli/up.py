@@ -118,6 +118,7 @@ def _assign(config: Config, node: Node, log: str | None, json_log: bool, *, supe
     return Assignment(
         name=str(node.name),
         listen=str(node.listen),
+        advertise=str(node.advertise or ""),
         http=str(node.http) if node.http else None,
         storage=str(node.storage),
         certificates=str(node.tls.directory) if node.tls else None,

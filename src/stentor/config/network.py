@@ -107,6 +107,7 @@ class Network:
         self.tables.require(table, between, _A_LINK)
         ends = self.tables.each(table, between, values.several(_A_LINK, exactly=2), self._broker_name)
         cost = self.tables.take(table, (*key, "cost"), values.bounded(Cost), None)
+        address = self.tables.take(table, (*key, "address"), values.address, None)
         brokers = [broker for broker in ends if broker is not None]
         if len(brokers) < 2 or brokers[0] == brokers[1]:
             self.whole = False
@@ -118,7 +119,7 @@ class Network:
             reason = f"expected a pair of its own, found that of {self._where(other)}"
             self.problems.add(between, f"{reason}: {brokers[0]} and {brokers[1]}; one link goes both ways")
             return
-        self.links.append(Link(between=(brokers[0], brokers[1]), cost=cost))
+        self.links.append(Link(between=(brokers[0], brokers[1]), cost=cost, address=address))
 
     def channel(self, value: object, key: Key, passages: dict[tuple[ScopePath, ScopePath], Key]) -> None:
         table = self.tables.table(value, key, Channel)

@@ -167,6 +167,7 @@ class _Reader(Tables):
             name=name,
             role=self.take(table, (*key, "role"), lambda found: values.choice(found, ROLES), "broker"),
             listen=self.listen(table, key),
+            advertise=self.take(table, (*key, "advertise"), values.address, None),
             http=self.take(table, (*key, "http"), values.address_or_off, ANY_HTTP),
             storage=self.take(table, (*key, "storage"), self.path, fabric.data.joinpath(*name.parts)),
             tls=self.tls(table, (*key, "tls"), tls),

@@ -53,6 +53,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         Address,
         Meta(description="host:port for links; port 0 is any free one; default 127.0.0.1:7420 + its place in the file"),
     ]
+    advertise: Annotated[
+        Address | None, Meta(description="host:port at which others reach it, if not where it listens")
+    ] = None
     http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')]
     storage: Annotated[Path, Meta(description="where this node keeps what must survive; default <data>/<name>")]
     tls: Annotated[Tls | None, Meta(description="instead of the file's [tls]")] = None
@@ -77,6 +80,9 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
     between: Annotated[tuple[ScopePath, ScopePath], Meta(description="two brokers; the first dials the second")]
     cost: Annotated[Cost | None, Meta(description="instead of that of its level in [fabric] costs")] = None
+    address: Annotated[
+        Address | None, Meta(description="host:port at which the first reaches the second, if not where that listens")
+    ] = None
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +140,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     def dials(self, node: Node) -> tuple[Gateway, ...]:
         """The links that a node opens; the others of its links are opened by their other ends."""
-        listens = {other.name: other.listen for other in self.nodes}
+        found = {other.name: other.advertise or other.listen for other in self.nodes}
         return tuple(
-            Gateway(name=str(other), address=str(listens[other]), cost=link.cost)
+            Gateway(name=str(other), address=str(link.address or found[other]), cost=link.cost)
             for link in self.links
             for dialler, other in [link.between]
             if dialler == node.name

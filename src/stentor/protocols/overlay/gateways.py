@@ -56,6 +56,7 @@ class Gateways:
         self._patience = PATIENCE * heartbeat
         self._say, self._report = say, report
         self._deferred: dict[str, int] = {}  # until when another may speak for a unit of ours
+        self._gone = False
         self._contested: set[str] = set()  # units for which somebody else spoke after us
         self._refresh()
 
@@ -99,7 +100,8 @@ class Gateways:
         return alone
 
     def leave(self) -> None:
-        """This broker goes for good, and says so."""
+        """This broker goes in good order, and says so; it has no more to say after that."""
+        self._gone = True
         self._withdraw(self.graph.members[0][self.context.name])
 
     def dismiss(self, unit: str) -> bool:
@@ -168,6 +170,8 @@ class Gateways:
 
     def _refresh(self) -> None:
         """Say anew what has changed of the units that we speak for; lower ones first, the higher sum them up."""
+        if self._gone:
+            return
         self._speak(0, self._own_gateways(), 1)  # somebody may have dismissed us, or we had a former life
         for level in range(1, self.context.depth):
             if not self.speaks(level):
