@@ -93,6 +93,15 @@ class BlockingFabric:
     ) -> None:
         self._loop.run(self._fabric.publish_many(topic, bodies, attributes))
 
+    def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
+        self._loop.run(self._fabric.send(to, body, **attributes))
+
+    def inbox(self, where: str | None = None) -> "BlockingEvents":
+        return BlockingEvents(self._loop, self._fabric.inbox(where))
+
+    def move(self, url: str) -> None:
+        self._loop.run(self._fabric.move(url))
+
     def flush(self, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.flush(timeout))
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 import msgspec
 
@@ -71,10 +71,10 @@ from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
+from stentor.url import addresses_of
 from stentor.wire.block import Block
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
-DEFAULT_PORT = 7420
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
@@ -99,26 +99,6 @@ def connect(
     reconnects by itself for ever. `buffer` bounds the bytes that wait to be sent, `window` those that wait to be read.
     """
     return Fabric(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window)
-
-
-def address_of(url: str) -> str:
-    """The `host:port` of a URL."""
-    parts = urlsplit(url if "//" in url else f"stentor://{url}")
-    try:
-        port = DEFAULT_PORT if parts.port is None else parts.port
-    except ValueError:
-        port = 0
-    if not port:
-        raise InvalidInput(f"{url!r}: the port must be a number from 1 to 65535")
-    if parts.scheme != "stentor" or not parts.hostname or parts.path.strip("/") or parts.query or "@" in parts.netloc:
-        raise InvalidInput(f"{url!r} is not a broker's address: write stentor://host:port")
-    return f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
-
-
-def addresses_of(url: str) -> tuple[str, ...]:
-    """The `host:port` of every broker that a URL names: stentor://one:7420,two:7420."""
-    scheme, slashes, hosts = url.rpartition("//")
-    return tuple(address_of(f"{scheme}{slashes}{host}") for host in hosts.split(","))
 
 
 class Fabric:
@@ -222,6 +202,15 @@ class Fabric:
         events = [_bytes(body) for body in bodies]
         self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, time.time_ns()))  # type: ignore[union-attr]
         await self._offered(sum(map(len, events)))
+
+    async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
+        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
+        for name in dict.fromkeys(to):
+            await self.publish(_inbox_of(name), body, attributes=attributes)
+
+    def inbox(self, where: str | None = None) -> "Events":
+        """The events that were sent to this client by its name."""
+        return self.subscribe(_inbox_of(self.name), where)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True
@@ -484,6 +473,10 @@ class Events:
 def _incarnation() -> Incarnation:
     """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
     return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
+
+
+def _inbox_of(name: str) -> str:
+    return "$to/" + quote(name, safe=" @.:")  # a name may hold what has a meaning in a topic
 
 
 def _bytes(body: bytes) -> bytes:

@@ -389,3 +389,25 @@ def test_the_status_tells_who_does_what(tmp_path: Path) -> None:
             assert (interest.accepted, interest.rejected) == (19, 11)
 
     run(main())
+
+
+@pytest.mark.req("GE-06")
+def test_an_event_may_name_its_destinations(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            node(tmp_path) as broker,
+            stentor.connect(broker.url, name="a/lice +1") as alice,
+            stentor.connect(broker.url, name="bob") as bob,
+            stentor.connect(broker.url, name="carol") as carol,
+            alice.inbox() as for_alice,
+            bob.inbox("urgent = TRUE") as for_bob,
+            carol.subscribe("#") as for_all,
+        ):
+            await carol.send(["a/lice +1", "bob", "bob", "nobody"], b"mail", urgent=False)
+            await carol.send(["bob"], b"again", urgent=True)
+            await carol.publish("t", b"to all")
+            assert (await anext(for_alice)).body == b"mail"
+            assert (await anext(for_bob)).body == b"again"
+            assert (await anext(for_all)).body == b"to all"
+
+    run(main())

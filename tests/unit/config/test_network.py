@@ -247,7 +247,7 @@ def test_a_file_of_one_cluster_is_joined_by_its_root() -> None:
          "most 64, found 65 (an integer)"),
         ("[elasticity]\npurge_slow = 1", "12: elasticity.purge_slow: expected true or false, found 1 (an integer)"),
         ("[elasticity]\ncheck_evry = 1", "12: elasticity.check_evry: unknown key; did you mean 'check_every'?"),
-        ("elasticity = 3", "11: link[1].elasticity: unknown key; known are between, cost"),
+        ("elasticity = 3", "11: link[1].elasticity: unknown key; known are between, cost, address"),
     ],
 )  # fmt: skip
 def test_one_complaint_each(text: str, complaint: str) -> None:

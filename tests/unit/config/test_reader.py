@@ -127,7 +127,7 @@ JOINED = "[[unit]]\nname = ''\nconnect = 'chain'\n"
         ('\n[node]\nname = "a"', "2: node: expected at least one [[node]], in double brackets, found a table"),
         ("node = [3]", "1: node[0]: expected a table, found 3 (an integer)"),
         ('[[nodes]]\nname = "a"', "1: nodes: unknown key; did you mean 'node'?"),
-        (NODE + 'colour = "red"', "3: node[0].colour: unknown key; known are name, role, number, listen, "
+        (NODE + 'colour = "red"', "3: node[0].colour: unknown key; known are name, role, number, listen, advertise, "
          "http, storage, tls, limits"),
         (NODE + "limits = 3", "3: node[0].limits: expected a table, found 3 (an integer)"),
         (NODE + "[node.limits]\nlinks = true", "4: node[0].limits.links: expected an integer, found true (a boolean)"),
@@ -159,7 +159,7 @@ JOINED = "[[unit]]\nname = ''\nconnect = 'chain'\n"
         (NODE + "http = '0.0.0.0:80'", "3: node[0].http: 0.0.0.0:80 can be reached by other machines and has "
          "no TLS: make certificates with `stentor certs init certs --host NAME`, then set [tls] directory = "
          '"certs/node", or listen on 127.0.0.1'),
-        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, "
+        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, advertise, "
          "http, storage, tls, limits"),
         ("a = " + "[" * 5000, " arrays or tables are nested too deeply"),
     ],
