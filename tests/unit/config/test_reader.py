@@ -159,8 +159,8 @@ JOINED = "[[unit]]\nname = ''\nconnect = 'chain'\n"
         (NODE + "http = '0.0.0.0:80'", "3: node[0].http: 0.0.0.0:80 can be reached by other machines and has "
          "no TLS: make certificates with `stentor certs init certs --host NAME`, then set [tls] directory = "
          '"certs/node", or listen on 127.0.0.1'),
-        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, advertise, "
-         "http, storage, tls, limits"),
+        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, "
+         "advertise, http, storage, tls, limits"),
         ("a = " + "[" * 5000, " arrays or tables are nested too deeply"),
     ],
 )  # fmt: skip

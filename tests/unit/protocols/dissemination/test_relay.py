@@ -1,0 +1,270 @@
+"""Event routing at one broker, north/library/b1: what it hands to whom, and what it lets in."""
+
+import numpy as np
+import pytest
+
+from stentor.model.attribute import Kind, Schema
+from stentor.model.context import Context
+from stentor.model.errors import FrameError
+from stentor.model.filter import Filter
+from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId, SubscriptionId, topic_id
+from stentor.model.limits import Limits
+from stentor.model.messages import SchemaDefinition, Subscription, Topic
+from stentor.model.scope import ScopePath
+from stentor.policies.channel import Channel, ContentFilter
+from stentor.policies.forwarding import FORWARDING
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.relay import Hop, Relay
+from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.wire import block
+from stentor.wire.block import Block
+from stentor.wire.parcel import MOST_HOPS, head, parse, wrap
+from stentor.wire.run import split
+
+SCHEMA = Schema(("n",), (Kind.INTEGER,))
+TOPIC = topic_id("t")
+B2, B3, HALL, SOUTH = 1, 2, 1, 1  # member numbers: of brokers, of clusters, of the outermost units; our own is 0
+LARGE = 1 << 20
+
+
+def events(*numbers: int, first: int = 1) -> bytes:
+    origin = block.Origin(TOPIC, PublisherId(9), Incarnation(1), CatenationNumber(first), 5)
+    return block.encode(origin, SCHEMA, [list(numbers)], [b"%d" % number for number in numbers])
+
+
+class Desk:
+    """A relay with two neighbours in its cluster and one in another, behind which the south is."""
+
+    def __init__(self, policy: str = "content", channel: Channel | None = None) -> None:
+        limits = Limits()
+        self.forwarder: Forwarder[Outbox] = Forwarder(limits)
+        self.relay: Relay[Outbox] = Relay(
+            Context(ScopePath.parse("north/library/b1")), self.forwarder, [FORWARDING[policy]] * 3
+        )
+        self.boxes = {
+            name: Outbox(LinkId(number), LARGE) for number, name in enumerate(("b2", "b3", "hall", "mine"), 1)
+        }
+        self.hops = {
+            "b2": Hop("north/library/b2", 0, self.boxes["b2"], None),
+            "b3": Hop("north/library/b3", 0, self.boxes["b3"], None),
+            "hall": Hop("north/hall/b1", 1, self.boxes["hall"], channel),
+        }
+        self.relay.reroute(
+            [1, 1, 1],
+            [1 << B2 | 1 << B3, 1 << HALL, 1 << SOUTH],
+            [
+                (self.hops["b2"], {0: 1 << B2}),
+                (self.hops["b3"], {0: 1 << B3}),
+                (self.hops["hall"], {1: 1 << HALL, 2: 1 << SOUTH}),
+            ],
+        )
+        self.subscriptions = Subscriptions(self.forwarder.table, limits)
+        self.flows: FlowTable[Outbox] = FlowTable(9)
+        self.forwarder.define_topic(self.flows, Topic(TOPIC, "t"))
+        self.forwarder.define_schema(self.flows, SchemaDefinition(SCHEMA))
+
+    def wants(self, level: int, member: int, where: str = "") -> None:
+        self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
+
+    def client(self, where: str = "") -> None:
+        self.subscriptions.subscribe({}, self.boxes["mine"], Subscription(SubscriptionId(1), "t", where))
+
+    def publish(self, data: bytes) -> None:
+        runs, position = split(data, 0, self.flows.routes)
+        if position < len(data):
+            self.forwarder.meet(self.flows, data[4:32], PublisherId(9))
+            runs, position = split(data, 0, self.flows.routes)
+        assert position == len(data)
+        self.relay.publish(data, runs)
+
+    def receive(self, hop: str, parcel: bytes) -> int:
+        return self.relay.receive(self.hops[hop], self.flows, parcel, 0, LARGE)
+
+    def sent(self, name: str) -> list[tuple[dict[int, int] | list[dict[int, int]], list[bytes]]]:
+        """What lies ready for a neighbour: masks, the same for all events or for each, and bodies."""
+        found: list[tuple[dict[int, int] | list[dict[int, int]], list[bytes]]] = []
+        for cargo in self.boxes[name].fresh:
+            data = bytes(cargo[0])
+            parcel = parse(data, 0)
+            bodies = []
+            position = parcel.start
+            while position < parcel.end:
+                length = int.from_bytes(data[position : position + 4], "little")
+                bodies += [bytes(body) for body in Block(data[position : position + length], SCHEMA).bodies()]
+                position += length
+            assert len(bodies) == parcel.events
+            if parcel.masks is not None:
+                found.append((parcel.masks, bodies))
+            else:
+                assert parcel.arrays is not None
+                masks = [
+                    {level: int(each[row]) for level, each in parcel.arrays.items()} for row in range(parcel.events)
+                ]
+                found.append((masks, bodies))
+        return found
+
+    def delivered(self) -> list[bytes]:
+        return [bytes(body) for cargo in self.boxes["mine"].fresh for body in Block(cargo[0], SCHEMA).bodies()]
+
+
+def test_an_event_that_nobody_wants_goes_nowhere() -> None:
+    desk = Desk()
+    desk.publish(events(1))
+    assert not any(desk.sent(name) for name in desk.hops)
+
+
+@pytest.mark.req("GE-08", "GE-09")
+def test_masks_are_divided_by_next_hop() -> None:
+    desk = Desk()
+    for level, member in ((0, B2), (1, HALL), (2, SOUTH)):
+        desk.wants(level, member)
+    desk.publish(events(1, 2))
+    assert desk.sent("b2") == [({0: 1 << B2}, [b"1", b"2"])]
+    assert desk.sent("hall") == [({1: 1 << HALL, 2: 1 << SOUTH}, [b"1", b"2"])]  # once, for both
+    assert desk.sent("b3") == []
+
+
+def test_each_neighbour_gets_what_is_for_it_in_order() -> None:
+    desk = Desk()
+    desk.wants(0, B2, "n > 2")
+    desk.wants(1, HALL, "n < 3")
+    desk.wants(2, SOUTH)
+    desk.publish(events(1, 2, 3, 4))
+    assert desk.sent("b2") == [({0: 1 << B2}, [b"3", b"4"])]
+    north, south = 1 << HALL, 1 << SOUTH
+    masks = [{1: north, 2: south}, {1: north, 2: south}, {1: 0, 2: south}, {1: 0, 2: south}]
+    assert desk.sent("hall") == [(masks, [b"1", b"2", b"3", b"4"])]
+
+
+@pytest.mark.req("GE-09")
+def test_a_relay_hands_on_without_looking() -> None:
+    desk = Desk()
+    desk.wants(0, B3)  # what a relay would find if it matched
+    desk.client()
+    inner = events(1, 2)
+    assert desk.receive("b2", head({1: 1 << HALL}, len(inner), 2, 3, 5, bytes((9, 2, 1, 0, 0, 0, 0, 0))) + inner) == 0
+    assert desk.sent("hall") == [({1: 1 << HALL}, [b"1", b"2"])]
+    parcel = parse(bytes(desk.boxes["hall"].fresh[0][0]), 0)
+    assert (parcel.hops, parcel.matchings[1]) == (4, 2)
+    assert desk.sent("b3") == []
+    assert desk.delivered() == []
+    assert desk.relay.matched == 0
+
+
+@pytest.mark.req("GE-09")
+def test_who_lets_an_event_into_the_cluster_matches_it_for_the_brokers_inside() -> None:
+    desk = Desk()
+    desk.wants(0, B3, "n = 2")
+    desk.client("n = 1")
+    inner = events(1, 2)
+    assert (
+        desk.receive("hall", head({1: 1, 2: 1 << SOUTH}, len(inner), 2, 0, 5, bytes((0, 2, 1, 0, 0, 0, 0, 0))) + inner)
+        == 2
+    )
+    assert desk.sent("b3") == [({0: 1 << B3}, [b"2"])]
+    assert desk.delivered() == [b"1"]
+    parcel = parse(bytes(desk.boxes["b3"].fresh[0][0]), 0)
+    assert parcel.matchings[0] == 3  # one more than for the cluster
+    assert desk.relay.most_matchings == 3
+
+
+def test_the_outer_levels_go_on_while_the_inner_are_matched() -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    inner = events(1)
+    desk.receive("hall", head({1: 1}, len(inner), 1, 0, 5, bytes(8)) + inner)
+    assert desk.sent("b2") == [({0: 1 << B2}, [b"1"])]
+    assert desk.sent("hall") == []  # our own bit is taken out
+
+
+def test_a_parcel_for_different_members_is_taken_apart() -> None:
+    desk = Desk()
+    desk.client()
+    masks = {0: np.array([1, 1 << B3, 1 | 1 << B3], np.uint64)}
+    assert desk.receive("b2", wrap(masks, [events(1, 2, 3)], 3, 0, 5, bytes(8))) == 2
+    assert desk.delivered() == [b"1", b"3"]
+    assert desk.sent("b3") == [({0: 1 << B3}, [b"2", b"3"])]
+
+
+def test_a_mixed_parcel_is_matched_only_as_far_as_it_enters() -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    masks = {1: np.array([1, 0], np.uint64), 2: np.array([0, 1 << SOUTH], np.uint64)}
+    desk.relay.reroute([1, 1, 1], [1 << B2, 0, 1 << SOUTH], [(desk.hops["b2"], {0: 1 << B2, 2: 1 << SOUTH})])
+    assert desk.receive("hall", wrap(masks, [events(1, 2)], 2, 0, 5, bytes(8))) == 1
+    assert desk.sent("b2") == [([{0: 1 << B2, 2: 0}, {0: 0, 2: 1 << SOUTH}], [b"1", b"2"])]
+
+
+@pytest.mark.req("SC-02")
+def test_flooding_sends_everything_to_everybody() -> None:
+    desk = Desk("flooding")
+    desk.publish(events(1))
+    assert desk.sent("b2") == [({0: 1 << B2}, [b"1"])]
+    assert desk.sent("hall") == [({1: 1 << HALL, 2: 1 << SOUTH}, [b"1"])]
+
+
+@pytest.mark.req("SC-04")
+def test_a_channel_lets_pass_what_its_filters_admit() -> None:
+    desk = Desk(channel=Channel([ContentFilter("n > 1"), ContentFilter("n < 4")]))
+    desk.wants(1, HALL)
+    desk.publish(events(1, 2, 3, 4))
+    desk.publish(events(9, first=5))
+    assert desk.sent("hall") == [({1: 1 << HALL}, [b"2", b"3"])]
+
+
+def test_what_a_neighbour_does_not_know_is_defined_once_and_first() -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    desk.publish(events(1))
+    desk.publish(events(2, first=2))
+    ready = b"".join(map(bytes, desk.boxes["b2"].release()))
+    assert ready.count(b"topic") == 1
+    assert ready.count(b"schema") == 1
+
+
+def test_events_that_went_in_circles_end() -> None:
+    desk = Desk()
+    inner = events(1)
+    desk.receive("b2", head({1: 1 << HALL}, len(inner), 1, MOST_HOPS, 5, bytes(8)) + inner)
+    assert desk.sent("hall") == []
+    assert desk.relay.circling == 1
+
+
+def test_events_for_whom_nobody_can_be_reached_are_counted() -> None:
+    desk = Desk()
+    inner = events(1)
+    desk.receive("b2", head({0: 1 << 40}, len(inner), 1, 0, 5, bytes(8)) + inner)
+    assert desk.relay.stranded == 1
+
+
+@pytest.mark.parametrize("levels", [{0: 1}, {3: 1}], ids=["below the link", "above the network"])
+def test_a_parcel_for_scopes_that_are_not_shared_is_refused(levels: dict[int, int]) -> None:
+    inner = events(1)
+    with pytest.raises(FrameError, match="do not share"):
+        Desk().receive("hall", head(levels, len(inner), 1, 0, 5, bytes(8)) + inner)
+
+
+def test_a_parcel_that_lies_about_its_events_is_refused() -> None:
+    inner = events(1, 2)
+    with pytest.raises(FrameError, match="another number"):
+        Desk().receive("b2", head({0: 1}, len(inner), 3, 0, 5, bytes(8)) + inner)
+    with pytest.raises(FrameError, match="whole frames"):
+        Desk().receive("b2", head({0: 1}, len(inner) - 1, 2, 0, 5, bytes(8)) + inner[:-1])
+
+
+def test_a_parcel_with_unknown_topics_is_refused() -> None:
+    origin = block.Origin(topic_id("u"), PublisherId(9), Incarnation(1), CatenationNumber(1), 5)
+    inner = block.encode(origin, SCHEMA, [[1]], [b"x"])
+    with pytest.raises(FrameError, match="not defined"):
+        Desk().receive("b2", head({1: 1 << HALL}, len(inner), 1, 0, 5, bytes(8)) + inner)
+
+
+def test_a_large_run_leaves_in_several_parcels() -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    origin = block.Origin(TOPIC, PublisherId(9), Incarnation(1), CatenationNumber(1), 5)
+    frame = block.encode(origin, SCHEMA, [[1]], [bytes(100_000)])
+    desk.publish(frame * 7)
+    assert [len(bodies) for _, bodies in desk.sent("b2")] == [2, 2, 2, 1]
