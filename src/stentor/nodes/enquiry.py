@@ -145,7 +145,7 @@ def explain(
             units=tuple(network.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
         )
-        for hop, share in relay.divide({level: mask for level, mask in masks.items() if mask})
+        for hop, share, _ in relay.divide({level: mask for level, mask in masks.items() if mask})
     ]
     explanation = Explanation(
         node=context.name,

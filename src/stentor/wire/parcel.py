@@ -70,12 +70,23 @@ def parse(data: bytes, at: int) -> Parcel:
     return Parcel(levels, count, hops, contents, matchings, None, arrays, start, end)
 
 
-def head(masks: Mapping[int, int], size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
-    """What stands before `size` bytes of frames that are all for the same members."""
+class Label(NamedTuple):
+    """Masks as they stand in a parcel that is for the same members as a whole; made once for many parcels."""
+
+    bits: int
+    words: bytes
+
+
+def label(masks: Mapping[int, int]) -> Label:
     levels = sorted(masks)
-    length = HEADER_SIZE + 8 * len(levels) + size
-    words = struct.pack(f"<{len(levels)}Q", *(masks[level] for level in levels))
-    return HEADER.pack(length, PARCEL, VERSION, _bits(levels), 0, count, hops, contents, matchings) + words
+    return Label(_bits(levels), struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels]))
+
+
+def head(label: Label, size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
+    """What stands before `size` bytes of frames."""
+    bits, words = label
+    length = HEADER_SIZE + len(words) + size
+    return HEADER.pack(length, PARCEL, VERSION, bits, 0, count, hops, contents, matchings) + words
 
 
 def wrap(
@@ -86,7 +97,7 @@ def wrap(
     firsts = {level: int(masks[level][0]) for level in levels}
     size = sum(map(len, frames))
     if all((masks[level] == masks[level][0]).all() for level in levels):
-        return b"".join((head(firsts, size, count, hops, contents, matchings), *frames))
+        return b"".join((head(label(firsts), size, count, hops, contents, matchings), *frames))
     length = HEADER_SIZE + 8 * len(levels) * count + size
     start = HEADER.pack(length, PARCEL, VERSION, _bits(levels), MASKS, count, hops, contents, matchings)
     words = [masks[level].astype("<u8").tobytes() for level in levels]

@@ -12,7 +12,7 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
 from stentor.wire.frame import PARCEL, measure
-from stentor.wire.parcel import HEADER_SIZE, contents_of, head, parse, wrap
+from stentor.wire.parcel import HEADER_SIZE, contents_of, head, label, parse, wrap
 
 words = st.integers(1, 2**64 - 1)
 levels = st.integers(0, 7)
@@ -31,7 +31,7 @@ def frame(topic: int = 1, count: int = 1) -> bytes:
 )
 def test_one_mask_for_all_events(masks: dict[int, int], count: int, hops: int, matchings: bytes) -> None:
     inner = frame(count=count)
-    data = b"before" + head(masks, len(inner), count, hops, 77, matchings) + inner + b"after"
+    data = b"before" + head(label(masks), len(inner), count, hops, 77, matchings) + inner + b"after"
     assert measure(data, 6, 1 << 20) == (PARCEL, len(data) - 11)
     found = parse(data, 6)
     assert (found.levels, found.events, found.hops) == (tuple(sorted(masks)), count, hops)
@@ -60,7 +60,7 @@ def test_levels_that_nobody_is_meant_at_are_left_out() -> None:
 
 @pytest.mark.parametrize("change", [(6, 0), (7, 2), (7, 1), (8, 0)], ids=["no levels", "flags", "no room", "no events"])
 def test_parts_that_do_not_fit_are_refused(change: tuple[int, int]) -> None:
-    data = bytearray(head({0: 1}, 64, 200, 0, 1, bytes(8)) + frame()[:64])
+    data = bytearray(head(label({0: 1}), 64, 200, 0, 1, bytes(8)) + frame()[:64])
     if change[0] == 8:
         data[8:12] = bytes(4)
     else:

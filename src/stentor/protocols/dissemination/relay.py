@@ -5,10 +5,10 @@ event enters a unit, the unit's bit is taken out, and the masks of the members i
 event is matched at most once per level on its way to anyone, and mere relays never look into it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,19 @@ from stentor.policies.channel import Channel
 from stentor.policies.forwarding import Chosen, Flooding, Forwarding
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route
-from stentor.wire.frame import EVENTS, measure
+from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
 from stentor.wire.parcel import (
+    HEADER,
     HEADER_SIZE,
     MOST_HOPS,
     SOFT_PARCEL,
+    Label,
     MaskArrays,
     Masks,
     Parcel,
     contents_of,
     head,
+    label,
     parse,
     wrap,
 )
@@ -40,18 +43,28 @@ from stentor.wire.sheaf import Sheaf, sheaves
 D = TypeVar("D", bound=Destination)
 Rows = NDArray[np.bool_]
 _MOST_PLANS = 16_384
+_NOBODY: Mapping[Any, Any] = {}  # misses a parcel by name, if it is dropped
 
 
 class Hop(Generic[D]):
     """A neighbour, as event routing sees it."""
 
-    __slots__ = ("channel", "destination", "level", "name")
+    __slots__ = ("channel", "destination", "key", "level", "name")
 
     def __init__(self, name: str, level: int, destination: D, channel: Channel | None) -> None:
         self.name = name
         self.level = level  # at which it differs from us
+        self.key = bytes((level,))
         self.destination = destination
         self.channel = channel
+
+
+class Share(NamedTuple, Generic[D]):
+    """What a next hop gets, and for whom."""
+
+    hop: Hop[D]
+    masks: Masks
+    label: Label
 
 
 class Plan(NamedTuple, Generic[D]):
@@ -59,7 +72,7 @@ class Plan(NamedTuple, Generic[D]):
 
     enters: bool  # our unit, at the level of the link
     onward: Masks
-    shares: tuple[tuple[Hop[D], Masks], ...]
+    shares: tuple[Share[D], ...]
 
 
 class Journey(NamedTuple):
@@ -83,7 +96,7 @@ class Relay(Generic[D]):
         self.members = [0] * context.depth  # the others that can be reached
         self._hops: list[tuple[Hop[D], Masks]] = []
         self._plans: dict[bytes, Plan[D]] = {}
-        self._shares: dict[tuple[tuple[int, int], ...], tuple[tuple[Hop[D], Masks], ...]] = {}
+        self._shares: dict[tuple[tuple[int, int], ...], tuple[Share[D], ...]] = {}
         self.relayed = 0  # events that were handed on
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
@@ -111,6 +124,12 @@ class Relay(Generic[D]):
 
     def receive(self, hop: Hop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
         """Take in a parcel that begins here; returns how many events came for us or ours."""
+        length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
+        first = at + HEADER_SIZE + 8 * bits.bit_count()
+        plan = self._plans.get(data[at + 6 : at + 8] + data[at + HEADER_SIZE : first] + hop.key)
+        if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
+            self._send(plan.shares, data, first, at + length, events, Journey(hops + 1, contents, matchings))
+            return 0
         parcel = parse(data, at)
         if parcel.levels[0] < hop.level or parcel.levels[-1] >= self._context.depth:
             raise FrameError(Refusal.PROTOCOL, "a parcel for members of a scope that we do not share")
@@ -120,10 +139,8 @@ class Relay(Generic[D]):
         journey = Journey(parcel.hops + 1, parcel.contents, parcel.matchings)
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
-        key = bytes((hop.level,)) + data[at + 6 : at + 7] + data[at + HEADER_SIZE : parcel.start]
-        plan = self._plans.get(key)
         if plan is None:
-            plan = self._plan(key, hop.level, parcel.masks)
+            plan = self._plan(data[at + 6 : at + 8] + data[at + HEADER_SIZE : first] + hop.key, hop.level, parcel.masks)
         if not plan.enters:
             self._send(plan.shares, data, parcel.start, parcel.end, parcel.events, journey)
             return 0
@@ -220,11 +237,12 @@ class Relay(Generic[D]):
         events are `entering` the unit that holds these; None is all.
         """
         looks = any(demand.filtered[level] is not None for demand in route.demands for level in range(below))
-        if not looks and entering is None and all(isinstance(mask, int) for mask in upper.values()):
+        if (not looks or count == 1) and entering is None and all(isinstance(mask, int) for mask in upper.values()):
+            lone = next(sheaves(data, start, end, self._forwarder.schemas)) if looks else None
             masks = {level: mask for level, mask in upper.items() if isinstance(mask, int)}
             for level in range(below):
-                mask = self.choose(route, level, None)
-                assert isinstance(mask, int), "without filters all events go the same way"
+                mask = self.choose(route, level, lone)
+                assert isinstance(mask, int), "a lone event, or all without filters, go one way"
                 if mask:
                     masks[level] = mask
             if masks:
@@ -257,7 +275,7 @@ class Relay(Generic[D]):
         """Which members of a level shall have the events; without filters there is no need to look at a batch."""
         return self._policies[level].destinations(lambda: wanted(route, level, batch), self.members[level])
 
-    def divide(self, masks: Masks) -> tuple[tuple[Hop[D], Masks], ...]:
+    def divide(self, masks: Masks) -> tuple[Share[D], ...]:
         """Masks by next hop; what has no next hop is stranded."""
         key = tuple(sorted(masks.items()))
         shares = self._shares.get(key)
@@ -268,7 +286,7 @@ class Relay(Generic[D]):
             for hop, reach in self._hops:
                 share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
                 if share:
-                    found.append((hop, share))
+                    found.append(Share(hop, share, label(share)))
             shares = self._shares[key] = tuple(found)
         return shares
 
@@ -276,7 +294,7 @@ class Relay(Generic[D]):
 
     def _send(
         self,
-        shares: tuple[tuple[Hop[D], Masks], ...],
+        shares: tuple[Share[D], ...],
         data: bytes,
         start: int,
         end: int,
@@ -297,7 +315,7 @@ class Relay(Generic[D]):
 
     def _send_piece(
         self,
-        shares: tuple[tuple[Hop[D], Masks], ...],
+        shares: tuple[Share[D], ...],
         data: bytes,
         start: int,
         end: int,
@@ -305,7 +323,7 @@ class Relay(Generic[D]):
         journey: Journey,
     ) -> None:
         hops, contents, matchings = journey
-        for hop, masks in shares:
+        for hop, masks, labelled in shares:
             if hop.channel is not None:
                 some = [
                     (sheaf, {level: _spread(mask, sheaf.count) for level, mask in masks.items()})
@@ -314,9 +332,10 @@ class Relay(Generic[D]):
                 self._send_mixed(some, journey, only=hop)
                 continue
             destination = hop.destination
-            self._introduce(destination, contents, data, start, end)
-            parcel = head(masks, end - start, count, hops, contents, matchings) + data[start:end]
-            destination.fresh.append((parcel, count, {}, {}))
+            if contents not in destination.defined:
+                self._introduce(destination, contents, data, start, end)
+            parcel = head(labelled, end - start, count, hops, contents, matchings) + data[start:end]
+            destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
             self._forwarder.touched[destination] = None
             self.relayed += count
 
@@ -349,16 +368,15 @@ class Relay(Generic[D]):
         inner = frames[0] if len(frames) == 1 else b"".join(frames)
         inner = inner if isinstance(inner, bytes) else bytes(inner)
         contents = contents_of(inner, 0, len(inner))[0]  # it may be about less than before
-        self._introduce(hop.destination, contents, inner, 0, len(inner))
+        if contents not in hop.destination.defined:
+            self._introduce(hop.destination, contents, inner, 0, len(inner))
         parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings)
-        hop.destination.fresh.append((parcel, count, {}, {}))
+        hop.destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
         self._forwarder.touched[hop.destination] = None
         self.relayed += count
 
     def _introduce(self, destination: D, contents: int, data: bytes, start: int, end: int) -> None:
         """Define the topics and schemas of a run to a neighbour that has not heard of them."""
-        if TopicId(contents) in destination.defined:
-            return
         for topic, schema in contents_of(data, start, end)[1]:
             if TopicId(topic) not in self._forwarder.table.topics or SchemaId(schema) not in self._forwarder.schemas:
                 raise FrameError(Refusal.TOPIC, "a parcel with a topic or schema that was not defined before")
@@ -372,7 +390,9 @@ def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
     if batch is not None:
         for demand in route.demands:
             index = demand.filtered[level]
-            if index is not None:
+            if index is not None and isinstance(found, int) and batch.count == 1:
+                found |= index.match_one(batch.rows()[0])
+            elif index is not None:
                 found = index.match(batch) | (np.uint64(found) if isinstance(found, int) else found)
     return found
 

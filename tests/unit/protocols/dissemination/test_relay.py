@@ -20,13 +20,14 @@ from stentor.protocols.dissemination.routing import FlowTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 from stentor.wire import block
 from stentor.wire.block import Block
-from stentor.wire.parcel import MOST_HOPS, head, parse, wrap
+from stentor.wire.parcel import MOST_HOPS, head, label, parse, wrap
 from stentor.wire.run import split
 
 SCHEMA = Schema(("n",), (Kind.INTEGER,))
 TOPIC = topic_id("t")
 B2, B3, HALL, SOUTH = 1, 2, 1, 1  # member numbers: of brokers, of clusters, of the outermost units; our own is 0
 LARGE = 1 << 20
+MATCHINGS = bytes((0, 2, 1, 0, 0, 0, 0, 0))  # so far, by level
 
 
 def events(*numbers: int, first: int = 1) -> bytes:
@@ -144,7 +145,7 @@ def test_a_relay_hands_on_without_looking() -> None:
     desk.wants(0, B3)  # what a relay would find if it matched
     desk.client()
     inner = events(1, 2)
-    assert desk.receive("b2", head({1: 1 << HALL}, len(inner), 2, 3, 5, bytes((9, 2, 1, 0, 0, 0, 0, 0))) + inner) == 0
+    assert desk.receive("b2", head(label({1: 1 << HALL}), len(inner), 2, 3, 5, MATCHINGS) + inner) == 0
     assert desk.sent("hall") == [({1: 1 << HALL}, [b"1", b"2"])]
     parcel = parse(bytes(desk.boxes["hall"].fresh[0][0]), 0)
     assert (parcel.hops, parcel.matchings[1]) == (4, 2)
@@ -159,10 +160,7 @@ def test_who_lets_an_event_into_the_cluster_matches_it_for_the_brokers_inside() 
     desk.wants(0, B3, "n = 2")
     desk.client("n = 1")
     inner = events(1, 2)
-    assert (
-        desk.receive("hall", head({1: 1, 2: 1 << SOUTH}, len(inner), 2, 0, 5, bytes((0, 2, 1, 0, 0, 0, 0, 0))) + inner)
-        == 2
-    )
+    assert desk.receive("hall", head(label({1: 1, 2: 1 << SOUTH}), len(inner), 2, 0, 5, MATCHINGS) + inner) == 2
     assert desk.sent("b3") == [({0: 1 << B3}, [b"2"])]
     assert desk.delivered() == [b"1"]
     parcel = parse(bytes(desk.boxes["b3"].fresh[0][0]), 0)
@@ -174,7 +172,7 @@ def test_the_outer_levels_go_on_while_the_inner_are_matched() -> None:
     desk = Desk()
     desk.wants(0, B2)
     inner = events(1)
-    desk.receive("hall", head({1: 1}, len(inner), 1, 0, 5, bytes(8)) + inner)
+    desk.receive("hall", head(label({1: 1}), len(inner), 1, 0, 5, bytes(8)) + inner)
     assert desk.sent("b2") == [({0: 1 << B2}, [b"1"])]
     assert desk.sent("hall") == []  # our own bit is taken out
 
@@ -227,7 +225,7 @@ def test_what_a_neighbour_does_not_know_is_defined_once_and_first() -> None:
 def test_events_that_went_in_circles_end() -> None:
     desk = Desk()
     inner = events(1)
-    desk.receive("b2", head({1: 1 << HALL}, len(inner), 1, MOST_HOPS, 5, bytes(8)) + inner)
+    desk.receive("b2", head(label({1: 1 << HALL}), len(inner), 1, MOST_HOPS, 5, bytes(8)) + inner)
     assert desk.sent("hall") == []
     assert desk.relay.circling == 1
 
@@ -235,7 +233,7 @@ def test_events_that_went_in_circles_end() -> None:
 def test_events_for_whom_nobody_can_be_reached_are_counted() -> None:
     desk = Desk()
     inner = events(1)
-    desk.receive("b2", head({0: 1 << 40}, len(inner), 1, 0, 5, bytes(8)) + inner)
+    desk.receive("b2", head(label({0: 1 << 40}), len(inner), 1, 0, 5, bytes(8)) + inner)
     assert desk.relay.stranded == 1
 
 
@@ -243,22 +241,22 @@ def test_events_for_whom_nobody_can_be_reached_are_counted() -> None:
 def test_a_parcel_for_scopes_that_are_not_shared_is_refused(levels: dict[int, int]) -> None:
     inner = events(1)
     with pytest.raises(FrameError, match="do not share"):
-        Desk().receive("hall", head(levels, len(inner), 1, 0, 5, bytes(8)) + inner)
+        Desk().receive("hall", head(label(levels), len(inner), 1, 0, 5, bytes(8)) + inner)
 
 
 def test_a_parcel_that_lies_about_its_events_is_refused() -> None:
     inner = events(1, 2)
     with pytest.raises(FrameError, match="another number"):
-        Desk().receive("b2", head({0: 1}, len(inner), 3, 0, 5, bytes(8)) + inner)
+        Desk().receive("b2", head(label({0: 1}), len(inner), 3, 0, 5, bytes(8)) + inner)
     with pytest.raises(FrameError, match="whole frames"):
-        Desk().receive("b2", head({0: 1}, len(inner) - 1, 2, 0, 5, bytes(8)) + inner[:-1])
+        Desk().receive("b2", head(label({0: 1}), len(inner) - 1, 2, 0, 5, bytes(8)) + inner[:-1])
 
 
 def test_a_parcel_with_unknown_topics_is_refused() -> None:
     origin = block.Origin(topic_id("u"), PublisherId(9), Incarnation(1), CatenationNumber(1), 5)
     inner = block.encode(origin, SCHEMA, [[1]], [b"x"])
     with pytest.raises(FrameError, match="not defined"):
-        Desk().receive("b2", head({1: 1 << HALL}, len(inner), 1, 0, 5, bytes(8)) + inner)
+        Desk().receive("b2", head(label({1: 1 << HALL}), len(inner), 1, 0, 5, bytes(8)) + inner)
 
 
 def test_a_large_run_leaves_in_several_parcels() -> None:
