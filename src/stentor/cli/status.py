@@ -48,6 +48,11 @@ def _summary(status: NodeStatus) -> Table:
     table.add_row("batches", f"{mean:.1f} events per chunk")
     table.add_row("dropped", ", ".join(f"{count:,} {reason}" for reason, count in status.dropped.items()) or "nothing")
     table.add_row("refused", ", ".join(f"{count:,} {reason}" for reason, count in status.refused.items()) or "nobody")
+    traffic = status.traffic
+    if traffic.brokers or traffic.unreachable:
+        lost = f", [red]{traffic.unreachable:,} members cannot be reached[/]" if traffic.unreachable else ""
+        passed = f"{traffic.relayed:,} events handed on, {traffic.entered:,} came in"
+        table.add_row("network", f"{traffic.brokers:,} brokers, {passed}{lost}")
     table.add_row("topics", f"{status.topics:,}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
     slow = f"[red]{status.slow} slow[/], {_size(status.queued)} wait" if status.slow else "nobody is slow"
     table.add_row("queues", slow)
@@ -58,7 +63,7 @@ def _links(status: NodeStatus) -> Table:
     table = Table(
         "client", "address", "in", "out", "queued", "dropped", "idle", "", title="clients", title_justify="left"
     )
-    for link in status.links[:_SHOWN]:
+    for link in [each for each in status.links if each.role == "client"][:_SHOWN]:
         table.add_row(
             Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", _size(link.queued),
             f"{link.dropped:,}", f"{link.idle:.1f} s", "[red]slow[/]" if link.slow else "",

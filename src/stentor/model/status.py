@@ -13,7 +13,20 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     rejected: int
 
 
+class Traffic(msgspec.Struct, frozen=True, gc=False):
+    """What a broker did for other brokers; counts of events, except where it says otherwise."""
+
+    brokers: int = 0  # that it is linked with
+    unreachable: int = 0  # members of the units around it that it cannot reach
+    relayed: int = 0  # handed on
+    entered: int = 0  # came for members of its units
+    matched: int = 0  # batches matched for others
+    stranded: int = 0  # for members that could not be reached
+    circling: int = 0  # had been at too many brokers
+
+
 class LinkStatus(msgspec.Struct, frozen=True, gc=False):
+    role: str  # client or broker
     name: str
     principal: str
     address: str
@@ -46,5 +59,6 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     refused: dict[str, int]  # peers and requests, by reason
     queued: int
     slow: int
+    traffic: Traffic
     links: tuple[LinkStatus, ...]  # the slow and the busy first
     interests: tuple[SubscriptionStatus, ...]

@@ -483,5 +483,6 @@ class Broker:
             version=self._version,
             born=self._born,
             forwarder=self._forwarder,
-            clients=((each.connection, each.events_in, each.wishes) for each in self._clients.values()),
+            traffic=self.network.traffic,
+            guests=self._clients.values(),
         )

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
-from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus
-from stentor.protocols.connection.connection import Connection
+from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus, Traffic
+from stentor.nodes.guest import Guest
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.subscriptions import Wishes
 
 
 class Census:
@@ -36,14 +35,15 @@ class Census:
         version: str,
         born: int,
         forwarder: Forwarder[Outbox],
-        clients: Iterable[tuple[Connection, int, Wishes[Outbox]]],
+        traffic: Traffic,
+        guests: Iterable[Guest],
     ) -> NodeStatus:
-        """`clients` are connections with the number of events that came over each, and their interests."""
         forwarder.table.settle()
         links: list[LinkStatus] = []
         interests: list[SubscriptionStatus] = []
-        for connection, events_in, wishes in clients:
-            links.append(_link(connection, events_in, len(wishes), now))
+        for guest in guests:
+            connection, wishes = guest.connection, guest.wishes
+            links.append(_link(guest, now))
             interests += [
                 SubscriptionStatus(
                     connection.name, connection.principal, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected
@@ -60,7 +60,7 @@ class Census:
             boot=boot,
             version=version,
             uptime=(now - born) / SECOND,
-            clients=sum(bool(link.name) for link in links),
+            clients=sum(bool(link.name) and link.role == "client" for link in links),
             subscriptions=len(forwarder.table.interests),
             topics=len(forwarder.table.topics),
             events_in=self.events_in,
@@ -72,19 +72,21 @@ class Census:
             refused=dict(sorted(self.refused.items())),
             queued=sum(link.queued for link in links),
             slow=sum(link.slow for link in links),
+            traffic=traffic,
             links=tuple(links[:listed]),
             interests=tuple(interests[:listed]),
         )
 
 
-def _link(connection: Connection, events_in: int, subscriptions: int, now: int) -> LinkStatus:
-    outbox = connection.outbox
+def _link(guest: Guest, now: int) -> LinkStatus:
+    connection, outbox = guest.connection, guest.connection.outbox
     return LinkStatus(
+        role="client" if guest.hop is None else "broker",
         name=connection.name,
         principal=connection.principal,
         address=connection.address,
-        subscriptions=subscriptions,
-        events_in=events_in,
+        subscriptions=len(guest.wishes),
+        events_in=guest.events_in,
         events_out=outbox.events,
         bytes_in=connection.received,
         bytes_out=outbox.position,

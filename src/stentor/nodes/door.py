@@ -99,11 +99,14 @@ class Door:
         connection.greet(self._limits.largest_body, self._limits.heartbeat / 2)
         connection.outbox.grant(welcome.window)
         connection.name = welcome.node
+        if welcome.largest_body < self._limits.largest_body:
+            sizes = {"theirs": welcome.largest_body, "ours": self._limits.largest_body}
+            self._act(Report("warning", "the peer takes smaller bodies only", {"peer": welcome.node, **sizes}))
         self._act(StopTimer(f"hello/{connection.link}"))
         return self._admit(guest, welcome.node, 0.0, "")
 
     def _admit(self, guest: Guest, name: str, cost: float, address: str) -> Replaced | None:
-        guest.connection.largest_frame += SOFT_PARCEL
+        guest.connection.largest_frame += 2 * SOFT_PARCEL  # several frames, and their masks
         former = self._network.admit(guest, name, cost, address)
         if former is None:
             return None

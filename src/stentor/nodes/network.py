@@ -24,6 +24,7 @@ from stentor.model.messages import (
     Task,
 )
 from stentor.model.scope import ScopePath
+from stentor.model.status import Traffic
 from stentor.nodes.guest import Guest
 from stentor.policies.channel import ChannelSettings, channel_between
 from stentor.policies.forwarding import resolve
@@ -332,12 +333,12 @@ class Network:
 
     def beat(self, now: int) -> None:
         """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
+        digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
         for name, peer in list(self.peers.items()):
             silent = now - peer.guest.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
-            level = peer.hop.level
-            scopes = {self.context.scopes[each]: self._digest(each) for each in range(level, self.context.depth)}
-            self._say(name, Digest(scopes))
+            shared = self.context.scopes[peer.hop.level :]
+            self._say(name, Digest({scope: digests[scope] for scope in shared}))
             self._say(name, Marker(now))
         self.gateways.tick(now)
 
@@ -435,6 +436,19 @@ class Network:
                 )  # fmt: skip
 
     # ---- for those who ask
+
+    @property
+    def traffic(self) -> Traffic:
+        relay = self.relay
+        return Traffic(
+            brokers=len(self.peers),
+            unreachable=len(self.gateways.parted),
+            relayed=relay.relayed,
+            entered=relay.entered,
+            matched=relay.matched,
+            stranded=relay.stranded,
+            circling=relay.circling,
+        )
 
     @property
     def address(self) -> str:

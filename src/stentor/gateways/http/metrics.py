@@ -26,10 +26,17 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("events_out", "Events sent to subscribers", status.events_out),
         ("bytes_in", "Bytes received", status.bytes_in),
         ("bytes_out", "Bytes sent", status.bytes_out),
+        ("events_relayed", "Events handed on to other brokers", status.traffic.relayed),
+        ("events_entered", "Events that came from other brokers for units of this one", status.traffic.entered),
+        ("batches_matched", "Batches matched for other brokers", status.traffic.matched),
+        ("events_stranded", "Events for members that could not be reached", status.traffic.stranded),
+        ("events_circling", "Events that had been at too many brokers", status.traffic.circling),
     ):
         yield CounterMetricFamily(f"stentor_{name}", text, value)
     for name, text, value in (
         ("clients", "Connected clients", status.clients),
+        ("brokers", "Brokers that this one is linked with", status.traffic.brokers),
+        ("unreachable_members", "Members of the units around it that cannot be reached", status.traffic.unreachable),
         ("subscriptions", "Subscriptions in force", status.subscriptions),
         ("topics", "Topics defined by publishers", status.topics),
         ("slow_clients", "Clients for which events wait", status.slow),

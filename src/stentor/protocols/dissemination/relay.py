@@ -43,6 +43,7 @@ from stentor.wire.sheaf import Sheaf, sheaves
 D = TypeVar("D", bound=Destination)
 Rows = NDArray[np.bool_]
 _MOST_PLANS = 16_384
+_MOST_MIXED = 4096  # events in a parcel with a mask for each: masks take room, too
 _NOBODY: Mapping[Any, Any] = {}  # misses a parcel by name, if it is dropped
 
 
@@ -344,27 +345,21 @@ class Relay(Generic[D]):
         for hop, reach in self._hops:
             if only is not None and hop is not only:
                 continue
-            frames: list[bytes | memoryview] = []
-            words: dict[int, list[NDArray[np.uint64]]] = {level: [] for level in reach}
-            count = 0
             for sheaf, masks in parts:
                 chosen = {level: masks[level] & np.uint64(mask) for level, mask in reach.items() if level in masks}
-                rows = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(sheaf.count, np.bool_))
-                if hop.channel is not None and rows.any():
-                    rows &= hop.channel.admits(sheaf)
-                if not rows.any():
-                    continue
-                frames += [frame for frame, _ in sheaf.pick(rows)]
-                size = int(rows.sum())
-                count += size
-                for level in reach:
-                    words[level].append(chosen[level][rows] if level in chosen else np.zeros(size, np.uint64))
-            if count:
-                self._ship(hop, {level: np.concatenate(each) for level, each in words.items()}, frames, count, journey)
+                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(sheaf.count, np.bool_))
+                if hop.channel is not None and kept.any():
+                    kept &= hop.channel.admits(sheaf)
+                rows = kept.nonzero()[0]
+                for start in range(0, len(rows), _MOST_MIXED):
+                    some = rows[start : start + _MOST_MIXED]
+                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, sheaf.pick(some), journey)
 
     def _ship(
-        self, hop: Hop[D], masks: MaskArrays, frames: list[bytes | memoryview], count: int, journey: Journey
+        self, hop: Hop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: Journey
     ) -> None:
+        frames = [frame for frame, _ in picked]
+        count = sum(events for _, events in picked)
         inner = frames[0] if len(frames) == 1 else b"".join(frames)
         inner = inner if isinstance(inner, bytes) else bytes(inner)
         contents = contents_of(inner, 0, len(inner))[0]  # it may be about less than before
