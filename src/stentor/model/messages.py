@@ -10,7 +10,13 @@ from stentor.model.ids import Incarnation, SubscriptionId, TopicId
 
 Stamp = tuple[int, str]  # a version, and who made it
 NEVER: Stamp = (0, "")
+_BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Want = tuple[str, str]  # a topic pattern and the text of a filter, "" for every event
+
+
+def next_version(version: int, boot: int) -> int:
+    """A version after this one. Who starts anew may count from the beginning: in no two lives it says the same."""
+    return (version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS)
 
 
 class Task(enum.StrEnum):

@@ -33,6 +33,7 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Hop, Relay
+from stentor.protocols.dissemination.routing import Route, TopicState
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
 from stentor.wire.parcel import Masks
 
@@ -121,6 +122,8 @@ class Network:
 
     def begin(self, now: int, boot: int) -> None:
         self.boot = boot
+        self.profiles.boot = boot
+        self.gateways.begin(boot)
         for dialling in self.diallings.values():
             self._dial(now, dialling)
 
@@ -463,6 +466,10 @@ class Network:
         first = self.gateways.graph.cache.hop(unit)
         best = [each.name for each in self._by_cost() if each.unit == first]
         return best[-1] if best else ""
+
+    def route(self, topic: str) -> Route[Outbox]:
+        """Who wants events of a topic, here and elsewhere, whether or not it was ever defined."""
+        return self._forwarder.table.route(TopicState(topic))
 
     def units_behind(self, masks: Masks) -> Iterator[str]:
         for level, mask in sorted(masks.items()):

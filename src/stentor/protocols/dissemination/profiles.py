@@ -14,7 +14,7 @@ from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want
+from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want, next_version
 from stentor.model.topic import check_pattern
 
 T = TypeVar("T")
@@ -54,6 +54,7 @@ class Profiles:
         self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
         self._news: dict[int, dict[Want, bool]] = {}  # by level of the unit: what its profile gained or lost
         self._parts: dict[tuple[str, str], list[ProfileChange]] = {}  # profiles of which some is still to come
+        self.boot = 0
         self.members[0][context.name] = Standing()
 
     # ---- what our own clients want
@@ -88,13 +89,16 @@ class Profiles:
             change = ProfileChange(
                 unit,
                 standing.stamp,
-                (standing.stamp[0] + 1, self.context.name),
+                self._after(standing.stamp),
                 tuple(want for want, gained in some if gained),
                 tuple(want for want, gained in some if not gained),
                 predicates,
             )
             self._apply(level, change)
             self._spread(level, change, "")
+
+    def _after(self, stamp: Stamp) -> Stamp:
+        return next_version(stamp[0], self.boot), self.context.name
 
     def _predicates(self, level: int) -> int:
         if level == 0:
@@ -148,7 +152,7 @@ class Profiles:
         """Say all of a profile of ours anew, after a stamp that is newer than ours."""
         unit = self.context.units[level]
         standing = self._standing(level, unit)
-        standing.stamp = (standing.stamp[0] + 1, self.context.name)
+        standing.stamp = self._after(standing.stamp)
         for name in self._sharing(level):
             self._say_all(name, unit, standing)
 
@@ -272,6 +276,15 @@ class Profiles:
             self._news[level] = news
         else:
             self._news.pop(level, None)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is still to be told, or to be heard to its end."""
+        return bool(self._parts) or any(self._news.values())
+
+    def summed_up(self, level: int) -> set[str] | None:
+        """The members that the unit of ours at this level consists of, if we speak for it."""
+        return None if self._summaries[level] is None else self._counted[level]
 
     def sizes(self) -> Iterator[tuple[str, int, int]]:
         """Of each member: what is told of it, and how many wishes of clients that stands for."""

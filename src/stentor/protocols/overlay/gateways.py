@@ -13,7 +13,7 @@ import msgspec
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint
-from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp
+from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp, next_version
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.protocols.overlay.connectivity import Connectivity
 
@@ -56,9 +56,17 @@ class Gateways:
         self._patience = PATIENCE * heartbeat
         self._say, self._report = say, report
         self._deferred: dict[str, int] = {}  # until when another may speak for a unit of ours
-        self._gone = False
         self._contested: set[str] = set()  # units for which somebody else spoke after us
+        self._boot = 0
+        self._leaving = False
         self._refresh()
+
+    def begin(self, boot: int) -> None:
+        """What is said in this life differs from all that was said in former ones, which others may remember."""
+        self._boot = boot
+        for level, unit in enumerate(self.context.units):
+            known = self.graph.members[level][unit]
+            self.graph.take(msgspec.structs.replace(known, version=next_version(0, boot)))
 
     # ---- what happens to links
 
@@ -100,8 +108,8 @@ class Gateways:
         return alone
 
     def leave(self) -> None:
-        """This broker goes in good order, and says so; it has no more to say after that."""
-        self._gone = True
+        """This broker goes for good, and says so; what its links do from now on is no news."""
+        self._leaving = True
         self._withdraw(self.graph.members[0][self.context.name])
 
     def dismiss(self, unit: str) -> bool:
@@ -116,7 +124,8 @@ class Gateways:
     def _withdraw(self, known: Presence) -> None:
         level = self.context.level(known.unit)
         assert level is not None, "only what is around us is known"
-        self._take(Presence(known.unit, known.version + 1, self.context.name, known.number, left=True), level, "")
+        version = next_version(known.version, self._boot)
+        self._take(Presence(known.unit, version, self.context.name, known.number, left=True), level, "")
 
     # ---- what neighbours say
 
@@ -170,7 +179,7 @@ class Gateways:
 
     def _refresh(self) -> None:
         """Say anew what has changed of the units that we speak for; lower ones first, the higher sum them up."""
-        if self._gone:
+        if self._leaving:
             return
         self._speak(0, self._own_gateways(), 1)  # somebody may have dismissed us, or we had a former life
         for level in range(1, self.context.depth):
@@ -184,10 +193,10 @@ class Gateways:
     def _speak(self, level: int, gateways: tuple[Gateway, ...], members: int) -> None:
         unit, name = self.context.units[level], self.context.name
         known = self.graph.members[level].get(unit)
-        version = 0 if known is None else known.version
+        version = next_version(0 if known is None else known.version, self._boot)
         presence = Presence(unit, version, name, self._numbers[level], self._address, gateways, members)
-        if presence != known:
-            self._take(msgspec.structs.replace(presence, version=version + 1), level, heard_from="")
+        if known is None or not _says_the_same(known, presence):
+            self._take(presence, level, heard_from="")
 
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
         """The gateways that lead from members of our unit of a level out of it."""
@@ -247,6 +256,11 @@ class Gateways:
             self._report("warning", "cannot reach", {"units": ", ".join(lost)})
         if found:
             self._report("info", "can reach again", {"units": ", ".join(found)})
+
+
+def _says_the_same(known: Presence, presence: Presence) -> bool:
+    """How many members there are is told with the next news: one more is no news to those outside."""
+    return known == msgspec.structs.replace(presence, version=known.version, members=known.members)
 
 
 def _sum_up(found: dict[str, list[Gateway]]) -> tuple[Gateway, ...]:
