@@ -6,7 +6,7 @@ import pytest
 
 from stentor.simulation.scenarios import SCENARIOS
 
-SEEDS = {"broker": (1000, 20), "log": (1000, 100)}  # how many, and how many at a time
+SEEDS = {"broker": (1000, 20), "log": (1000, 100), "overlay": (1000, 40)}  # how many, and how many at a time
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 
 
@@ -32,6 +32,7 @@ EXPECTED = {
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
     "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
+    "overlay": "Farewell break crash dismiss join leave partition reprice stall",
 }
 
 

@@ -1,0 +1,363 @@
+"""A mesh: the networks of many brokers joined by links in memory, without sockets, clients and time to lose.
+
+Each site runs what a broker has to do with other brokers, `nodes.network`, as it is. What is said on a link is heard in
+order and lost only with the link; between links everything is interleaved at random. An end may learn late that its
+link is gone.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from random import Random
+
+from stentor.machine import MILLISECOND, SECOND, Effect, Input
+from stentor.model.errors import FrameError
+from stentor.model.filter import Filter
+from stentor.model.ids import LinkId, SubscriptionId
+from stentor.model.limits import Limits
+from stentor.model.messages import Digest, Echo, Farewell, Marker, Message
+from stentor.model.scope import ScopePath
+from stentor.nodes.guest import Guest
+from stentor.nodes.network import Network, NetworkSettings
+from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.interest import Interest
+from stentor.simulation.atlas import Spot
+from stentor.simulation.outcome import Anomaly
+from stentor.simulation.trace import Trace
+from stentor.simulation.workload import Interest as Wish
+
+HEARTBEAT = SECOND
+_LIMITS = Limits(heartbeat=HEARTBEAT / SECOND)
+_MOST_AT_ONCE = 4  # messages that one read brings
+_PASSING = MILLISECOND // 100  # that a delivery takes
+ROUTINE = (Digest, Marker, Echo)  # said whether or not there is news
+
+
+class Heard(Input, frozen=True):
+    """A neighbour's words."""
+
+    peer: str
+    messages: tuple[Message, ...]
+
+
+class Befell(Input, frozen=True):
+    """Something else that a site had to deal with."""
+
+    what: str
+    detail: str = ""
+
+
+class Say(Effect, frozen=True):
+    peer: str
+    message: Message
+
+
+class Mailbox(Outbox):
+    """Keeps messages as they are, since nobody in a mesh reads bytes."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self, link: LinkId) -> None:
+        super().__init__(link, 1 << 20)
+        self.messages: list[Message] = []
+
+    def post(self, message: Message) -> None:
+        self.messages.append(message)
+
+
+class End:
+    """A site's end of a wire, and what the other one said that it has not heard yet."""
+
+    __slots__ = ("guest", "mailbox", "peer", "queue", "site", "waiting", "wire")
+
+    def __init__(self, wire: "Wire", site: str, peer: str, guest: Guest, mailbox: Mailbox) -> None:
+        self.wire, self.site, self.peer, self.guest, self.mailbox = wire, site, peer, guest, mailbox
+        self.queue: deque[Message | None] = deque()  # None is the welcome
+        self.waiting = False  # listed among those that have something to hear
+
+
+class Wire:
+    """A link that somebody dialled."""
+
+    __slots__ = ("cost", "cut", "ends", "stalled")
+
+    def __init__(self, cost: float) -> None:
+        self.cost = cost
+        self.cut = self.stalled = False
+        self.ends: tuple[End, ...] = ()
+
+    def other(self, end: End) -> End:
+        return self.ends[1] if end is self.ends[0] else self.ends[0]
+
+
+class Site:
+    """A broker without clients, as far as its neighbours can tell; what it wants is said by whoever plays."""
+
+    def __init__(self, name: str, numbers: tuple[int, ...]) -> None:
+        self.name = name
+        self.numbers = numbers
+        self.boot = 0
+        self.wishes: dict[int, Wish] = {}
+        self._last = 0
+        self._interests: dict[int, Interest[Outbox]] = {}
+        self._nobody: Outbox = Mailbox(LinkId(0))
+        self.alive = False
+        self.forwarder: Forwarder[Outbox]
+        self.network: Network
+
+    @property
+    def address(self) -> str:
+        return f"at/{self.name}"
+
+    def start(self, now: int) -> None:
+        """Begin anew, with nothing but what a disk would remember."""
+        self.boot += 1
+        self.alive = True
+        self.wishes, self._interests = {}, {}
+        self.forwarder = Forwarder(_LIMITS, self._heed)
+        settings = NetworkSettings(numbers=self.numbers, address=self.address)
+        self.network = Network(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, lambda _: None)
+        self.network.begin(now, self.boot)
+
+    def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
+        self.network.heed(interest, comes)
+
+    def want(self, wish: Wish) -> None:
+        self._last += 1
+        where = Filter(wish.where) if wish.where else None
+        interest = Interest(self._last, SubscriptionId(self._last), self._nobody, wish.pattern, where)
+        self.wishes[self._last] = wish
+        self._interests[self._last] = interest
+        self.forwarder.table.add(interest)
+
+    def unwant(self, number: int) -> None:
+        del self.wishes[number]
+        self.forwarder.table.remove(self._interests.pop(number))
+
+    def spot(self) -> Spot:
+        links = {name: each.cost for name, each in self.network.gateways.neighbours.items() if not each.suspected}
+        return Spot(self.numbers, self.address, links, tuple(wish.wants for wish in self.wishes.values()), self.network)
+
+
+class Mesh:
+    """Sites and wires; all that is random comes from `random`."""
+
+    def __init__(self, random: Random, trace: Trace, anomalies: list[Anomaly]) -> None:
+        self.random, self.trace, self.anomalies = random, trace, anomalies
+        self.now = SECOND
+        self.echoes = True  # markers come back, so that costs follow the time that it takes
+        self.sites: dict[str, Site] = {}
+        self.said: Counter[str] = Counter()  # kinds of messages
+        self.heard: Counter[str] = Counter()  # messages that are no routine, by site
+        self._links = 0
+        self._ends: dict[LinkId, End] = {}
+        self._waiting: list[End] = []
+        self._unaware: list[End] = []  # whose link is gone without their knowing it
+
+    # ---- sites
+
+    def add(self, name: str, numbers: tuple[int, ...]) -> Site:
+        assert name not in self.sites, f"two sites called {name}"
+        site = self.sites[name] = Site(name, numbers)
+        return site
+
+    def start(self, site: Site) -> None:
+        site.start(self.now)
+        self.act(site, "started", site.network.settle)
+
+    def crash(self, site: Site) -> None:
+        """It is gone with all that it knew; its neighbours will find out."""
+        self.trace.note(self.now, site.name, "crashed")
+        site.alive = False
+        for wire in list(self.wires(site.name)):
+            self.cut(wire)
+
+    def leave(self, site: Site) -> None:
+        """It says farewell as a broker does that is told to stop."""
+
+        def farewell() -> None:
+            site.network.gateways.leave()
+            for peer in list(site.network.peers.values()):
+                peer.guest.connection.outbox.post(Farewell("leaving"))
+                site.forwarder.touched[peer.guest.connection.outbox] = None
+                site.network.part(peer.guest, "leaving")
+                peer.guest.hop = None
+
+        self.act(site, "leaves", farewell)
+        site.alive = False
+
+    def act(self, site: Site, what: str, action: Callable[[], object], detail: str = "") -> None:
+        """Something happens at a site, in one step."""
+        self._step(site, Befell(what, detail), action)
+
+    def alive(self) -> list[Site]:
+        return [site for site in self.sites.values() if site.alive]
+
+    def spots(self) -> dict[str, Spot]:
+        return {site.name: site.spot() for site in self.alive()}
+
+    # ---- wires
+
+    def wires(self, *names: str) -> Iterator[Wire]:
+        """Those that are not cut, of or between these sites."""
+        for link, end in self._ends.items():
+            wire = end.wire
+            if not wire.cut and link == wire.ends[0].guest.connection.link:
+                sites = {each.site for each in wire.ends}
+                if sites.issuperset(names):
+                    yield wire
+
+    def connect(self, dialler: str, acceptor: str, cost: float) -> None:
+        """One site dials another, which takes the link or not; the dialler knows it when the welcome is heard."""
+        if not (self.sites[dialler].alive and self.sites[acceptor].alive):
+            return
+        wire = Wire(cost)
+        wire.ends = (self._end(wire, dialler, acceptor, True), self._end(wire, acceptor, dialler, False))
+        near, far = wire.ends
+        near.queue.append(None)
+        self._admit(far, self.sites[dialler].address)
+        self._wait(near)
+
+    def _end(self, wire: Wire, site: str, peer: str, dialled: bool) -> End:
+        self._links += 1
+        link = LinkId(self._links)
+        connection = Connection(link, self.now, 1 << 20, 1 << 20, _LIMITS.heartbeat)
+        mailbox = connection.outbox = Mailbox(link)
+        end = self._ends[link] = End(wire, site, peer, Guest(connection, dialled=dialled, node=True), mailbox)
+        return end
+
+    def _admit(self, end: End, address: str) -> None:
+        site, wire = self.sites[end.site], end.wire
+
+        def admit() -> None:
+            try:
+                former = site.network.admit(end.guest, end.peer, wire.cost, address)
+            except FrameError:
+                self.cut(wire)
+                return
+            if former is not None:
+                former.hop = None
+                replaced = self._ends.get(former.connection.link)
+                if replaced is not None:
+                    self.cut(replaced.wire)
+
+        self._step(site, Befell("linked", end.peer), admit)
+
+    def cut(self, wire: Wire) -> None:
+        """What is under way is lost; the ends learn of it later."""
+        if wire.cut:
+            return
+        wire.cut = True
+        for end in wire.ends:
+            end.queue.clear()
+            del self._ends[end.guest.connection.link]
+            if self.sites[end.site].alive:
+                self._unaware.append(end)
+
+    def notice(self, count: int) -> None:
+        """So many ends learn that their link is gone."""
+        for _ in range(min(count, len(self._unaware))):
+            self._notice(self._unaware.pop(self.random.randrange(len(self._unaware))))
+
+    def _notice(self, end: End) -> None:
+        site = self.sites[end.site]
+        if site.alive and end.guest.hop is not None and end.peer in site.network.peers:
+            self._step(site, Befell("lost", end.peer), lambda: self._part(site, end))
+
+    def _part(self, site: Site, end: End) -> None:
+        if site.network.peers[end.peer].guest is end.guest:
+            site.network.part(end.guest, "lost")
+        end.guest.hop = None
+
+    # ---- what is said and heard
+
+    def stall(self, wire: Wire, stalled: bool) -> None:
+        wire.stalled = stalled
+        if not stalled:
+            for end in wire.ends:
+                self._wait(end)
+
+    def _wait(self, end: End) -> None:
+        if end.queue and not end.waiting and not end.wire.stalled and not end.wire.cut:
+            end.waiting = True
+            self._waiting.append(end)
+
+    def deliver(self, most: int) -> int:
+        """Let messages arrive, at most about so many; returns how many did."""
+        count = 0
+        while self._waiting and count < most:
+            place = self.random.randrange(len(self._waiting))
+            end, self._waiting[place] = self._waiting[place], self._waiting[-1]
+            self._waiting.pop()
+            end.waiting = False
+            if not end.wire.cut and not end.wire.stalled:
+                count += self._read(end)
+                self._wait(end)
+        return count
+
+    def _read(self, end: End) -> int:
+        self.now += _PASSING
+        site = self.sites[end.site]
+        end.guest.connection.heard = self.now
+        if end.queue[0] is None:
+            end.queue.popleft()
+            self._admit(end, "")
+            return 1
+        some = [end.queue.popleft() for _ in range(min(len(end.queue), self.random.randint(1, _MOST_AT_ONCE)))]
+        messages = tuple(message for message in some if message is not None)
+        if not site.alive or end.guest.hop is None:
+            return len(some)
+        self.heard[site.name] += sum(not isinstance(message, ROUTINE) for message in messages)
+        self._step(site, Heard(end.peer, messages), lambda: self._hear(site, end, messages))
+        return len(some)
+
+    def _hear(self, site: Site, end: End, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            match message:
+                case Marker():
+                    if self.echoes:
+                        end.mailbox.post(Echo(message.token))
+                        site.forwarder.touched[end.mailbox] = None
+                case Farewell():
+                    self._part(site, end)
+                    self._unlink(end.wire)
+                    return
+                case _:
+                    site.network.hear(self.now, end.guest, message)
+
+    def _unlink(self, wire: Wire) -> None:
+        wire.cut = True
+        for end in wire.ends:
+            self._ends.pop(end.guest.connection.link, None)
+
+    def beat(self, site: Site) -> None:
+        self._step(site, Befell("beat"), lambda: site.network.beat(self.now))
+
+    def _step(self, site: Site, happened: Input, action: Callable[[], object]) -> None:
+        try:
+            action()
+            site.network.settle()
+            while site.network.busy:
+                site.network.toil()
+                site.network.settle()
+        except (FrameError, AssertionError, LookupError, AttributeError) as error:
+            self.anomalies.append(Anomaly("raised", f"{site.name} on {str(happened)[:200]}: {error!r}"))
+        effects: list[Effect] = []
+        for outbox in site.forwarder.touched:
+            assert isinstance(outbox, Mailbox)
+            self._carry(outbox, effects)
+        site.forwarder.touched.clear()
+        self.trace.step(self.now, site.name, happened, effects)
+
+    def _carry(self, mailbox: Mailbox, effects: list[Effect]) -> None:
+        messages, mailbox.messages = mailbox.messages, []
+        end = self._ends.get(mailbox.link)
+        for message in messages:
+            self.said[type(message).__name__] += 1
+            if end is not None:
+                effects.append(Say(end.peer, message))
+        if end is not None:
+            other = end.wire.other(end)
+            other.queue.extend(messages)
+            self._wait(other)
