@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.machine import Machine
 from benchmarks.trial import Figures
 from benchmarks.workloads import Goal
+from stentor.bench.machine import Machine
 
 BASE = "nats"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from benchmarks import clients, machine, trial
+from benchmarks import clients, trial
 from benchmarks.clients import pair
 from benchmarks.load import Generator
 from benchmarks.process import StartError
@@ -18,6 +18,7 @@ from benchmarks.targets import TARGETS
 from benchmarks.targets.target import Target, TargetError
 from benchmarks.trial import Contestant, Cost, Figures
 from benchmarks.workloads import Kind, Workload
+from stentor.bench import machine
 
 
 @dataclass(frozen=True, slots=True)

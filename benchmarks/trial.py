@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import machine
 from benchmarks.load import Generator, LinkError, Outcome
 from benchmarks.process import Server
 from benchmarks.targets.target import Publisher, Shape, Subscriber, Target
 from benchmarks.workloads import LATENCY_RATE, Kind, Workload
+from stentor.bench import machine
 
 RING = 256 << 10  # bytes of frames that are sent over and over: small enough to stay in the cache
 FIRST_WITHIN = 5.0  # seconds for a frame to come through

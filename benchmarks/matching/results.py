@@ -6,10 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.machine import Machine
 from benchmarks.matching.trial import Rounds
-
-QUIET = 0.25  # cores that others may use while we measure
+from stentor.bench.machine import QUIET, Machine
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import machine
 from benchmarks.matching.contestants import ANY, ENTRIES
 from benchmarks.matching.reading import READING
 from benchmarks.matching.results import Results, Sample
 from benchmarks.matching.trial import Rounds, Task
 from benchmarks.matching.workloads import WORKLOADS
+from stentor.bench import machine
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600.0  # seconds for one trial

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.machine import busy_seconds, own_seconds
 from benchmarks.matching import clock
 from benchmarks.matching.contestants import ENTRIES, Contestant
 from benchmarks.matching.population import Population
@@ -19,6 +18,7 @@ from benchmarks.matching.reading import READING, read
 from benchmarks.matching.truth import Truth
 from benchmarks.matching.workloads import BATCH, WORKLOADS
 from stentor import Filter
+from stentor.bench.machine import busy_seconds, own_seconds
 from stentor.model.batch import Batch, Row, Rows
 
 EVENTS = 10_000

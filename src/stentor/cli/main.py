@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stentor.cli import certs, config, demo, filters, publish, simulate, status, subscribe, up
+from stentor.cli import bench, certs, config, demo, filters, publish, simulate, status, subscribe, up
 from stentor.version import __version__
 
 app = typer.Typer(
@@ -41,3 +41,4 @@ app.command()(simulate.simulate)
 app.add_typer(config.app, name="config")
 app.add_typer(certs.app, name="certs")
 app.add_typer(filters.app, name="filter")
+app.add_typer(bench.app, name="bench")

@@ -41,11 +41,11 @@ def up(
     if config is not None:
         if listen or data or http is not None or tls:
             raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
-        chosen = _settle_ports(load(config))
+        chosen = settle_ports(load(config))
     else:
         chosen = _local(listen, data, http, tls)
     console = Console(stderr=False, highlight=False)
-    assignments = [_assign(chosen, node, log, json_log, supervised=True) for node in chosen.nodes]
+    assignments = [assign(chosen, node, log, json_log, supervised=True) for node in chosen.nodes]
 
     def ready(nodes: list[Readiness]) -> None:
         for node in nodes:
@@ -67,7 +67,7 @@ def node(
     """Run one node of a configuration file in this process, for another machine or a service manager."""
     _check_level(log)
     chosen = load(config, node=name)
-    assignment = _assign(chosen, chosen.node(name), log, json_log, supervised=False)
+    assignment = assign(chosen, chosen.node(name), log, json_log, supervised=False)
     reader, writer = os.pipe()
     os.write(writer, msgspec.json.encode(assignment) + b"\n")
     os.close(writer)
@@ -93,7 +93,7 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     return Config(fabric=Fabric(data=folder, log="warning"), nodes=(local,))
 
 
-def _settle_ports(config: Config) -> Config:
+def settle_ports(config: Config) -> Config:
     """Nodes dial each other, so those that take any free port must have one before the first is started."""
     if not config.links or all(node.listen.port for node in config.nodes):
         return config
@@ -114,7 +114,8 @@ def _check_level(level: str | None) -> None:
         raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
 
 
-def _assign(config: Config, node: Node, log: str | None, json_log: bool, *, supervised: bool) -> Assignment:
+def assign(config: Config, node: Node, log: str | None, json_log: bool, *, supervised: bool) -> Assignment:
+    """What the process of a node is told."""
     return Assignment(
         name=str(node.name),
         listen=str(node.listen),

@@ -1,7 +1,6 @@
 """The matching benchmark: its tree, its loop and its own idea of the truth agree, or no figure means anything."""
 
 import pytest
-from benchmarks.machine import Machine
 from benchmarks.matching import clock
 from benchmarks.matching.contestants import ENTRIES, Naive
 from benchmarks.matching.goals import judge
@@ -13,6 +12,7 @@ from benchmarks.matching.truth import Disagreement, Truth
 from benchmarks.matching.workloads import MASKS, WORKLOADS
 
 from stentor import Filter
+from stentor.bench.machine import Machine
 
 COUNT, EVENTS = 300, 200
 NAMES = sorted(WORKLOADS)

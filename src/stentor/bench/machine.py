@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+QUIET = 0.25  # cores that others may use while we measure
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -33,7 +34,12 @@ def describe() -> Machine:
 
 
 def _field(path: str, name: str) -> str:
-    for line in Path(path).read_text().splitlines():
+    """What a file of the kernel says; "" where there is no such file."""
+    try:
+        text = Path(path).read_text()
+    except OSError:
+        return ""
+    for line in text.splitlines():
         key, _, value = line.partition(":")
         if key.strip() == name:
             return value.strip()
@@ -45,13 +51,46 @@ def busy_seconds() -> float:
 
     Interrupts are left out: under load they are our own traffic over loopback, and belong to no process.
     """
-    user, nice, system, _, _, _, _, stolen = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    try:
+        counts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return 0.0
+    user, nice, system, _, _, _, _, stolen = map(int, counts)
     return (user + nice + system + stolen) / _TICKS
 
 
 def own_seconds() -> float:
     times = os.times()
     return times.user + times.system
+
+
+def family_seconds() -> float:
+    """Processor seconds of this process and of all that it started, directly or not, and that are still there."""
+    used: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue  # it has just gone
+        pid = int(path.parent.name)
+        used[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+        children.setdefault(int(fields[1]), []).append(pid)
+    family = [os.getpid()]
+    for pid in family:
+        family += children.get(pid, [])
+    return sum(used.get(pid, 0.0) for pid in family)
+
+
+class Noise:
+    """How many cores others use from now on."""
+
+    def __init__(self) -> None:
+        self._since, self._before = time.monotonic(), busy_seconds() - family_seconds()
+
+    def cores(self) -> float:
+        passed = time.monotonic() - self._since
+        return max(0.0, busy_seconds() - family_seconds() - self._before) / passed if passed else 0.0
 
 
 def await_quiet(patience: float, share: float = 0.25) -> None:

@@ -1,0 +1,68 @@
+"""The crowd: the subscribers that are not measured, in a process of their own so that they disturb nobody's clock.
+
+{"urls": […], "each": 5}   is answered by   {"clients": 100}   when all have subscribed
+{}                         is answered by   {"received": 1234, "missed": 0}   as often as it is asked
+"""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+
+import msgspec
+import uvloop
+
+from stentor.bench.grid import TOPIC, WHERE
+from stentor.bench.lines import read_lines, say
+from stentor.client import Events, connect
+
+
+class Muster(msgspec.Struct):
+    """Where the crowd goes, and how many to each broker."""
+
+    urls: list[str]
+    each: int
+
+
+class Gathered(msgspec.Struct):
+    clients: int
+
+
+class Counted(msgspec.Struct):
+    """What all of them got so far, and what they were told that they missed."""
+
+    received: int
+    missed: int
+
+
+class _Listener:
+    """One subscriber that counts."""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self.received = 0
+
+    async def listen(self) -> None:
+        async for batch in self.events.batches():
+            self.received += len(batch)
+
+
+async def attend() -> None:
+    lines = read_lines()
+    muster = msgspec.json.decode(await anext(lines), type=Muster)
+    async with AsyncExitStack() as stack:
+        listeners = []
+        for url in muster.urls:
+            for _ in range(muster.each):
+                fabric = await stack.enter_async_context(connect(url, timeout=30.0))
+                listeners.append(_Listener(await stack.enter_async_context(fabric.subscribe(TOPIC, WHERE))))
+        tasks = [asyncio.create_task(listener.listen()) for listener in listeners]
+        say(Gathered(len(tasks)))
+        async for _ in lines:
+            received = sum(listener.received for listener in listeners)
+            say(Counted(received, sum(listener.events.missed for listener in listeners)))
+        for task in tasks:
+            task.cancel()
+
+
+if __name__ == "__main__":
+    sys.exit(uvloop.run(attend()))

@@ -1,0 +1,171 @@
+"""A session: the two networks one after the other, their clients, and the trials of the grid over them."""
+
+import asyncio
+import datetime
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from stentor.bench import crowd, ges22, machine, measurer
+from stentor.bench.grid import Grid, Trial
+from stentor.bench.lines import Worker, WorkerFailed
+from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
+from stentor.client import connect
+from stentor.config import Config
+from stentor.config.topology import Tree
+from stentor.model.view import NetworkView
+from stentor.operation import view
+from stentor.version import __version__
+
+Launch = Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]  # gives the URL of each broker
+
+EACH = 5  # clients of the crowd at a broker
+HOPS_MATCH = 50  # percent, as in figure 10
+_WHOLE_WITHIN = 60.0  # seconds until all brokers know each other
+_START = 90.0
+_QUIET_TRIAL = 60.0  # seconds that a trial may take beyond its own
+_LATE = 20  # times that a crowd is asked again whether more has come
+
+
+class Session:
+    """`say` tells what is done now, `done` that a trial is over, with its seconds."""
+
+    def __init__(
+        self, grid: Grid, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
+    ) -> None:
+        self._grid, self._folder, self._launch, self._say, self._done = grid, folder, launch, say, done
+        self.results = Results(
+            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            version=__version__,
+            machine=machine.describe(),
+            settings={
+                "rates": list(grid.rates), "sizes": list(grid.sizes), "matches": list(grid.matches),
+                "events": [grid.events], "seconds": [grid.seconds],
+            },
+        )  # fmt: skip
+
+    def expected(self) -> float:
+        """Seconds that all trials take if everything is in time."""
+        hops = [trial.seconds for trial in self._hop_grid().trials()]
+        return sum(trial.seconds for trial in self._grid.trials()) + 2 * sum(hops)
+
+    def _hop_grid(self) -> Grid:
+        return msgspec.structs.replace(self._grid, matches=(HOPS_MATCH,))
+
+    async def run(self) -> None:
+        far = {ges22.FAR: ges22.SUBSCRIBER}
+        async with AsyncExitStack() as stack:
+            urls, others = await self._open(stack, connected=False)
+            self.results.samples += await self._measure(urls, others, far, self._grid, CHAINS)
+            both = {1: ges22.PUBLISHER, **far}
+            self.results.hops += await self._measure(urls, others, both, self._hop_grid(), CHAINS)
+        async with AsyncExitStack() as stack:
+            urls, others = await self._open(stack, connected=True)
+            self.results.hops += await self._measure(urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+
+    async def _open(self, stack: AsyncExitStack, *, connected: bool) -> tuple[dict[int, str], Worker]:
+        """A network whose brokers know each other, and its crowd."""
+        name = "the well-connected network" if connected else "the network"
+        self._say(f"{name}: starting {len(ges22.BROKERS)} brokers")
+        folder = self._folder / ("connected" if connected else "chains")
+        folder.mkdir(parents=True)
+        config = ges22.network(folder, connected=connected)
+        found = await stack.enter_async_context(self._launch(config))
+        urls = {number: found[name] for number, name in ges22.BROKERS.items()}
+        self._say(f"{name}: waiting until all brokers know each other")
+        await until_whole(config, found)
+        others = [urls[each] for each in sorted(urls) if each not in (ges22.PUBLISHER, ges22.SUBSCRIBER)]
+        self._say(f"{name}: {EACH * len(others)} clients subscribe")
+        worker = await stack.enter_async_context(Worker(crowd.__name__))
+        gathered = await worker.ask(crowd.Muster(others, EACH), crowd.Gathered, _START)
+        self.results.clients = max(self.results.clients, gathered.clients + 2)
+        await until_wanted(found)
+        return urls, worker
+
+    async def _measure(
+        self, urls: Mapping[int, str], others: Worker, stations: Mapping[int, int], grid: Grid, network: str
+    ) -> list[Sample]:
+        """The trials of a grid, with measuring subscribers so many hops away at these brokers."""
+        samples: list[Sample] = []
+        async with Worker(measurer.__name__) as worker:
+            posts = measurer.Posts(urls[ges22.PUBLISHER], {str(hops): urls[at] for hops, at in stations.items()})
+            await worker.ask(posts, measurer.Posted, _START)
+            await self._counted(others, -1)
+            for trial in grid.trials():
+                where = "" if network == CHAINS else ", well connected"
+                self._say(f"{trial.match} % of {trial.rate:g} events/s of {trial.size} B{where}")
+                samples.append(await self._try(worker, others, trial, network))
+                self._done(trial.seconds)
+        return samples
+
+    async def _try(self, worker: Worker, others: Worker, trial: Trial, network: str) -> Sample:
+        before = (await others.ask(None, crowd.Counted, _START)).received
+        noise = machine.Noise()
+        measured = await worker.ask(trial, measurer.Measured, trial.seconds + _QUIET_TRIAL)
+        cores = noise.cores()
+        expected = trial.wanted * (self.results.clients - 2)
+        received = await self._counted(others, before + expected) - before
+        latencies = {int(hops): latency for hops, latency in measured.latencies.items()}
+        return Sample(network, trial, measured.seconds, latencies, expected, received, round(cores, 2))
+
+    async def _counted(self, others: Worker, hoped: int) -> int:
+        """How many events the crowd has, when it has as many as hoped or no more come."""
+        last, idle = -1, 0
+        while idle < _LATE:
+            counted = await others.ask(None, crowd.Counted, _START)
+            if counted.received >= hoped >= 0:
+                return counted.received
+            idle = idle + 1 if counted.received == last else 0
+            last = counted.received
+            await asyncio.sleep(0.1)
+            if hoped < 0 and idle > 2:
+                break
+        return last
+
+
+async def until_whole(config: Config, urls: Mapping[str, str]) -> None:
+    """Until every broker can reach all members of all scopes around it."""
+    tree = Tree(node.name for node in config.nodes)
+
+    def whole(seen: NetworkView) -> bool:
+        known = {member.unit for scope in seen.scopes for member in scope.members if member.reachable}
+        wanted = {
+            str(member)
+            for scope in seen.scopes
+            for unit, members in tree.members.items()
+            if str(unit) == scope.scope
+            for member in members
+        }
+        return wanted <= known
+
+    await _until(urls, whole, "the brokers do not all know each other")
+
+
+async def until_wanted(urls: Mapping[str, str]) -> None:
+    """Until every broker knows that somebody in every other unit wants something."""
+
+    def wanted(seen: NetworkView) -> bool:
+        others = [
+            member for scope in seen.scopes for member in scope.members if member.hop
+        ]  # the broker's own units have no hop
+        return all(member.wants for member in others if member.unit not in _SILENT)
+
+    await _until(urls, wanted, "what the clients want is not known everywhere")
+
+
+_SILENT = {ges22.BROKERS[number] for number in (ges22.PUBLISHER, ges22.SUBSCRIBER)}
+
+
+async def _until(urls: Mapping[str, str], sound: Callable[[NetworkView], bool], trouble: str) -> None:
+    end = asyncio.get_running_loop().time() + _WHOLE_WITHIN
+
+    async def look(url: str) -> None:
+        async with connect(url, timeout=30.0) as fabric:
+            while not sound(await view(fabric)):
+                if asyncio.get_running_loop().time() > end:
+                    raise WorkerFailed(f"{trouble} after {_WHOLE_WITHIN:.0f} s")
+                await asyncio.sleep(0.2)
+
+    await asyncio.gather(*map(look, urls.values()))
