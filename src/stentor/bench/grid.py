@@ -68,7 +68,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         """One point; None if too few wanted events would come in time."""
         count = self.events or math.ceil(rate * self.seconds)
         trial = Trial(rate, size, match, max(count, math.ceil(FEWEST * 100 / match)))
-        return trial if trial.seconds <= max(LONGEST, self.seconds) else None
+        return trial if self.events or trial.seconds <= max(LONGEST, self.seconds) else None
 
     def left_out(self) -> list[tuple[float, int]]:
         """The rates and match rates that are not tried, since that would take too long."""

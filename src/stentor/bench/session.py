@@ -58,12 +58,12 @@ class Session:
         far = {ges22.FAR: ges22.SUBSCRIBER}
         async with AsyncExitStack() as stack:
             urls, others = await self._open(stack, connected=False)
-            self.results.samples += await self._measure(urls, others, far, self._grid, CHAINS)
+            await self._measure(self.results.samples, urls, others, far, self._grid, CHAINS)
             both = {1: ges22.PUBLISHER, **far}
-            self.results.hops += await self._measure(urls, others, both, self._hop_grid(), CHAINS)
+            await self._measure(self.results.hops, urls, others, both, self._hop_grid(), CHAINS)
         async with AsyncExitStack() as stack:
             urls, others = await self._open(stack, connected=True)
-            self.results.hops += await self._measure(urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+            await self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
 
     async def _open(self, stack: AsyncExitStack, *, connected: bool) -> tuple[dict[int, str], Worker]:
         """A network whose brokers know each other, and its crowd."""
@@ -85,10 +85,15 @@ class Session:
         return urls, worker
 
     async def _measure(
-        self, urls: Mapping[int, str], others: Worker, stations: Mapping[int, int], grid: Grid, network: str
-    ) -> list[Sample]:
+        self,
+        samples: list[Sample],
+        urls: Mapping[int, str],
+        others: Worker,
+        stations: Mapping[int, int],
+        grid: Grid,
+        network: str,
+    ) -> None:
         """The trials of a grid, with measuring subscribers so many hops away at these brokers."""
-        samples: list[Sample] = []
         async with Worker(measurer.__name__) as worker:
             posts = measurer.Posts(urls[ges22.PUBLISHER], {str(hops): urls[at] for hops, at in stations.items()})
             await worker.ask(posts, measurer.Posted, _START)
@@ -98,7 +103,6 @@ class Session:
                 self._say(f"{trial.match} % of {trial.rate:g} events/s of {trial.size} B{where}")
                 samples.append(await self._try(worker, others, trial, network))
                 self._done(trial.seconds)
-        return samples
 
     async def _try(self, worker: Worker, others: Worker, trial: Trial, network: str) -> Sample:
         before = (await others.ask(None, crowd.Counted, _START)).received

@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +48,9 @@ def ges(
     out.mkdir(parents=True, exist_ok=True)
     console = Console(width=None if sys.stdout.isatty() else 160)
     results = _measure(grid, console)
+    if results.interrupted and not results.samples:
+        console.print("interrupted before anything was measured", style="yellow")
+        raise typer.Exit(130)
     report.show(results, grid, console)
     results.write(out / "ges.json")
     written = [out / "ges.json"]
@@ -114,19 +117,22 @@ def running(tell: Callable[[str], None]) -> Callable[[Config], Any]:
         ready: asyncio.Future[list[Readiness]] = loop.create_future()
         supervisor = Supervisor(assignments, tell)
         task = loop.create_task(supervisor.run(ready.set_result))
+        user = asyncio.current_task()
+        assert user is not None
         try:
+            await asyncio.sleep(0)  # the supervisor has begun, and handles signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, user.cancel)  # whoever measures stops first, then the brokers
             waiting: list[asyncio.Future[Any]] = [task, ready]
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
-                await task
-                raise KeyboardInterrupt  # nobody else stops a supervisor before it is ready
-            user = asyncio.current_task()
-            assert user is not None
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, user.cancel)  # whoever measures stops first, then the brokers
+                await task  # it raises why
             yield {node.name: f"stentor://{node.listen}" for node in ready.result()}
         finally:
+            if not ready.done():
+                task.cancel()  # it would wait for all to come up before it stops them
             supervisor.stop()
-            await task
+            with suppress(asyncio.CancelledError):
+                await task
 
     return launch
