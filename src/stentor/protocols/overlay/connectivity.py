@@ -20,7 +20,8 @@ class Connectivity:
         self.context = context
         self.cache = RoutingCache(context.name, context.depth)
         self.members: tuple[dict[str, Presence], ...] = tuple({} for _ in range(context.depth))  # by level
-        self._leads: dict[str, set[str]] = {}  # to where edges were drawn from a unit
+        self._spoken: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
+        self._leads: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
         self._mentions: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
 
     def find(self, unit: str) -> Presence | None:
@@ -32,38 +33,40 @@ class Connectivity:
         unit = presence.unit
         level = self.context.level(unit)
         assert level is not None, f"{unit} is none of our business"
-        former = self.members[level].get(unit)
-        if former is not None:
-            for gateway in former.gateways:
-                self._mentions[gateway.unit].discard(unit)
+        former = self._spoken.get(unit, {})
+        spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
         self.members[level][unit] = presence
-        for gateway in presence.gateways:
-            self._mentions[gateway.unit].add(unit)
-        self._draw(unit)
-        for other in sorted(self._mentions[unit]):
-            self._draw(other)
+        self._spoken[unit] = spoken
+        for other in former.keys() - spoken.keys():
+            self._mentions[other].discard(unit)
+        for other in spoken:
+            self._mentions[other].add(unit)
+        for far in sorted(former.keys() | spoken.keys()):
+            self._draw(unit, far)
+        for near in sorted(self._mentions[unit]):
+            self._draw(near, unit)
 
-    def _draw(self, unit: str) -> None:
-        """The edges that lead from a unit; those of the units around us are drawn from what is inside them."""
+    def _draw(self, near: str, far: str) -> None:
+        """The edge between two units, if it stands; those of the units around us are drawn from what is inside them."""
         context = self.context
-        presence = self.find(unit)
-        wanted: dict[str, tuple[int, int]] = {}
-        if presence is not None and not presence.left and unit not in context.units[1:]:
-            for gateway in presence.gateways:
-                level = context.level(gateway.unit)
-                if level is not None and gateway.unit not in context.units and self._answers(gateway.unit, unit, level):
-                    wanted[gateway.unit] = level, gateway.cost
-        for far in sorted(self._leads.get(unit, set()) - wanted.keys()):
-            self.cache.remove_edge(unit, far)
-        for far, (level, cost) in wanted.items():
-            self.cache.set_edge(unit, far, level, cost)
-        self._leads[unit] = set(wanted)
+        cost, level = self._spoken.get(near, {}).get(far), context.level(far)
+        if (
+            cost is not None
+            and level is not None
+            and near not in context.units[1:]
+            and far not in context.units
+            and self._answers(far, near, level)
+        ):
+            self._leads[near].add(far)
+            self.cache.set_edge(near, far, level, cost)
+        elif far in self._leads[near]:
+            self._leads[near].remove(far)
+            self.cache.remove_edge(near, far)
 
     def _answers(self, unit: str, speaker: str, level: int) -> bool:
         """Whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
         seen = speaker if self.context.level(speaker) == level else self.context.units[level]
-        other = self.members[level].get(unit)
-        return other is not None and not other.left and any(gateway.unit == seen for gateway in other.gateways)
+        return seen in self._spoken.get(unit, ())
 
     def reaches(self, unit: str) -> bool:
         return unit in self.context.units or self.cache.distance(unit) is not None
