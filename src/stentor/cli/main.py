@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stentor.cli import bench, certs, config, demo, filters, publish, simulate, status, subscribe, up
+from stentor.cli import bench, certs, config, demo, filters, plan, publish, simulate, status, subscribe, up
 from stentor.version import __version__
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ app.command()(subscribe.sub)
 app.command()(status.status)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
+app.command()(plan.plan)
 app.add_typer(config.app, name="config")
 app.add_typer(certs.app, name="certs")
 app.add_typer(filters.app, name="filter")
