@@ -108,7 +108,8 @@ def _links(network: Network) -> list[LinkView]:
     for address, dialling in sorted(network.diallings.items()):
         name = dialling.settings.name
         if name not in network.peers:
-            links.append(LinkView(name, address, 0, "down", dialling.settings.cost or 0.0, 0.0, 0, 0, 0, 0, 0))
+            level, cost = network.prospect(name)
+            links.append(LinkView(name, address, level, "down", dialling.settings.cost or cost, 0.0, 0, 0, 0, 0, 0))
     return links
 
 

@@ -193,8 +193,7 @@ class Network:
             dialling.pause = _FIRST_PAUSE
             dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
             cost = cost or dialling.settings.cost or 0.0
-        costs = self._settings.costs
-        base = max(1, round(1000 * (cost or costs[min(level, len(costs) - 1)])))
+        base = max(1, round(1000 * (cost or self._usual_cost(level))))
         channel = channel_between(self.context.units[level], unit, self._settings.channels)
         hop = guest.hop = Hop(name, level, guest.connection.outbox, channel)
         self.peers[name] = Peer(guest, hop, dialling.settings.address if dialling is not None else address, base)
@@ -471,6 +470,14 @@ class Network:
         """Who wants events of a topic, here and elsewhere, whether or not it was ever defined."""
         return self._forwarder.table.route(TopicState(topic))
 
+    def prospect(self, name: str) -> tuple[int, float]:
+        """The level of a link that is not there, and what it would cost; zeros if the name tells nothing."""
+        try:
+            level = self.context.view(ScopePath.parse(name))[0]
+        except InvalidInput:
+            return 0, 0.0
+        return level, self._usual_cost(level)
+
     def units_behind(self, masks: Masks) -> Iterator[str]:
         for level, mask in sorted(masks.items()):
             for unit, number in self._numbered(level):
@@ -478,6 +485,10 @@ class Network:
                     yield unit
 
     # ---- small things
+
+    def _usual_cost(self, level: int) -> float:
+        costs = self._settings.costs
+        return costs[min(level, len(costs) - 1)]
 
     def _say(self, name: str, message: Message) -> None:
         outbox = self.peers[name].guest.connection.outbox
