@@ -21,9 +21,9 @@ from stentor.model.view import Explanation, NetworkView
 _WITHIN = 10.0  # seconds for an answer
 
 
-async def view(fabric: Fabric) -> NetworkView:
+async def view(fabric: Fabric, within: float = _WITHIN) -> NetworkView:
     """What the broker knows of the network around it."""
-    answer = await fabric.ask(ViewRequest(fabric.token()), _WITHIN)
+    answer = await fabric.ask(ViewRequest(fabric.token()), within)
     assert isinstance(answer, ViewReport)
     return msgspec.msgpack.decode(answer.view, type=NetworkView)
 
@@ -35,10 +35,11 @@ async def explain(
     *,
     level: int = 0,
     masks: Mapping[int, int] | None = None,
+    within: float = _WITHIN,
 ) -> Explanation:
     """What the broker would do with an event: of its own client, or, with masks, out of another broker's parcel."""
     known = None if masks is None else dict(masks)
-    answer = await fabric.ask(ExplanationRequest(fabric.token(), topic, dict(attributes), level, known), _WITHIN)
+    answer = await fabric.ask(ExplanationRequest(fabric.token(), topic, dict(attributes), level, known), within)
     assert isinstance(answer, ExplanationReport)
     return msgspec.msgpack.decode(answer.explanation, type=Explanation)
 
