@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stentor.cli import bench, certs, config, demo, filters, plan, publish, simulate, status, subscribe, up
+from stentor.cli import bench, certs, config, demo, filters, network_map, plan, publish, simulate, status, subscribe, up
 from stentor.version import __version__
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app.command()(up.node)
 app.command()(publish.pub)
 app.command()(subscribe.sub)
 app.command()(status.status)
+app.command("map")(network_map.network_map)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
