@@ -4,7 +4,22 @@ from typing import Annotated
 
 import typer
 
-from stentor.cli import bench, certs, config, demo, filters, network_map, plan, publish, simulate, status, subscribe, up
+from stentor.cli import (
+    bench,
+    certs,
+    config,
+    demo,
+    explain,
+    filters,
+    network_map,
+    plan,
+    publish,
+    route,
+    simulate,
+    status,
+    subscribe,
+    up,
+)
 from stentor.version import __version__
 
 app = typer.Typer(
@@ -37,6 +52,8 @@ app.command()(publish.pub)
 app.command()(subscribe.sub)
 app.command()(status.status)
 app.command("map")(network_map.network_map)
+app.command()(route.route)
+app.command()(explain.explain)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
