@@ -111,7 +111,8 @@ def running(tell: Callable[[str], None]) -> Callable[[Config], Any]:
 
     @asynccontextmanager
     async def launch(config: Config) -> AsyncIterator[Mapping[str, str]]:
-        settled = settle_ports(config)
+        held = ExitStack()  # the brokers' ports, as long as they run
+        settled = settle_ports(config, held)
         assignments = [assign(settled, node, None, json_log=False, supervised=True) for node in settled.nodes]
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[list[Readiness]] = loop.create_future()

@@ -32,8 +32,8 @@ from stentor.policies.channel import ChannelSettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
-from stentor.runtime.log import logger
-from stentor.runtime.server import listen
+from stentor.runtime.log import Logger, logger
+from stentor.runtime.server import listen, reserve
 from stentor.version import __version__
 
 # glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
@@ -102,13 +102,19 @@ async def run(assignment: Assignment) -> int:
     return await serve(assignment, end, lambda ready: print(msgspec.json.encode(ready).decode(), flush=True))
 
 
-async def serve(assignment: Assignment, end: asyncio.Event, tell: Callable[[Readiness], None]) -> int:
+async def serve(
+    assignment: Assignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger = logger
+) -> int:
     """One node on this event loop, until `end`; its exit code."""
-    storage = NodeStorage(Path(assignment.storage))
     address = Address.parse(assignment.listen)
+    if not address.port:  # it tells others where it listens before it does
+        with reserve(address.host) as holder:
+            listening = str(Address(address.host, holder.getsockname()[1]))
+            return await serve(msgspec.structs.replace(assignment, listen=listening), end, tell, log)
+    storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
     broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
-    driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window)
+    driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
@@ -130,7 +136,7 @@ async def serve(assignment: Assignment, end: asyncio.Event, tell: Callable[[Read
             pid=os.getpid(),
         )
         tell(ready)
-        logger.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
+        log.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
         await end.wait()
         server.close()
     driver.tell(StopRequested())
@@ -140,9 +146,9 @@ async def serve(assignment: Assignment, end: asyncio.Event, tell: Callable[[Read
     storage.close()
     if driver.stopped.done():
         reason = driver.stopped.result()
-        logger.log("info" if reason == LEFT else "error", "stopped", {"reason": reason})
+        log.log("info" if reason == LEFT else "error", "stopped", {"reason": reason})
         return GONE if reason == LEFT else 1
-    logger.log("info", "stopped", {})
+    log.log("info", "stopped", {})
     return 0
 
 

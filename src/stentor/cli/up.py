@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,13 +9,17 @@ from typing import Annotated
 
 import msgspec
 import typer
+import uvloop
+from msgspec.structs import replace
 from rich.console import Console
 
+from stentor.cli.fleet import Fleet
 from stentor.cli.process import ALLOCATOR, Assignment, Readiness
 from stentor.cli.supervisor import Supervisor
-from stentor.config import Address, Config, Fabric, Node, Tls, check_exposure, default, load
-from stentor.model.errors import ConfigError
-from stentor.runtime.log import LEVELS
+from stentor.config import ANY_HTTP, Address, Config, Fabric, Node, Tls, check_exposure, default, load
+from stentor.model.errors import ConfigError, StentorError
+from stentor.runtime.log import LEVELS, logger
+from stentor.runtime.server import reserve
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="The configuration file (TOML). Without one: one local broker.")
@@ -33,6 +36,9 @@ def up(
         str | None, typer.Option(help='host:port for health and metrics, without a file; "" is off.')
     ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
+    ] = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -41,21 +47,53 @@ def up(
     if config is not None:
         if listen or data or http is not None or tls:
             raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
-        chosen = settle_ports(load(config))
+        chosen = load(config)
     else:
         chosen = _local(listen, data, http, tls)
-    console = Console(stderr=False, highlight=False)
+    with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
+        chosen = settle_ports(chosen, held)
+        (_run_together if in_process else _run_apart)(chosen, log, json_log)
+    _console().print("stopped")
+
+
+def _run_apart(chosen: Config, log: str | None, json_log: bool) -> None:
+    """A process for each node."""
     assignments = [assign(chosen, node, log, json_log, supervised=True) for node in chosen.nodes]
+    asyncio.run(Supervisor(assignments, _warn).run(lambda nodes: _show(chosen, nodes)))
 
-    def ready(nodes: list[Readiness]) -> None:
-        for node in nodes:
-            extra = f"  {node.http}" if node.http else ""
-            console.print(f"[green]●[/] {node.name}  stentor://{node.listen}{extra}", soft_wrap=True)
-        console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
 
-    supervisor = Supervisor(assignments, lambda text: console.print(f"[yellow]{text}[/]", soft_wrap=True))
-    asyncio.run(supervisor.run(ready))
-    console.print("stopped")
+def _run_together(chosen: Config, log: str | None, json_log: bool) -> None:
+    """All nodes in this process."""
+    if chosen.elasticity is not None:
+        _warn("no elasticity with --in-process: another broker would have nothing to run on")
+    # a server for the health of each would weigh more than the brokers
+    nodes = [replace(node, http=None) if node.http is ANY_HTTP else node for node in chosen.nodes]
+    assignments = [assign(chosen, node, log, json_log, supervised=False) for node in nodes]
+    logger.configure(level=log or chosen.fabric.log, json=json_log, node="")
+
+    async def run() -> None:
+        await Fleet(assignments, _warn).run(lambda ready: _show(chosen, ready))
+
+    try:
+        uvloop.run(run())
+    except* StentorError as errors:
+        raise errors.exceptions[0] from None
+
+
+def _console() -> Console:
+    return Console(stderr=False, highlight=False)
+
+
+def _warn(text: str) -> None:
+    _console().print(f"[yellow]{text}[/]", soft_wrap=True)
+
+
+def _show(chosen: Config, nodes: list[Readiness]) -> None:
+    console = _console()
+    for node in nodes:
+        extra = f"  {node.http}" if node.http else ""
+        console.print(f"[green]●[/] {node.name}  stentor://{node.listen}{extra}", soft_wrap=True)
+    console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
 
 
 def node(
@@ -93,20 +131,15 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     return Config(fabric=Fabric(data=folder, log="warning"), nodes=(local,))
 
 
-def settle_ports(config: Config) -> Config:
+def settle_ports(config: Config, held: ExitStack) -> Config:
     """Nodes dial each other, so those that take any free port must have one before the first is started."""
-    if not config.links or all(node.listen.port for node in config.nodes):
-        return config
-    with ExitStack() as held:
-        nodes = [node if node.listen.port else _with_port(node, held) for node in config.nodes]
-    return msgspec.structs.replace(config, nodes=tuple(nodes))
+    nodes = [node if node.listen.port else _with_port(node, held) for node in config.nodes]
+    return replace(config, nodes=tuple(nodes))
 
 
 def _with_port(node: Node, held: ExitStack) -> Node:
-    family = socket.AF_INET6 if ":" in node.listen.host else socket.AF_INET
-    probe = held.enter_context(socket.socket(family, socket.SOCK_STREAM))
-    probe.bind((node.listen.host, 0))
-    return msgspec.structs.replace(node, listen=Address(node.listen.host, probe.getsockname()[1]))
+    holder = held.enter_context(reserve(node.listen.host))
+    return replace(node, listen=Address(node.listen.host, holder.getsockname()[1]))
 
 
 def _check_level(level: str | None) -> None:

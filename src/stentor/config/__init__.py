@@ -4,6 +4,7 @@ from stentor.config.address import Address, check_exposure, is_host_name, is_loo
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
 from stentor.config.settings import (
+    ANY_HTTP,
     CERTIFICATE_FILES,
     COSTS,
     Channel,
@@ -19,6 +20,7 @@ from stentor.config.settings import (
 )
 
 __all__ = [
+    "ANY_HTTP",
     "CERTIFICATE_FILES",
     "COSTS",
     "Address",

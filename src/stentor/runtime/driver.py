@@ -34,7 +34,7 @@ from stentor.machine import (
 )
 from stentor.model.ids import LinkId
 from stentor.runtime.link import Link
-from stentor.runtime.log import logger
+from stentor.runtime.log import Logger, logger
 from stentor.storage.segment import LogError
 
 Dialler = Callable[["Driver", LinkId, str], Coroutine[None, None, None]]
@@ -58,6 +58,7 @@ class Driver:
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
         window: int = 4 << 20,
+        log: Logger = logger,
     ) -> None:
         self.machine = machine
         self.loop = asyncio.get_running_loop()
@@ -68,6 +69,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
+        self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unflushed: dict[Link, None] = {}
@@ -104,7 +106,7 @@ class Driver:
         try:
             self.tell(happened)
         except Exception as error:
-            logger.log("error", "internal error", {"trace": traceback.format_exc()})
+            self._log.log("error", "internal error", {"trace": traceback.format_exc()})
             self._stop(Stop(f"internal error: {type(error).__name__}: {error}"))
 
     def start(self) -> None:
@@ -198,7 +200,7 @@ class Driver:
             self._notice(Appended(effect.log, effect.token))
 
     def _report(self, effect: Report) -> None:
-        logger.log(effect.level, effect.what, effect.details)
+        self._log.log(effect.level, effect.what, effect.details)
 
     def _stop(self, effect: Stop) -> None:
         if not self.stopped.done():

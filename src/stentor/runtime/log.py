@@ -24,6 +24,12 @@ class Logger:
         self.json = json
         self.node = node
 
+    def named(self, node: str) -> "Logger":
+        """The same for another node in this process."""
+        other = Logger()
+        other.stream, other.threshold, other.json, other.node = self.stream, self.threshold, self.json, node
+        return other
+
     def log(self, level: str, what: str, details: Mapping[str, str | int | float]) -> None:
         if LEVELS.index(level) < self.threshold:
             return

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import socket
 from pathlib import Path
 
 from stentor.machine import LinkOpened
@@ -11,6 +12,19 @@ from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
 from stentor.runtime.tls import is_node, principal_of, server_context
 from stentor.wire.frame import PREAMBLE, encode
+
+
+def reserve(host: str) -> socket.socket:
+    """Holds a free port until it is closed: whoever says that an address may be used again can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    holder = socket.socket(family, socket.SOCK_STREAM)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        holder.bind((host, 0))
+    except OSError as error:
+        holder.close()
+        raise ConfigError(f"cannot listen on {host}: {error.strerror or error}") from None
+    return holder
 
 
 async def listen(

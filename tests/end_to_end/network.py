@@ -1,0 +1,74 @@
+"""A network of real processes as its clients and operators see it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import product
+
+from tests.end_to_end.command import PATIENCE
+
+import stentor
+from stentor import operation
+from stentor.model.errors import StentorError
+from stentor.model.view import LinkView, MemberView, NetworkView
+
+
+def network(*members: int, more: str = "") -> str:
+    """A file with so many members in each unit, the outermost first; each unit is a chain."""
+    names = ["/".join(parts) for parts in product(*([f"u{n}" for n in range(count)] for count in members))]
+    units = sorted({"/".join(name.split("/")[:depth]) for name in names for depth in range(len(members))})
+    lines = [more]
+    lines += [f'[[node]]\nname = "{name}"\nlisten = "127.0.0.1:0"\n' for name in names]
+    lines += [f'[[unit]]\nname = "{unit}"\nconnect = "chain"\n' for unit in units]
+    return "\n".join(lines)
+
+
+def view(url: str) -> NetworkView:
+    async def ask() -> NetworkView:
+        async with stentor.connect(url, timeout=PATIENCE) as fabric:
+            return await operation.view(fabric)
+
+    return asyncio.run(ask())
+
+
+def link(url: str, peer: str) -> LinkView | None:
+    """The link of a broker to another one."""
+    return next((each for each in view(url).links if each.peer == peer), None)
+
+
+def member(url: str, unit: str) -> MemberView | None:
+    """What a broker knows of a member of a scope around it."""
+    return next((each for scope in view(url).scopes for each in scope.members if each.unit == unit), None)
+
+
+def until(condition: Callable[[], bool], what: str = "it") -> None:
+    """Wait for it, and for brokers that are away meanwhile."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if condition():
+                return
+        except StentorError:
+            pass
+        assert time.monotonic() < end, f"{what} did not become true"
+        time.sleep(0.05)
+
+
+def crosses(origin: str, target: str, topic: str = "far/away") -> bool:
+    """Whether an event that is published at one broker arrives at another; nobody says when the network is ready."""
+
+    async def travel() -> bool:
+        async with (
+            asyncio.timeout(PATIENCE),
+            stentor.connect(target, timeout=PATIENCE) as reader,
+            stentor.connect(origin, timeout=PATIENCE) as writer,
+            reader.subscribe(topic, where="n > 1") as events,
+        ):
+            arrival = asyncio.ensure_future(anext(aiter(events)))
+            while not arrival.done():
+                await writer.publish(topic, n=1)
+                await writer.publish(topic, n=2)
+                await asyncio.wait([arrival], timeout=0.1)
+            return arrival.result()["n"] == 2
+
+    return asyncio.run(travel())
