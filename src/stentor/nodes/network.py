@@ -232,15 +232,13 @@ class Network:
                 if order.address in self.diallings or name in self.peers:
                     return f"there is a link to {name or order.address} already"
             case Task.REMOVE_LINK:
-                if self._dialled_to(name) is None:
-                    known = name in self.peers
-                    return f"the link is opened by {name}: ask there" if known else f"there is no link to {name!r}"
+                if self.dialled(order) is None:
+                    return self._nothing_dialled(order)
                 if name in self.peers and not order.force and self.gateways.is_bridge(name):
                     return f"without the link to {name} the network would be in two parts: --force removes it anyway"
             case Task.SET_COST:
-                if self._dialled_to(name) is None:
-                    known = name in self.peers
-                    return f"the link is opened by {name}: ask there" if known else f"there is no link to {name!r}"
+                if self.dialled(order) is None:
+                    return self._nothing_dialled(order)
                 if not 0 < order.cost <= 1_000_000:
                     return f"a cost of {order.cost:g}: expected more than 0, at most 1,000,000"
             case Task.DISMISS:
@@ -260,14 +258,14 @@ class Network:
                 if self.boot:
                     self._dial(now, dialling)
             case Task.REMOVE_LINK:
-                gone = self._dialled_to(order.name)
+                gone = self.dialled(order)
                 if gone is not None:
                     del self.diallings[gone.settings.address]
                     self._act(StopTimer(REDIAL + gone.settings.address))
                 peer = self.peers.get(order.name)
                 return None if peer is None else peer.guest
             case Task.SET_COST:
-                priced = self._dialled_to(order.name)
+                priced = self.dialled(order)
                 if priced is not None:
                     priced.settings = msgspec.structs.replace(priced.settings, cost=order.cost)
                 if order.name in self.peers:
@@ -277,8 +275,18 @@ class Network:
                 self.gateways.dismiss(order.name)
         return None
 
-    def _dialled_to(self, name: str) -> Dialling | None:
-        return next((each for each in self.diallings.values() if name and each.settings.name == name), None)
+    def dialled(self, order: Order) -> Dialling | None:
+        """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
+        for each in self.diallings.values():
+            if order.name and each.settings.name == order.name:
+                return each
+        found = self.diallings.get(order.address)
+        return found if found is not None and not found.settings.name else None
+
+    def _nothing_dialled(self, order: Order) -> str:
+        if order.name in self.peers:
+            return f"the link is opened by {order.name}: ask there"
+        return f"there is no link to {order.name or order.address!r}"
 
     def _reprice(self, name: str, base: int) -> None:
         peer = self.peers[name]

@@ -38,6 +38,9 @@ class Orders:
         reason = self._network.refusal(order)
         if reason:
             return OrderReceipt(order.token, Refusal.PROTOCOL, reason)
+        about = self._network.dialled(order) if order.task in (Task.REMOVE_LINK, Task.SET_COST) else None
+        if about is not None:  # at the next start nobody has said yet who is there
+            order = msgspec.structs.replace(order, address=about.settings.address)
         self._last += 1
         self._pending[self._last] = client.connection.link, order
         self._act(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
