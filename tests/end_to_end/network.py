@@ -1,11 +1,15 @@
 """A network of real processes as its clients and operators see it."""
 
 import asyncio
+import os
+import re
+import signal
 import time
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
-from tests.end_to_end.command import PATIENCE
+from tests.end_to_end.command import PATIENCE, Fabric
 
 import stentor
 from stentor import operation
@@ -72,3 +76,16 @@ def crosses(origin: str, target: str, topic: str = "far/away") -> bool:
             return arrival.result()["n"] == 2
 
     return asyncio.run(travel())
+
+
+def kill(running: Fabric, folder: Path, name: str) -> None:
+    """kill -9; whoever supervises it starts it again, and we wait for that."""
+    pattern = f"node {re.escape(name)} is back"
+    before = sum(bool(re.search(pattern, line)) for line in running.out)
+    os.kill(process(folder, name), signal.SIGKILL)
+    running.line(pattern, count=before + 1)
+
+
+def process(folder: Path, name: str) -> int:
+    """The process of a broker whose data is below a folder."""
+    return int((folder / ".stentor" / name / "lock").read_text())

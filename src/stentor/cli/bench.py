@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -135,5 +135,6 @@ def running(tell: Callable[[str], None]) -> Callable[[Config], Any]:
             supervisor.stop()
             with suppress(asyncio.CancelledError):
                 await task
+            held.close()
 
     return launch

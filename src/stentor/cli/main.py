@@ -11,6 +11,7 @@ from stentor.cli import (
     demo,
     explain,
     filters,
+    links,
     network_map,
     plan,
     publish,
@@ -61,3 +62,4 @@ app.add_typer(config.app, name="config")
 app.add_typer(certs.app, name="certs")
 app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
+app.add_typer(links.app, name="link")

@@ -1,0 +1,107 @@
+"""Finds brokers of a running network: from one that is known, by what each tells of the units around it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from stentor import operation
+from stentor.client import DEFAULT_URL, Fabric, address_of, connect
+from stentor.config.problem import suggestion
+from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.scope import ScopePath
+from stentor.model.view import MemberView, NetworkView
+
+_WITHIN = 5.0  # seconds to connect
+
+
+class Found(NamedTuple):
+    """A broker of the network."""
+
+    name: str  # "" if nobody answers there
+    address: str
+    reachable: bool = True
+
+
+class Search:
+    """What brokers told, each asked once."""
+
+    def __init__(self, url: str | None, tls: Path | None, within: float = _WITHIN) -> None:
+        self._url = url or DEFAULT_URL
+        self._tls, self._within = tls, within
+        self._views: dict[str, NetworkView] = {}
+
+    def connect(self, address: str) -> Fabric:
+        return connect(f"stentor://{address}", tls=self._tls, timeout=self._within)
+
+    async def view_at(self, address: str) -> NetworkView:
+        """What the broker at an address told when it was first asked."""
+        if address not in self._views:
+            self._views[address] = await self.look(address)
+        return self._views[address]
+
+    async def look(self, address: str) -> NetworkView:
+        """What the broker at an address tells now."""
+        async with self.connect(address) as fabric:
+            return await operation.view(fabric)
+
+    async def here(self) -> NetworkView:
+        """What the broker tells that we know."""
+        return await self.view_at(self._url.rpartition("//")[2])  # may name several, of which one answers
+
+    async def towards(self, path: ScopePath) -> list[NetworkView]:
+        """The views of brokers nearer and nearer to a name; the last is of the smallest unit around it that there is.
+
+        Each differs from the name at a lower level than the one before, which named it as the speaker of a unit.
+        """
+        views = [await self.here()]
+        while True:
+            level = _level(views[-1], path)
+            member = member_of(views[-1], path, level) if level > 0 else None
+            if member is None or not member.reachable:
+                return views
+            view = await self.view_at(member.address)
+            if _level(view, path) >= level:  # somebody else speaks by now, or listens there
+                return views
+            views.append(view)
+
+    async def find(self, who: str) -> Found:
+        """A broker by its name or its host:port; InvalidInput if the network knows none of that name."""
+        if ":" in who:
+            return await self._find_address(address_of(who))
+        path = ScopePath.parse(who)
+        last = (await self.towards(path))[-1]
+        if last.node == who:
+            return Found(who, last.address)
+        level = _level(last, path)
+        member = member_of(last, path, level)
+        if member is None or not member.members:
+            known = [each.unit for each in members(last, level)]
+            kind = "broker" if level == 0 else f"unit {'/'.join(path.parts[: len(path.parts) - level])!r}, so no broker"
+            raise InvalidInput(f"there is no {kind} {who!r}{suggestion(who if level == 0 else '', known)}")
+        if level > 0:
+            raise Unreachable(f"{last.node} cannot reach {member.unit}, so nobody knows where {who} is")
+        return Found(who, member.address, member.reachable)
+
+    async def _find_address(self, address: str) -> Found:
+        try:
+            view = await self.view_at(address)
+        except Unreachable:
+            return Found("", address, reachable=False)
+        return Found(view.node, view.address)
+
+
+def members(view: NetworkView, level: int) -> list[MemberView]:
+    """Those who are in the scope around a broker at a level, present or missing; not those that left."""
+    return [each for each in view.scopes[level].members if each.members]
+
+
+def member_of(view: NetworkView, path: ScopePath, level: int) -> MemberView | None:
+    """What a broker knows of the unit of a level that holds a name, also if that left."""
+    unit = "/".join(path.parts[: len(path.parts) - level])
+    return next((each for each in view.scopes[level].members if each.unit == unit), None)
+
+
+def _level(view: NetworkView, path: ScopePath) -> int:
+    own = ScopePath.parse(view.node)
+    if len(own.parts) != len(path.parts):
+        raise InvalidInput(f"{path} cannot be in this network: its brokers have names of {len(own.parts)} parts")
+    return max(0, own.level_of_difference(path))
