@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stentor import operation
-from stentor.client import DEFAULT_URL, Fabric, address_of, connect
+from stentor.client import DEFAULT_URL, Fabric, connect
 from stentor.config.problem import suggestion
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
 from stentor.model.view import MemberView, NetworkView
+from stentor.url import address_of
 
 _WITHIN = 5.0  # seconds to connect
 

@@ -18,10 +18,8 @@ from stentor.model.messages import (
     LinkCost,
     Marker,
     Message,
-    Order,
     Presence,
     ProfileChange,
-    Task,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
@@ -40,6 +38,7 @@ from stentor.wire.parcel import Masks
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
+_DOUBTS = 5  # round trips in a row that must tell of another cost
 REDIAL = "redial/"
 
 
@@ -76,7 +75,7 @@ class Dialling:
 class Peer:
     """A neighbouring broker."""
 
-    __slots__ = ("address", "base", "guest", "hop", "steps", "trip")
+    __slots__ = ("address", "base", "doubts", "guest", "hop", "steps", "trip")
 
     def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
         self.guest = guest
@@ -84,6 +83,7 @@ class Peer:
         self.hop = hop
         self.base = base  # what the link costs if it is quick, in thousandths
         self.steps = 0  # by how much more it costs now
+        self.doubts = 0  # how often in a row that seemed wrong
         self.trip = 0  # smoothed round trip in ns
 
 
@@ -217,80 +217,31 @@ class Network:
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
 
-    # ---- what operators ask for
+    # ---- changes at run time
 
-    def refusal(self, order: Order) -> str:
-        """Why an order cannot be carried out; "" if it can."""
-        name, graph = order.name, self.gateways.graph
-        match order.task:
-            case Task.ADD_LINK:
-                host, _, port = order.address.rpartition(":")
-                if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-                    return f"{order.address!r} is no address: expected host:port"
-                if order.address == self._settings.address or name == self.context.name:
-                    return f"{self.context.name} cannot be linked with itself"
-                if order.address in self.diallings or name in self.peers:
-                    return f"there is a link to {name or order.address} already"
-            case Task.REMOVE_LINK:
-                if self.dialled(order) is None:
-                    return self._nothing_dialled(order)
-                if name in self.peers and not order.force and self.gateways.is_bridge(name):
-                    return f"without the link to {name} the network would be in two parts: --force removes it anyway"
-            case Task.SET_COST:
-                if self.dialled(order) is None:
-                    return self._nothing_dialled(order)
-                if not 0 < order.cost <= 1_000_000:
-                    return f"a cost of {order.cost:g}: expected more than 0, at most 1,000,000"
-            case Task.DISMISS:
-                known_member = graph.find(name)
-                if known_member is None or known_member.left:
-                    return f"no member {name!r} is known here: say it to a broker of its unit"
-                if graph.reaches(name):
-                    return f"{name} is there: make it leave, or stop it first"
-        return ""
+    def open(self, now: int, settings: GatewaySettings) -> None:
+        """One more link to be opened from here."""
+        dialling = self.diallings[settings.address] = Dialling(settings)
+        if self.boot:
+            self._dial(now, dialling)
 
-    def carry_out(self, now: int, order: Order) -> Guest | None:
-        """Do what an order says, now or as at a former start; returns the guest whose link it ends."""
-        match order.task:
-            case Task.ADD_LINK:
-                settings = GatewaySettings(name=order.name, address=order.address, cost=order.cost or None)
-                dialling = self.diallings[order.address] = Dialling(settings)
-                if self.boot:
-                    self._dial(now, dialling)
-            case Task.REMOVE_LINK:
-                gone = self.dialled(order)
-                if gone is not None:
-                    del self.diallings[gone.settings.address]
-                    self._act(StopTimer(REDIAL + gone.settings.address))
-                peer = self.peers.get(order.name)
-                return None if peer is None else peer.guest
-            case Task.SET_COST:
-                priced = self.dialled(order)
-                if priced is not None:
-                    priced.settings = msgspec.structs.replace(priced.settings, cost=order.cost)
-                if order.name in self.peers:
-                    self._reprice(order.name, round(1000 * order.cost))
-                    self._say(order.name, LinkCost(order.cost))
-            case Task.DISMISS:
-                self.gateways.dismiss(order.name)
-        return None
+    def forsake(self, dialling: Dialling) -> Guest | None:
+        """A link is not to be opened any more; returns the guest at its other end."""
+        del self.diallings[dialling.settings.address]
+        self._act(StopTimer(REDIAL + dialling.settings.address))
+        peer = self.peers.get(dialling.settings.name)
+        return None if peer is None else peer.guest
 
-    def dialled(self, order: Order) -> Dialling | None:
-        """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
-        for each in self.diallings.values():
-            if order.name and each.settings.name == order.name:
-                return each
-        found = self.diallings.get(order.address)
-        return found if found is not None and not found.settings.name else None
+    def set_cost(self, dialling: Dialling, cost: float) -> None:
+        dialling.settings = msgspec.structs.replace(dialling.settings, cost=cost)
+        name = dialling.settings.name
+        if name in self.peers:
+            self._reprice(name, cost)
+            self._say(name, LinkCost(cost))
 
-    def _nothing_dialled(self, order: Order) -> str:
-        if order.name in self.peers:
-            return f"the link is opened by {order.name}: ask there"
-        return f"there is no link to {order.name or order.address!r}"
-
-    def _reprice(self, name: str, base: int) -> None:
+    def _reprice(self, name: str, cost: float) -> None:
         peer = self.peers[name]
-        peer.base = max(1, base)
+        peer.base = max(1, round(1000 * cost))
         self.gateways.reprice(name, peer.base * (1 + peer.steps))
 
     # ---- what neighbours say
@@ -313,7 +264,7 @@ class Network:
             case LinkCost():
                 if not 0 < message.cost <= 1_000_000:
                     raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
-                self._reprice(name, round(1000 * message.cost))
+                self._reprice(name, message.cost)
             case Echo():
                 self._returned(now, name, message.token)
 
@@ -358,8 +309,9 @@ class Network:
         trip = max(0, now - sent)
         peer.trip = trip if not peer.trip else (7 * peer.trip + trip) // 8
         steps = (peer.trip // _SLOW_TRIP).bit_length() + (2 if peer.guest.connection.outbox.slow else 0)
-        if steps != peer.steps:
-            peer.steps = steps
+        peer.doubts = peer.doubts + 1 if steps != peer.steps else 0
+        if peer.doubts > _DOUBTS:  # a new way may let events overtake each other: not for a moment's sake
+            peer.steps, peer.doubts = steps, 0
             self.gateways.reprice(name, peer.base * (1 + steps))
 
     # ---- what our clients want

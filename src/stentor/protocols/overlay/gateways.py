@@ -110,7 +110,11 @@ class Gateways:
     def leave(self) -> None:
         """This broker goes for good, and says so; what its links do from now on is no news."""
         self._leaving = True
-        self._withdraw(self.graph.members[0][self.context.name])
+        for level, unit in enumerate(self.context.units):  # a unit goes with the last of its members
+            alone = [each for each in self.graph.present(level) if self.graph.reaches(each.unit)]
+            self._withdraw(self.graph.members[level][unit])
+            if len(alone) > 1:
+                break
 
     def dismiss(self, unit: str) -> bool:
         """Forget a member that is gone for good; one that can be reached stays."""
