@@ -208,7 +208,34 @@ def lay_out(survey: Survey) -> Layout:
         if cost < least:
             best, least = chosen, cost
     block = _block(survey.network, best)
-    return Layout(block.width, block.height, block.boxes, block.brokers, _wires(survey, block))
+    return _framed(block, _wires(survey, block))
+
+
+def _framed(block: _Block, wires: dict[tuple[str, str], Wire]) -> Layout:
+    """A bent link may leave the outermost boxes: the frame grows with it."""
+    points = [Point(0, 0), Point(block.width, block.height)]
+    for wire in wires.values():
+        tag = wire.tag
+        points += [wire.at(step / 16) for step in range(17)]
+        points += [Point(tag.x, tag.y), Point(tag.x + tag.width, tag.y + tag.height)]
+    left, top = min(point.x for point in points), min(point.y for point in points)
+
+    def moved(point: Point) -> Point:
+        return Point(point.x - left, point.y - top)
+
+    def moved_box(box: Rect) -> Rect:
+        return Rect(box.x - left, box.y - top, box.width, box.height)
+
+    return Layout(
+        width=max(point.x for point in points) - left,
+        height=max(point.y for point in points) - top,
+        boxes={name: moved_box(box) for name, box in block.boxes.items()},
+        brokers={name: moved(centre) for name, centre in block.brokers.items()},
+        wires={
+            ends: Wire(moved(wire.start), moved(wire.bend), moved(wire.end), moved_box(wire.tag))
+            for ends, wire in wires.items()
+        },
+    )
 
 
 def _changed(unit: UnitSeen, now: Arrangement, chance: random.Random) -> Arrangement:
