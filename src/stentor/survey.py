@@ -276,7 +276,8 @@ def concerns(survey: Survey) -> list[str]:
         if not unit.seen:
             silent.add(unit.name)
             if not unit.name or unit.name.rpartition("/")[0] not in silent:
-                found.append(f"nobody answers in {unit.name or 'the network'}")
+                told = f", which had {unit.told} members that reached each other" if unit.told > 1 else ""
+                found.append(f"nobody answers in {unit.name or 'the network'}{told}")
     views = survey.views()
     lost = {member.unit for view in views.values() for member in _members(view) if not member.reachable}
     for unit_name in sorted(lost):

@@ -30,7 +30,7 @@ class Station(msgspec.Struct, frozen=True):
 
     broker: str
     trouble: str  # why it could not be asked, or why it is not followed any further
-    matchings: int  # on the way to its clients, those for all levels counted
+    matchings: int  # on the way to its clients, the one for themselves included; 0 if it is not for them
     explanation: Explanation | None
     onward: tuple["Leg", ...]
 
@@ -91,7 +91,7 @@ class Journey:
         told = await self._ask(url, 0, None)
         depth = told.node.count("/") + 1
         onward = await self._go_on(told, (1,) * depth, (told.node,))
-        return Station(told.node, "", 0, told, onward)
+        return Station(told.node, "", 1, told, onward)
 
     async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None) -> Explanation:
         async with self._turns, connect(url, tls=self._tls, timeout=WITHIN) as fabric:
@@ -116,7 +116,7 @@ class Journey:
         if told.matched:  # for the levels below the one on which it entered, as parcels count it
             matchings = (before + 1,) * hop.level + matchings[hop.level :]
         onward = await self._go_on(told, matchings, (*path, hop.peer))
-        return Leg(hop, Station(told.node, "", before if told.enters else 0, told, onward))
+        return Leg(hop, Station(told.node, "", before + 1 if told.enters else 0, told, onward))
 
 
 # ---- for people
@@ -126,19 +126,18 @@ def _headline(station: Station, hop: HopView | None) -> Text:
     told = station.explanation
     label = Text()
     if hop is not None:
-        label.append(f"for {', '.join(hop.units)} → ", "dim")
+        label.append("" if hop.units == (hop.peer,) else f"for {', '.join(hop.units)} ", "dim").append("→ ", "dim")
     label.append(station.broker, "bold")
     if told is None:
         return label.append(f"  {station.trouble}", "red")
     if hop is None:
-        label.append("  begins here")
+        label.append("  begins here, matching no. 1")
     elif told.enters:
-        times = "once" if station.matchings == 1 else f"{station.matchings} times"
-        label.append(f"  enters, matched {times} on the way")
+        label.append(f"  enters, matching no. {station.matchings}")
     else:
         label.append("  hands it on unread")
     if told.matched:
-        label.append(f"; matches the members of {', '.join(each or 'the network' for each in told.matched)}", "cyan")
+        label.append(f"; for the members of {', '.join(each or 'the network' for each in told.matched)}", "cyan")
     return label
 
 
@@ -164,10 +163,11 @@ def _summary(journey: Station) -> Text:
     stations = list(_stations(journey))
     asked = [each for each in stations if each.explanation is not None]
     clients = {client for each in asked if each.explanation for client in each.explanation.clients}
-    most = max(each.matchings for each in stations)
+    most = max((each.matchings for each in asked if each.explanation and each.explanation.clients), default=0)
+    ways = f"; at most {_count(most, 'matching')} on the way to any client" if clients else ""
+    brokers = len({each.broker for each in asked})
     return Text(
-        f"{_count(len(clients), 'client')}, {_count(len({each.broker for each in asked}), 'broker')}, "
-        f"{_count(len(stations) - 1, 'hop')}; at most {_count(most, 'matching')} on the way to any client"
+        f"{_count(len(clients), 'client')}, {_count(brokers, 'broker')}, {_count(len(stations) - 1, 'hop')}{ways}"
     )
 
 
