@@ -1,0 +1,269 @@
+"""`stentor map`, `route` and `explain` on a network of six brokers in three levels, all of them real processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from tests.end_to_end.command import PATIENCE, Fabric, in_process, stentor
+
+import stentor as library
+
+BROKERS = ("north/hall/b1", "north/hall/b2", "north/library/b1", "south/dorm/b1", "south/lab/b1", "south/lab/b2")
+CONFIG = """
+[fabric]
+costs = [1, 2, 5]
+log = "error"
+
+[limits]
+heartbeat = "2 s"
+
+[[unit]]
+name = "north/hall"
+connect = "chain"
+
+[[unit]]
+name = "south/lab"
+connect = "chain"
+
+[[link]]
+between = ["north/hall/b1", "north/library/b1"]
+
+[[link]]
+between = ["north/library/b1", "south/lab/b1"]
+
+[[link]]
+between = ["south/lab/b1", "south/dorm/b1"]
+
+[[channel]]
+from = "south/lab"
+to = "south/dorm"
+where = ["NOT EXISTS secret"]
+"""
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
+    home = tmp_path_factory.mktemp("network")
+    nodes = "".join(f'\n[[node]]\nname = "{name}"\nlisten = "127.0.0.1:0"\nhttp = ""\n' for name in BROKERS)
+    (home / "stentor.toml").write_text(CONFIG + nodes)
+    with Fabric("--config", "stentor.toml", cwd=home) as up:
+        until(lambda: whole(chart(up)))
+        yield up
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it does not become true"
+        time.sleep(0.1)
+
+
+def run(network: Fabric, *arguments: str | Path, at: str = "north/library/b1") -> subprocess.CompletedProcess[str]:
+    return in_process(*arguments, "--url", network.url(at))
+
+
+def chart(network: Fabric, at: str = "north/library/b1") -> Any:
+    done = run(network, "map", "--json", at=at)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def whole(survey: Any) -> bool:
+    """Whether all links are up, and all brokers know how to reach everybody."""
+    views = [broker["view"] for broker in survey["brokers"].values()]
+    return (
+        len(survey["links"]) == 5
+        and all(link["state"] == "up" for link in survey["links"])
+        and all(view is not None and not view["parted"] for view in views)
+        and all(len(view["scopes"][2]["members"]) == 2 for view in views)
+        and set(survey["brokers"]) == set(BROKERS)
+    )
+
+
+def test_the_map_for_people(network: Fabric) -> None:
+    done = stentor("map", "--url", network.url("south/lab/b2"))
+    assert done.returncode == 0, done.stderr
+    assert "network: 6 brokers, 5 links" in done.stdout
+    tree, _, table = done.stdout.partition("\nlinks")
+    for word in ("north", "south", "hall", "library", "dorm", "lab"):
+        assert re.search(rf"── {word}\n", tree), word
+    assert tree.count("● b") == 6
+    assert "speaks for north/hall, north" in tree
+    assert re.search(r"north/library/b1 +│ south/lab/b1 +│ +2 │ +\d+ │ up ", table)
+    assert "all brokers answer, and no unit is in parts" in table
+
+
+@pytest.mark.req("UX-04")
+@pytest.mark.parametrize("at", BROKERS)
+def test_the_map_is_the_same_from_everywhere(network: Fabric, at: str) -> None:
+    until(lambda: whole(chart(network)))  # on a busy machine a broker may be suspected for a moment
+    survey = chart(network, at)
+    assert survey["origin"] == at
+    assert survey["network"]["parts"] == [["north", "south"]]
+    assert [unit["name"] for unit in survey["network"]["units"]] == ["north", "south"]
+    assert {(link["one"], link["other"]): link["level"] for link in survey["links"]} == {
+        ("north/hall/b1", "north/hall/b2"): 0,
+        ("north/hall/b1", "north/library/b1"): 1,
+        ("north/library/b1", "south/lab/b1"): 2,
+        ("south/dorm/b1", "south/lab/b1"): 1,
+        ("south/lab/b1", "south/lab/b2"): 0,
+    }
+
+
+def test_the_map_as_a_picture(network: Fabric, tmp_path: Path) -> None:
+    done = run(network, "map", "--svg", tmp_path / "map.svg")
+    assert done.returncode == 0, done.stderr
+    assert f"drawn: {tmp_path / 'map.svg'}" in done.stdout
+    picture = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    for name in BROKERS:
+        assert f"{name} at 127.0.0.1:" in picture
+
+
+def test_the_map_as_pixels(network: Fabric, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    done = run(network, "map", "--png", tmp_path / "map.png")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_without_a_renderer_there_is_advice(network: Fabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    done = run(network, "map", "--png", tmp_path / "map.png")
+    assert done.returncode == 1
+    assert done.stderr == "stentor: --png needs a renderer: pip install 'stentor[map]', or use --svg\n"
+
+
+def test_nobody_to_ask() -> None:
+    done = in_process("map", "--url", "stentor://127.0.0.1:1")
+    assert done.returncode == 3
+    assert "no broker at stentor://127.0.0.1:1" in done.stderr
+
+
+def test_a_route_to_a_broker_and_to_a_unit(network: Fabric) -> None:
+    done = run(network, "route", "north/hall/b2", "south/lab/b2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    way = ["north/hall/b2", "north/hall/b1", "north/library/b1", "south/lab/b1", "south/lab/b2"]
+    assert [line.split()[1] for line in lines[1:6]] == way
+    assert re.search(r"south +\d+ at level 2 \+ \d+ at level 1 \+ \d+ at level 0 +north/hall/b1", lines[1])
+    assert lines[6] == "arrives at south/lab/b2 after 4 hops"
+    answer = json.loads(run(network, "route", "north/hall/b2", "south", "--json").stdout)
+    assert answer["arrives"]
+    assert [step["broker"] for step in answer["steps"]] == way[:4]
+    assert answer["steps"][2]["towards"] == "south"
+
+
+def test_a_route_to_where_it_begins(network: Fabric) -> None:
+    done = run(network, "route", "north/hall/b2", "north")
+    assert done.returncode == 0
+    assert "arrives at north after 0 hops" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("route", "north/hal/b1", "south"), "no broker 'north/hal/b1' in this network; did you mean 'north/hall/b1'?"),
+        (("route", "north/hall/b1", "sooth"), "no broker or unit 'sooth' in this network; did you mean 'south'?"),
+        (("explain", "a", "--from", "south/lab/b3"), "no broker 'south/lab/b3' in this network; did you mean"),
+        (("explain", "a/#"), "topic 'a/#' holds a wildcard"),
+        (("explain", "a", "-a", "price"), "--attr 'price': write name=value"),
+    ],
+)  # fmt: skip
+def test_unknown_names_and_wrong_input(network: Fabric, words: tuple[str, ...], error: str) -> None:
+    done = run(network, *words)
+    assert done.returncode == 2
+    assert error in done.stderr
+
+
+def explained(network: Fabric, *arguments: str) -> tuple[set[str], list[dict[str, Any]]]:
+    """The clients that would get an event, and all brokers on its way."""
+    done = run(network, "explain", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    stations, waiting = [], [json.loads(done.stdout)]
+    while waiting:
+        station = waiting.pop()
+        stations.append(station)
+        waiting += [leg["station"] for leg in station["onward"] if leg["station"] is not None]
+    return {client for each in stations for client in each["explanation"]["clients"]}, stations
+
+
+def test_where_an_event_would_go_is_where_it_goes(network: Fabric) -> None:
+    with (
+        library.blocking.connect(network.url("south/dorm/b1"), name="sleeper") as sleeper,
+        library.blocking.connect(network.url("north/hall/b2"), name="clerk") as clerk,
+        library.blocking.connect(network.url("north/library/b1"), name="author") as author,
+        sleeper.subscribe("news/#", where="price > 3.0") as dreams,
+        clerk.subscribe("news/#") as papers,
+    ):
+        event = ("news/today", "-a", "price=4.5")
+        until(lambda: explained(network, *event)[0] == {"sleeper", "clerk"})
+        _, stations = explained(network, *event)
+        by_name = {station["broker"]: station for station in stations}
+        assert set(by_name) == set(BROKERS) - {"south/lab/b2"}, "where nobody wants it, it does not go"
+        assert by_name["south/lab/b1"]["explanation"]["matched"] == ["south/lab", "south"]
+        assert {name: by_name[name]["matchings"] for name in ("south/dorm/b1", "north/hall/b2")} == {
+            "south/dorm/b1": 3,
+            "north/hall/b2": 3,
+        }
+        assert explained(network, "news/today", "-a", "price=1.5")[0] == {"clerk"}
+        secret = ("news/today", "-a", "price=4.5", "-a", "secret=true")
+        assert explained(network, *secret)[0] == {"clerk"}
+        assert explained(network, *event, "--from", "south/dorm/b1")[0] == {"sleeper", "clerk"}
+        shown = run(network, "explain", *secret).stdout
+        assert "→ south/dorm/b1  the channel to it lets no such event pass" in shown
+        assert "1 client, 4 brokers, 3 hops; at most 3 matchings on the way to any client" in shown
+        author.publish("news/today", b"hidden", price=4.5, secret=True)
+        author.publish("news/today", b"dear", price=4.5)
+        author.flush()
+        assert next(iter(dreams)).body == b"dear"
+        assert [next(iter(papers)).body for _ in range(2)] == [b"hidden", b"dear"]
+    most = {name: broker["view"]["most_matchings"] for name, broker in chart(network)["brokers"].items()}
+    assert most["south/dorm/b1"] == by_name["south/dorm/b1"]["matchings"], "counted for real"
+    assert "nobody wants it" in run(network, "explain", "elsewhere").stdout
+
+
+def listener(network: Fabric, name: str) -> int:
+    """The process that listens where a broker does."""
+    port = int(network.url(name).rpartition(":")[2])
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inode = next(line[9] for line in lines if line[3] == "0A" and line[1].endswith(f":{port:04X}"))
+    for pid in network.nodes():
+        if any(str(each.readlink()) == f"socket:[{inode}]" for each in Path(f"/proc/{pid}/fd").iterdir()):
+            return pid
+    raise AssertionError(f"nobody listens at {port}")
+
+
+@pytest.mark.req("GE-05")
+def test_a_broker_that_no_longer_speaks_parts_the_network(network: Fabric, tmp_path: Path) -> None:
+    with library.blocking.connect(network.url("south/dorm/b1")) as sleeper, sleeper.subscribe("late/#"):
+        until(lambda: explained(network, "late/news")[0])
+        pid = listener(network, "south/lab/b1")
+        os.kill(pid, signal.SIGSTOP)  # a process that ends is started again
+        try:
+            until(lambda: run(network, "route", "north/hall/b2", "south/dorm/b1").returncode == 1)
+            done = run(network, "route", "north/hall/b2", "south/dorm/b1")
+            assert "ends at north/hall/b2: north/hall/b2 cannot reach south" in done.stdout
+            shown = run(network, "map", "--svg", tmp_path / "map.svg").stdout
+            assert re.search(r"○ b1  (suspected|unreachable)", shown)
+            assert "! the network is in 2 parts that do not reach each other: north | south" in shown
+            assert "! nobody answers in south/lab, which had 2 members" in shown
+            assert re.search(r"! south/lab/b1 is (suspected|unreachable): no broker at", shown)
+            assert "the network is in 2 parts" in (tmp_path / "map.svg").read_text(encoding="utf-8")
+            shown = run(network, "explain", "late/news").stdout
+            assert "wanted by south, which cannot be reached" in shown
+            done = run(network, "explain", "late/news", "--from", "south/lab/b1")
+            assert done.returncode == 3
+            assert "south/lab/b1 does not answer" in done.stderr
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        until(lambda: whole(chart(network)))
