@@ -69,11 +69,12 @@ class Mailbox(Outbox):
 class End:
     """A site's end of a wire, and what the other one said that it has not heard yet."""
 
-    __slots__ = ("guest", "mailbox", "peer", "queue", "site", "waiting", "wire")
+    __slots__ = ("deaf", "guest", "mailbox", "peer", "queue", "site", "waiting", "wire")
 
     def __init__(self, wire: "Wire", site: str, peer: str, guest: Guest, mailbox: Mailbox) -> None:
         self.wire, self.site, self.peer, self.guest, self.mailbox = wire, site, peer, guest, mailbox
         self.queue: deque[Message | None] = deque()  # None is the welcome
+        self.deaf = False  # its site left
         self.waiting = False  # listed among those that have something to hear
 
 
@@ -182,10 +183,13 @@ class Mesh:
                 peer.guest.connection.outbox.post(Farewell("leaving"))
                 site.forwarder.touched[peer.guest.connection.outbox] = None
                 site.network.part(peer.guest, "leaving")
-                peer.guest.hop = None
 
         self.act(site, "leaves", farewell)
         site.alive = False
+        for end in [end for end in self._ends.values() if end.site == site.name]:
+            end.deaf = True
+            if end.guest.hop is None:
+                self.cut(end.wire)  # it was not welcomed yet, so there was nobody to say farewell to
 
     def act(self, site: Site, what: str, action: Callable[[], object], detail: str = "") -> None:
         """Something happens at a site, in one step."""
@@ -300,6 +304,9 @@ class Mesh:
         self.now += _PASSING
         site = self.sites[end.site]
         end.guest.connection.heard = self.now
+        if end.deaf:
+            end.queue.clear()
+            return 1
         if end.queue[0] is None:
             end.queue.popleft()
             self._admit(end, "")

@@ -239,9 +239,13 @@ class Gateways:
         return unit in self._deferred and known is not None and self._beats(known, members)
 
     def _beats(self, presence: Presence, members: int) -> bool:
-        """Whether another has the better right to speak: for more members, or with a smaller name."""
+        """Whether another has the better right to speak: for more members, or with a smaller name; to say that a unit
+        is gone nobody has any while it is there.
+        """
         name = self.context.name
-        return presence.speaker != name and (-presence.members, presence.speaker) < (-members, name)
+        return (
+            presence.speaker != name and not presence.left and (-presence.members, presence.speaker) < (-members, name)
+        )
 
     def _defer(self, now: int, presence: Presence) -> None:
         """Our word for a unit was contradicted. If that goes on, somebody whom we cannot reach inside it is alive."""
