@@ -18,6 +18,7 @@ from stentor.nodes.application import (
     Disconnect,
     FlushRequested,
     Halt,
+    Moved,
     Offered,
     OfferedMany,
     TurnEnded,
@@ -49,17 +50,27 @@ class Appetite(Enum):
 
 
 class Application:
-    """Its machine is built by `factory` at every start of its host; from `rest` on it does nothing by itself."""
+    """Its machine is built by `factory` at every start of its host; from `rest` on it does nothing by itself. It roams
+    between its `homes`, addresses of brokers, if there are any.
+    """
 
     def __init__(
-        self, world: World, host: str, settings: Settings, ledger: Ledger, new_incarnation: Callable[[], int], rest: int
+        self,
+        world: World,
+        host: str,
+        settings: Settings,
+        ledger: Ledger,
+        new_incarnation: Callable[[], int],
+        rest: int,
+        homes: tuple[str, ...] = (),
     ) -> None:
         self.host = host
         self.name = settings.name
         self.lives: list[Life] = []
         self.gone: list[Wish] = []  # wishes that were withdrawn, and those of former lives
         self._world, self._settings, self._ledger = world, settings, ledger
-        self._new_incarnation, self._rest = new_incarnation, rest
+        self._new_incarnation, self._rest, self._homes = new_incarnation, rest, homes
+        self.moves = 0
         self._random = world.stream(f"{host}/application")
         self._appetite = self._random.choices(list(Appetite), (6, 3, 1))[0]
         self._pace = 0.2 + self._random.random()  # mean seconds between actions
@@ -72,6 +83,7 @@ class Application:
             self._flush: 6,
             self._ask_status: 4,
             self._leave: 2,
+            self._move: 8 if homes else 0,
         }
 
     @property
@@ -125,6 +137,7 @@ class Application:
                 self._take(life, effect)
             case Connect():
                 life.linked.begin(now)
+                life.node = effect.node
             case Disconnect():
                 life.unlink(now)
             case Confirm() if effect.subscription in life.wishes:
@@ -227,6 +240,10 @@ class Application:
         host = self._world.hosts[self.host]
         self._later(life, SECOND, lambda: host.crash(power=False))
         self._world.restart(host, 2 * SECOND)
+
+    def _move(self, life: Life) -> None:  # noqa: ARG002
+        self.moves += 1
+        self._say(Moved(tuple(self._random.sample(self._homes, min(2, len(self._homes))))))
 
     # ---- small things
 

@@ -50,12 +50,13 @@ class Wish:
 class Life:
     """From a start of the host to its end. `linked` are the times when the client said that it was connected."""
 
-    __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "wishes")
+    __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "wishes")
 
     def __init__(self, name: str, incarnation: int) -> None:
         self.name = name
         self.incarnation = incarnation
         self.linked = Sessions()
+        self.node = ""  # the broker that it was connected with last
         self.wishes: dict[SubscriptionId, Wish] = {}
         self.halted: Refusal | None = None
         self.leaving = False

@@ -1,0 +1,262 @@
+"""A network of real brokers with clients that publish, subscribe, come, go and roam, and all that can happen to them.
+
+Nobody is ever given an event twice, or one that it did not ask for, and nobody matches an event more often than there
+are levels. When the faults have ended and things have settled, every broker knows the network as it is, and what is
+published then reaches everyone who wants it, wherever they are.
+"""
+
+from collections import Counter
+from random import Random
+
+from stentor.machine import MILLISECOND, SECOND, StopRequested
+from stentor.model.ids import Incarnation
+from stentor.model.limits import Limits
+from stentor.model.scope import ScopePath
+from stentor.nodes.broker import Broker
+from stentor.nodes.client import Settings
+from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.simulation.adversary import Adversary
+from stentor.simulation.application import Application
+from stentor.simulation.atlas import Atlas, Spot
+from stentor.simulation.checkers import Ledger, Published
+from stentor.simulation.faults import DAMAGES, Faults, Weather
+from stentor.simulation.host import Factory
+from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.scenario import Scenario
+from stentor.simulation.topology import Topology
+from stentor.simulation.workload import TOPICS, draw_attributes
+from stentor.simulation.world import World
+
+_TROUBLE = 8 * SECOND
+_CALM = _TROUBLE + 16 * SECOND  # whatever the faults left behind is found out, and speakers had their patience
+_SETTLED = _CALM + 2 * SECOND
+_END = _SETTLED + 2 * SECOND
+_LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
+_SAMPLES = 5  # events that are held against all profiles
+_HEARTBEAT = 1.0
+_WINDOW = 64 << 10
+_LIMITS = Limits(
+    largest_body=64 << 10, window=_WINDOW, queue=64 << 10, heartbeat=_HEARTBEAT, hello_within=2.0, flows=64
+)
+
+
+def _draw_faults(random: Random) -> Faults:
+    """Each seed has troubles of its own: all at once would hide what some of them do alone."""
+
+    def some(rate: float) -> float:
+        return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
+
+    return Faults(
+        until=_TROUBLE,
+        weather=Weather(
+            mean_delay=random.choice((MILLISECOND // 2, MILLISECOND, 20 * MILLISECOND)),
+            damage=some(random.choice((0.02, 0.005))),
+            damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
+        ),
+        breaks=some(1.5),
+        partitions=some(1.0),
+        crashes=some(0.6),
+        stalls=some(0.6),
+        mean_stall=SECOND,
+        jumps=some(0.3),
+    )
+
+
+class _Stage:
+    """The world with its players."""
+
+    def __init__(self, seed: int, keep_trace: bool) -> None:
+        self.random = random = Random(f"{seed}/{SCENARIO.name}")
+        self.world = world = World(seed, _draw_faults(random), keep_trace=keep_trace)
+        self.ledger = Ledger(world.anomalies)
+        self.adversary = Adversary(world)
+        self.applications: list[Application] = []
+        self.topology = Topology(random, random.randint(1, 4), _draw_size(random))
+        self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
+        self.most_matchings = self.circling = 0
+        self._incarnations: Counter[str] = Counter()
+        for name in self.topology.brokers:
+            world.add(self.addresses[name], self._broker(name))
+        for number in range(random.randint(3, 6)):
+            self._add_client(f"c{number}")
+        for address in self.addresses.values():
+            world.restart(world.hosts[address], random.randrange(SECOND))
+        for application in self.applications:
+            world.restart(world.hosts[application.host], random.randrange(2 * SECOND))
+        if random.random() < 0.3:
+            world.schedule.at(random.randrange(SECOND, _TROUBLE), self._stop_broker)
+
+    def _broker(self, name: str) -> Factory:
+        links = [(far, cost) for near, far, cost in self.topology.links if near == name]
+        gateways = tuple(GatewaySettings(address=self.addresses[far], cost=cost or None) for far, cost in links)
+        settings = NetworkSettings(numbers=self.topology.brokers[name], address=self.addresses[name], gateways=gateways)
+        return lambda: Broker(ScopePath.parse(name), _LIMITS, network=settings)
+
+    def _add_client(self, name: str) -> None:
+        brokers = list(self.addresses.values())
+        settings = Settings(
+            name=name,
+            addresses=tuple(self.random.sample(brokers, self.random.randint(1, min(3, len(brokers))))),
+            incarnation=Incarnation(0),
+            window=_WINDOW,
+            buffer=2 * _WINDOW,
+            heartbeat=_HEARTBEAT,
+        )
+
+        def new_incarnation() -> int:
+            self._incarnations[name] += 1
+            return self._incarnations[name]
+
+        homes = tuple(brokers) if self.random.random() < 0.5 else ()
+        rest = _TROUBLE + 2 * SECOND
+        application = Application(self.world, name, settings, self.ledger, new_incarnation, rest, homes)
+        self.applications.append(application)
+        self.world.add(name, application.factory, application)
+
+    def _stop_broker(self) -> None:
+        """In good order, and back after a while."""
+        host = self.world.hosts[self.random.choice(list(self.addresses.values()))]
+        start = host.starts
+        self.world.tell(host.name, StopRequested())
+        self.world.schedule.after(SECOND // 2, lambda: host.crash(power=False) if host.starts == start else None)
+        self.world.restart(host, 2 * SECOND)
+
+    # ---- from the beginning to the end
+
+    def run(self) -> None:
+        world = self.world
+        self.adversary.begin()
+        for time in range(SECOND, _END, SECOND):
+            world.schedule.at(time, self._check_matchings)
+        world.run(_CALM)
+        for application in self.applications:
+            application.wake_up()
+        world.run(_SETTLED)
+        self._check_connections()
+        self._check_pictures()
+        circling = self._circling()
+        start = world.now
+        for application in self.applications:
+            if application.life.active:
+                application.publish_everywhere()
+        world.run(start + _END - _SETTLED)
+        self._check_matchings()
+        if self._circling() > circling:
+            self.anomaly("circling", f"{self._circling() - circling} events went in circles long after the last fault")
+        for application in self.applications:
+            application.close_books()
+        self._check_deliveries(start)
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        self.world.anomalies.append(Anomaly(kind, detail))
+
+    def brokers(self) -> dict[str, Broker]:
+        """Those that run, by name."""
+        hosts = {name: self.world.hosts[address] for name, address in self.addresses.items()}
+        return {name: host.machine for name, host in hosts.items() if isinstance(host.machine, Broker)}
+
+    def _circling(self) -> int:
+        return sum(broker.network.relay.circling for broker in self.brokers().values())
+
+    def _check_matchings(self) -> None:
+        """An event is matched where it is published, once at each level below on its way, and for the clients."""
+        for name, broker in self.brokers().items():
+            most = broker.network.relay.most_matchings
+            self.most_matchings = max(self.most_matchings, most)
+            if most > self.topology.depth + 1:
+                self.anomaly("matchings", f"{name} got events that {most} brokers had matched")
+
+    def _check_connections(self) -> None:
+        """All are connected and subscribed again."""
+        for application in self.applications:
+            life = application.life
+            if life.halted is not None:
+                self.anomaly("halted", f"{life.name} gave up for good: {life.halted}")
+            elif not life.linked.open:
+                self.anomaly("disconnected", f"{life.name} is not connected long after the last fault")
+            for wish in life.wishes.values():
+                if not wish.confirmed.open:
+                    self.anomaly("unsubscribed", f"{wish.reader.name} is not in force long after the last fault")
+
+    def _check_pictures(self) -> None:
+        """What brokers know of the network is right, at one of the times when we look."""
+        events = [(self.random.choice(TOPICS), draw_attributes(self.random)) for _ in range(_SAMPLES)]
+        for _ in range(_LOOKS):
+            found = list(Atlas(self._spots()).check(events))
+            if not found:
+                return
+            self.world.run(self.world.now + _PAUSE)
+        self.world.anomalies += found
+
+    def _spots(self) -> dict[str, Spot]:
+        spots = {}
+        for name, broker in self.brokers().items():
+            neighbours = broker.network.gateways.neighbours
+            links = {peer: each.cost for peer, each in neighbours.items() if not each.suspected}
+            wants = [
+                wish.reader.wants
+                for application in self.applications
+                if application.life.node == name and application.life.linked.open
+                for wish in application.life.wishes.values()
+            ]
+            numbers, address = self.topology.brokers[name], self.addresses[name]
+            spots[name] = Spot(numbers, address, links, tuple(wants), broker.network)
+        return spots
+
+    def _check_deliveries(self, start: int) -> None:
+        """What was published in the end reached everyone who wanted it."""
+        final = [event for event in self.ledger.events.values() if event.time >= start]
+        for application in self.applications:
+            for wish in application.life.wishes.values():
+                lost = wish.reader.missing(final)
+                if lost and application.life.active:
+                    self.anomaly("lost-write", f"{wish.reader.name} never got {_name(lost)}")
+
+    def statistics(self) -> dict[str, int]:
+        world, relays = self.world, [broker.network.relay for broker in self.brokers().values()]
+        counts = Counter(
+            {
+                "steps": world.trace.steps,
+                "brokers": len(self.addresses),
+                "clients": len(self.applications),
+                "published": len(self.ledger.events),
+                "delivered": self.ledger.deliveries,
+                "moves": sum(application.moves for application in self.applications),
+                "links": sum(len(life.linked) for each in self.applications for life in each.lives),
+                "relayed": sum(relay.relayed for relay in relays),
+                "stranded": sum(relay.stranded for relay in relays),
+                "circling": sum(relay.circling for relay in relays),
+                "most-matchings": self.most_matchings,
+            }
+        )
+        return dict(sorted((counts + self.adversary.struck + world.network.sky.seen + world.failures).items()))
+
+
+def _draw_size(random: Random) -> int:
+    return random.choices((random.randint(2, 5), random.randint(4, 9), random.randint(10, 16), 40), (80, 17, 2.8, 0.2))[
+        0
+    ]
+
+
+def _name(events: list[Published]) -> str:
+    first = events[0]
+    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
+
+
+def run(seed: int, keep_trace: bool = False) -> Outcome:
+    stage = _Stage(seed, keep_trace)
+    stage.run()
+    world = stage.world
+    return Outcome(
+        scenario=SCENARIO.name,
+        seed=seed,
+        digest=world.trace.digest(),
+        anomalies=tuple(world.anomalies),
+        statistics=stage.statistics(),
+        trace=tuple(world.trace.lines),
+    )
+
+
+SCENARIO = Scenario(
+    "network", "2 to 40 brokers in 1 to 4 levels with clients that roam; links, processes and clocks fail", run
+)
