@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,8 +106,13 @@ def _measure(grid: Grid, console: Console) -> Results:
     return session.results
 
 
-def running(tell: Callable[[str], None]) -> Callable[[Config], Any]:
-    """How to run the brokers of a configuration, one process each, as long as a `with` lasts."""
+def running(
+    tell: Callable[[str], None], noticed: Callable[[Readiness], None] | None = None
+) -> Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]:
+    """How to run the brokers of a configuration, one process each, as long as a `with` lasts.
+
+    It gives their URLs by name; `tell` hears what the supervisor says, `noticed` each broker that is ready.
+    """
 
     @asynccontextmanager
     async def launch(config: Config) -> AsyncIterator[Mapping[str, str]]:
@@ -128,6 +133,9 @@ def running(tell: Callable[[str], None]) -> Callable[[Config], Any]:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 await task  # it raises why
+            if noticed is not None:
+                for node in ready.result():
+                    noticed(node)
             yield {node.name: f"stentor://{node.listen}" for node in ready.result()}
         finally:
             if not ready.done():

@@ -1,0 +1,1 @@
+"""What a network of brokers costs: hops, links, profiles, joining, failing."""
