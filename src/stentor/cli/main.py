@@ -6,6 +6,7 @@ import typer
 
 from stentor.cli import (
     bench,
+    broker,
     certs,
     config,
     demo,
@@ -63,3 +64,4 @@ app.add_typer(certs.app, name="certs")
 app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
 app.add_typer(links.app, name="link")
+app.add_typer(broker.app, name="broker")

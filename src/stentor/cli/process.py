@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import uvloop
@@ -74,6 +74,16 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     listen: str
     http: str | None
     pid: int
+
+
+def become(assignment: Assignment) -> NoReturn:
+    """Turn this process into the node's."""
+    reader, writer = os.pipe()
+    os.write(writer, msgspec.json.encode(assignment) + b"\n")
+    os.close(writer)
+    os.dup2(reader, sys.stdin.fileno())
+    # a new image of this same process: the allocator reads its settings only at birth
+    os.execve(sys.executable, [sys.executable, "-m", "stentor.cli.process"], {**os.environ, **ALLOCATOR})  # noqa: S606
 
 
 def main() -> None:

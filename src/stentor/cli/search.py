@@ -55,12 +55,15 @@ class Search:
         """
         views = [await self.here()]
         while True:
-            level = _level(views[-1], path)
+            level = level_in(views[-1], path)
             member = member_of(views[-1], path, level) if level > 0 else None
             if member is None or not member.reachable:
                 return views
-            view = await self.view_at(member.address)
-            if _level(view, path) >= level:  # somebody else speaks by now, or listens there
+            try:
+                view = await self.view_at(member.address)
+            except Unreachable:  # it died a moment ago
+                return views
+            if level_in(view, path) >= level:  # somebody else speaks by now, or listens there
                 return views
             views.append(view)
 
@@ -72,7 +75,7 @@ class Search:
         last = (await self.towards(path))[-1]
         if last.node == who:
             return Found(who, last.address)
-        level = _level(last, path)
+        level = level_in(last, path)
         member = member_of(last, path, level)
         if member is None or not member.members:
             known = [each.unit for each in members(last, level)]
@@ -101,7 +104,8 @@ def member_of(view: NetworkView, path: ScopePath, level: int) -> MemberView | No
     return next((each for each in view.scopes[level].members if each.unit == unit), None)
 
 
-def _level(view: NetworkView, path: ScopePath) -> int:
+def level_in(view: NetworkView, path: ScopePath) -> int:
+    """The level at which a name differs from a broker's; 0 also if it is that broker's own."""
     own = ScopePath.parse(view.node)
     if len(own.parts) != len(path.parts):
         raise InvalidInput(f"{path} cannot be in this network: its brokers have names of {len(own.parts)} parts")

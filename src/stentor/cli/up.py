@@ -1,20 +1,17 @@
 """`stentor up` and `stentor node`: run a fabric, or one node of it."""
 
 import asyncio
-import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 import uvloop
 from msgspec.structs import replace
 from rich.console import Console
 
 from stentor.cli.fleet import Fleet
-from stentor.cli.process import ALLOCATOR, Assignment, Readiness
+from stentor.cli.process import Assignment, Readiness, become
 from stentor.cli.supervisor import Supervisor
 from stentor.config import ANY_HTTP, Address, Config, Fabric, Node, Tls, check_exposure, default, load
 from stentor.model.errors import ConfigError, StentorError
@@ -43,7 +40,7 @@ def up(
     json_log: JsonLogOption = False,
 ) -> None:
     """Start a fabric on this machine and run it until Ctrl-C."""
-    _check_level(log)
+    check_level(log)
     if config is not None:
         if listen or data or http is not None or tls:
             raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
@@ -103,15 +100,10 @@ def node(
     json_log: JsonLogOption = False,
 ) -> None:
     """Run one node of a configuration file in this process, for another machine or a service manager."""
-    _check_level(log)
+    check_level(log)
     chosen = load(config, node=name)
     assignment = assign(chosen, chosen.node(name), log, json_log, supervised=False)
-    reader, writer = os.pipe()
-    os.write(writer, msgspec.json.encode(assignment) + b"\n")
-    os.close(writer)
-    os.dup2(reader, sys.stdin.fileno())
-    # a new image of this same process: the allocator reads its settings only at birth
-    os.execve(sys.executable, [sys.executable, "-m", "stentor.cli.process"], {**os.environ, **ALLOCATOR})  # noqa: S606
+    become(assignment)
 
 
 def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None) -> Config:
@@ -142,7 +134,7 @@ def _with_port(node: Node, held: ExitStack) -> Node:
     return replace(node, listen=Address(node.listen.host, holder.getsockname()[1]))
 
 
-def _check_level(level: str | None) -> None:
+def check_level(level: str | None) -> None:
     if level is not None and level not in LEVELS:
         raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
 

@@ -1,0 +1,215 @@
+"""`stentor broker`: brokers join a running network by knowing one other, and leave it again."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.end_to_end.command import STENTOR, Command, Fabric, environment, in_process
+from tests.end_to_end.network import crosses, link, member, until, view
+
+FOUR = """
+[limits]
+heartbeat = "0.5 s"
+
+[[node]]
+name = "north/b1"
+listen = "127.0.0.1:0"
+
+[[node]]
+name = "north/b2"
+listen = "127.0.0.1:0"
+
+[[node]]
+name = "south/b1"
+listen = "127.0.0.1:0"
+
+[[node]]
+name = "south/b2"
+listen = "127.0.0.1:0"
+
+[[unit]]
+name = "north"
+connect = "chain"
+forwarding = "flooding"
+
+[[unit]]
+name = "south"
+connect = "chain"
+
+[[link]]
+between = ["north/b1", "south/b1"]
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
+    folder = tmp_path_factory.mktemp("brokers")
+    (folder / "four.toml").write_text(FOUR)
+    with Fabric("--config", "four.toml", "--log", "error", cwd=folder) as running:
+        for name in ("north/b1", "north/b2", "south/b1", "south/b2"):
+            url = running.url(name)
+            until(lambda url=url: [len(scope.members) for scope in view(url).scopes] == [2, 2])  # type: ignore[misc]
+        yield running
+
+
+class Newcomer(Command):
+    """`stentor broker add`, when it is up."""
+
+    def __init__(self, name: str, *arguments: str, knowing: str, cwd: Path) -> None:
+        super().__init__("broker", "add", name, "--knowing", knowing, *arguments, cwd=cwd)
+        self.url = "stentor://" + self.line(rf'"name":"{re.escape(name)}","listen":"([^"]+)"')[1]
+
+
+def leave(up: Fabric, name: str, *arguments: str, at: str = "south/b1") -> tuple[int, str]:
+    done = in_process("broker", "remove", name, *arguments, "--url", up.url(at))
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def number(url: str, unit: str) -> int:
+    found = member(url, unit)
+    assert found is not None
+    return found.number
+
+
+def present(url: str, unit: str) -> bool:
+    found = member(url, unit)
+    return found is not None and found.reachable
+
+
+def forgotten(url: str, unit: str) -> bool:
+    found = member(url, unit)
+    return found is not None and not found.members
+
+
+@pytest.mark.req("GE-17")
+def test_a_broker_joins_by_knowing_one_other_and_leaves_for_good(up: Fabric, tmp_path: Path) -> None:
+    # it knows a broker of another unit, and is linked with the speaker of its own
+    with Newcomer("north/b3", knowing=up.url("south/b2"), cwd=tmp_path) as new:
+        until(lambda: present(up.url("north/b2"), "north/b3"))
+        mine, theirs = member(new.url, "north/b3"), member(up.url("north/b2"), "north/b3")
+        assert mine is not None
+        assert theirs is not None
+        assert mine.number == theirs.number not in {number(new.url, "north/b1"), number(new.url, "north/b2")}
+        assert number(new.url, "north") == number(up.url("south/b1"), "north"), "its unit keeps its number"
+        assert [each.peer for each in view(new.url).links] == ["north/b1"]
+        assert [scope.forwarding for scope in view(new.url).scopes] == ["flooding", "content"], "as its units do"
+        assert crosses(new.url, up.url("south/b2"))
+        assert crosses(up.url("south/b2"), new.url)
+        assert leave(up, "north/b3") == (0, "north/b3 left the network\n")
+        assert new.ended() == 3, "nobody is to start it again"
+    assert forgotten(up.url("north/b2"), "north/b3")
+    assert crosses(up.url("north/b2"), up.url("south/b2"))
+
+    # it comes back with the number that it had
+    with Newcomer("north/b3", knowing=up.url("north/b2"), cwd=tmp_path) as again:
+        until(lambda: present(up.url("north/b1"), "north/b3"))
+        assert number(up.url("north/b1"), "north/b3") == theirs.number
+        assert [each.peer for each in view(again.url).links] == ["north/b2"], "whom it knows is in its unit"
+        assert crosses(again.url, up.url("south/b1"))
+
+
+def test_a_broker_that_was_killed_is_forgotten_when_somebody_says_so(up: Fabric, tmp_path: Path) -> None:
+    options = ("--link", "south/b2", "--cost", "3", "--number", "40")
+    with Newcomer("south/b3", *options, knowing=up.url("north/b1"), cwd=tmp_path) as new:
+        until(lambda: present(up.url("south/b1"), "south/b3"))
+        assert number(up.url("south/b1"), "south/b3") == 40
+        found = link(new.url, "south/b2")
+        assert found is not None
+        assert found.cost % 3 == 0
+        os.kill(new.process.pid, signal.SIGKILL)
+        assert new.ended() == -signal.SIGKILL
+    until(lambda: not present(up.url("south/b1"), "south/b3"))
+    assert not forgotten(up.url("south/b1"), "south/b3"), "it might come back"
+    assert leave(up, "south/b3", at="north/b2") == (0, "south/b3 was dead already; the network forgets it\n")
+    until(lambda: forgotten(up.url("south/b2"), "south/b3"))
+    code, told = leave(up, "south/b3")
+    assert (code, "there is no broker 'south/b3'" in told) == (2, True)
+
+
+def test_a_new_unit(up: Fabric, tmp_path: Path) -> None:
+    with Newcomer("east/b1", knowing=up.url("south/b2"), cwd=tmp_path) as first:
+        until(lambda: present(up.url("north/b2"), "east"))
+        assert number(up.url("north/b2"), "east") not in {number(first.url, "north"), number(first.url, "south")}
+        assert [each.peer for each in view(first.url).links] == ["south/b2"]
+        with Newcomer("east/b2", knowing=up.url("north/b1"), cwd=tmp_path) as second:
+            assert [each.peer for each in view(second.url).links] == ["east/b1"]
+            until(lambda: number(second.url, "east") == number(first.url, "east"))
+            assert crosses(second.url, up.url("north/b2"))
+            code, told = leave(up, "east/b1", at="north/b1")
+            assert code == 4
+            assert "without east/b1, the network would be in 2 parts: east and north, south; --force" in told
+            assert leave(up, "east/b2", at="north/b1")[0] == 0
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.ended()
+    until(lambda: not present(up.url("south/b1"), "east"))
+    code, told = leave(up, "east/b1")
+    assert (code, told) == (0, "east was dead already, with all that was in it; the network forgets it\n")
+    until(lambda: forgotten(up.url("north/b2"), "east"))
+
+
+def test_a_broker_that_holds_the_network_together_stays(up: Fabric) -> None:
+    code, told = leave(up, "south/b1", at="north/b2")
+    assert code == 4
+    assert "without south/b1, the network would be in 2 parts: north and south; --force removes it anyway" in told
+    assert present(up.url("south/b2"), "south/b1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("north/b1",), "north/b1 is taken by the broker at 127.0.0.1:"),
+        (("north/hall/b1",), "its brokers have names of 2 parts"),
+        (("b1",), "its brokers have names of 2 parts"),
+        (("north/b?",), "is not a scope path"),
+        (("north/b8", "--link", "north/b9"), "there is no broker 'north/b9'; did you mean"),
+        (("north/b8", "--link", "west/b9"), "there is no unit 'west'"),
+        (("north/b8", "--link", "south/b1"), "none of these brokers is in north: members of a unit must reach each"),
+        (("north/b8", "--number", "64"), "a number of 64: expected 0 to 63"),
+        (("north/b8", "--number", "0"), "the number 0 is taken by north/b1"),
+        (("north/b8", "--cost", "0"), "a cost of 0"),
+        (("north/b8", "--listen", "0.0.0.0:0"), "can be reached by other machines and has no TLS"),
+        (("north/b8", "--log", "loud"), "--log loud"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_started(
+    up: Fabric, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    done = in_process("broker", "add", *arguments, "--knowing", up.url("south/b2"), cwd=tmp_path)
+    assert told in done.stderr
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_to_know(tmp_path: Path) -> None:
+    done = in_process("broker", "add", "a/b", "--knowing", "127.0.0.1:1", cwd=tmp_path)
+    assert (done.returncode, "no broker at" in done.stderr) == (3, True)
+
+
+def test_a_second_broker_beside_a_local_one(tmp_path: Path) -> None:
+    with (
+        Fabric("--listen", "127.0.0.1:0", "--data", "data", cwd=tmp_path) as running,
+        Newcomer("second", knowing=running.url(), cwd=tmp_path) as new,
+    ):
+        assert crosses(running.url(), new.url)
+        assert crosses(new.url, running.url())
+        new.interrupt()
+        assert new.ended() == 0
+        until(lambda: not present(running.url(), "second"))
+        assert in_process("broker", "remove", "local", "--url", running.url()).returncode == 0
+        running.line("node local left the network")
+
+
+def test_a_place_that_is_taken_by_another_process(up: Fabric, tmp_path: Path) -> None:
+    with Newcomer("south/b4", knowing=up.url("south/b1"), cwd=tmp_path) as new:
+        until(lambda: present(up.url("south/b1"), "south/b4"))
+        done = subprocess.run(
+            [STENTOR, "broker", "add", "south/b4", "--knowing", new.url, "--data", "other"],
+            cwd=tmp_path, env=environment(), capture_output=True, check=False, text=True,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "south/b4 is taken by the broker at" in done.stderr
