@@ -63,7 +63,7 @@ class Bench:
         volumes: list[Value] = [self._dice.randrange(1000) for _ in range(batch)]
         frame = block.encode(origin, SCHEMA, [prices, symbols, volumes], [bytes(100)] * batch)
         contents = parcel.contents_of(frame, 0, len(frame))[0]
-        return parcel.head({1: mask}, len(frame), batch, 1, contents, bytes(8)) + frame
+        return parcel.head(parcel.label({1: mask}), len(frame), batch, 1, contents, bytes(8)) + frame
 
     def receiver(self) -> Callable[[bytes], None]:
         relay, came, flows, boxes = self._relay, self._from, self._flows, self._boxes

@@ -13,7 +13,6 @@ from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
 from stentor.cli.up import JsonLogOption, LogOption, check_level
-from stentor.client import address_of
 from stentor.config import Address, Gateway, check_exposure
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
@@ -21,6 +20,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Task
 from stentor.model.scope import ScopePath
 from stentor.model.view import MemberView, NetworkView
+from stentor.url import address_of
 
 app = typer.Typer(help="Brokers that join and leave a running network.", no_args_is_help=True)
 
