@@ -1,8 +1,8 @@
 """A network of real brokers with clients that publish, subscribe, come, go and roam, and all that can happen to them.
 
-Nobody is ever given an event twice, or one that it did not ask for, and nobody matches an event more often than there
-are levels. When the faults have ended and things have settled, every broker knows the network as it is, and what is
-published then reaches everyone who wants it, wherever they are.
+Nobody is ever given an event twice, or one that it did not ask for, and no broker gets one twice; none is matched more
+often than there are levels. When the faults have ended and things have settled, every broker knows the network as it
+is, and what is published then reaches everyone who wants it, wherever they are.
 """
 
 from collections import Counter
@@ -24,13 +24,14 @@ from stentor.simulation.host import Factory
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.topology import Topology
+from stentor.simulation.witness import Witness
 from stentor.simulation.workload import TOPICS, draw_attributes
 from stentor.simulation.world import World
 
-_TROUBLE = 8 * SECOND
-_CALM = _TROUBLE + 16 * SECOND  # whatever the faults left behind is found out, and speakers had their patience
-_SETTLED = _CALM + 2 * SECOND
-_END = _SETTLED + 2 * SECOND
+_TROUBLE = 5 * SECOND
+_CALM = _TROUBLE + 11 * SECOND  # whatever the faults left behind is found out, and speakers had their patience
+_SETTLED = _CALM + 1 * SECOND
+_END = _SETTLED + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
 _SAMPLES = 5  # events that are held against all profiles
 _HEARTBEAT = 1.0
@@ -50,6 +51,7 @@ def _draw_faults(random: Random) -> Faults:
         until=_TROUBLE,
         weather=Weather(
             mean_delay=random.choice((MILLISECOND // 2, MILLISECOND, 20 * MILLISECOND)),
+            cut=0.1,
             damage=some(random.choice((0.02, 0.005))),
             damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
         ),
@@ -77,7 +79,7 @@ class _Stage:
         self._incarnations: Counter[str] = Counter()
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
-        for number in range(random.randint(3, 6)):
+        for number in range(random.choice((3, 3, 3, 4, 5, 10))):
             self._add_client(f"c{number}")
         for address in self.addresses.values():
             world.restart(world.hosts[address], random.randrange(SECOND))
@@ -90,7 +92,14 @@ class _Stage:
         links = [(far, cost) for near, far, cost in self.topology.links if near == name]
         gateways = tuple(GatewaySettings(address=self.addresses[far], cost=cost or None) for far, cost in links)
         settings = NetworkSettings(numbers=self.topology.brokers[name], address=self.addresses[name], gateways=gateways)
-        return lambda: Broker(ScopePath.parse(name), _LIMITS, network=settings)
+
+        def build() -> Broker:
+            broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
+            if not self.world.faults.weather.damage:  # a damaged stream may repeat bytes before it is found out
+                Witness.watch(broker.network.relay, self.world.anomalies)
+            return broker
+
+        return build
 
     def _add_client(self, name: str) -> None:
         brokers = list(self.addresses.values())
@@ -233,9 +242,8 @@ class _Stage:
 
 
 def _draw_size(random: Random) -> int:
-    return random.choices((random.randint(2, 5), random.randint(4, 9), random.randint(10, 16), 40), (80, 17, 2.8, 0.2))[
-        0
-    ]
+    sizes = random.randint(2, 4), random.randint(3, 8), random.randint(9, 16), 40
+    return random.choices(sizes, (80, 18, 1.9, 0.1))[0]
 
 
 def _name(events: list[Published]) -> str:

@@ -256,7 +256,8 @@ class _Play:
 
 
 def _draw_size(random: Random) -> int:
-    return random.choices((random.randint(2, 8), random.randint(5, 20), random.randint(20, 60)), (80, 19, 1))[0]
+    sizes = random.randint(2, 6), random.randint(5, 16), random.randint(20, 60), random.randint(200, 300)
+    return random.choices(sizes, (84.9, 14, 1, 0.1))[0]
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
@@ -272,4 +273,4 @@ def run(seed: int, keep_trace: bool = False) -> Outcome:
     )
 
 
-SCENARIO = Scenario("overlay", "2 to 60 brokers in 1 to 4 levels, without clients; links, brokers and units fail", run)
+SCENARIO = Scenario("overlay", "2 to 300 brokers in 1 to 4 levels, without clients; links, brokers and units fail", run)
