@@ -6,7 +6,7 @@ SEEDS ?= 100000
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint soak bench bench-matching lock clean
+.PHONY: help setup demo test check lint soak bench bench-matching bench-network lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot
 bench-matching: $(READY) ## the index beside a loop and the paper's tree, 100 to 1,000,000 filters: tables, JSON, plot
 	$(BIN)/python -m benchmarks.matching --rounds $(ROUNDS)
 	$(BIN)/python -m benchmarks.subscribing --rounds $(ROUNDS)
+
+bench-network: $(READY) ## what a network of brokers costs: hops, links, profiles, joining, failing: tables, JSON, plot
+	$(BIN)/python -m benchmarks.network --rounds $(ROUNDS)
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

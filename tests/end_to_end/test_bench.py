@@ -1,0 +1,90 @@
+"""`stentor bench` and `stentor plan` as a user runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.end_to_end.command import Command, children, gone, in_process
+
+
+@pytest.mark.req("GE-18")
+def test_the_papers_network_is_measured_for_real(tmp_path: Path) -> None:
+    options = ("--rates", "20,200", "--sizes", "50", "--match", "50", "--events", "20", "--out", tmp_path / "out")
+    with Command("bench", "ges", *options, cwd=tmp_path) as bench:
+        bench.line("clients subscribe")
+        brokers = children(bench.process.pid)
+        assert len(brokers) >= 22
+        assert bench.ended() == 0, bench.errors
+        assert gone(*brokers)
+    text = "\n".join(bench.out)
+    assert "102 clients over 9 hops" in text
+    assert "178.66" in text or "179 @ <952, 350>" in text  # the paper's, beside ours
+    found = json.loads((tmp_path / "out" / "ges.json").read_text())
+    assert [each["latencies"]["9"]["received"] for each in found["samples"]] == [10, 10]
+    assert [each["received"] for each in found["samples"]] == [1000, 1000]  # by the other hundred clients
+    for point in found["figure_10"]:
+        assert set(point["means"]) == {"1", "2", "4", "9"}
+        assert 0 < point["means"]["1"] < point["means"]["9"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"ges.json", "ges-latency.png", "ges-hops.png"}
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Command("bench", "ges", "--quick", "--out", tmp_path / "out", cwd=tmp_path) as bench:
+        bench.line("starting 22 brokers")
+        while not (brokers := children(bench.process.pid)):
+            assert bench.process.poll() is None
+        bench.interrupt()
+        assert bench.ended() == 130
+        assert gone(*brokers)
+    assert "interrupted" in "\n".join(bench.out)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--rates", "fast"), "expected numbers such as 20,100, found 'fast'"),
+        (("--rates", "0"), "expected 0.1 to 100000"),
+        (("--sizes", "8"), "expected 16 to 65536"),
+        (("--sizes", "50.5"), "whole numbers"),
+        (("--match", "101"), "expected 1 to 100"),
+    ],
+)
+def test_grids_that_cannot_be(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    done = in_process("bench", "ges", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.req("GE-19")
+def test_a_plan_in_words_and_as_json(tmp_path: Path) -> None:
+    done = in_process("plan", "--clients", "20_000", "--levels", "3", "--shape", "ring", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a random graph" in done.stdout
+    assert "48 brokers with room for 24,000 clients" in done.stdout
+    found = json.loads(in_process("plan", "--clients", "2e4", "--levels", "3", "--shape", "ring", "--json").stdout)
+    assert found["brokers"] == 48
+    assert [level["members"] for level in found["levels"]] == [4, 4, 3]
+    assert found["graph_nodes"] == 11
+
+
+def test_a_plan_whose_events_would_not_arrive_says_so() -> None:
+    options = ("--levels", "2", "--unit", "64", "--shape", "ring", "--links-per-member", "2", "--samples", "20")
+    done = in_process("plan", "--clients", "2e6", *options)
+    assert done.returncode == 0
+    assert "would be dropped" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--clients", "many"), "expected a number such as 1e9"),
+        (("--clients", "0"), "expected 1 to 1e15"),
+        (("--clients", "1e9", "--levels", "2"), "take 4 levels"),
+        (("--clients", "10", "--shape", "star"), "expected mesh, ring, random"),
+    ],
+)
+def test_plans_that_cannot_be(options: tuple[str, ...], reason: str) -> None:
+    done = in_process("plan", *options)
+    assert done.returncode == 2
+    assert reason in done.stderr
