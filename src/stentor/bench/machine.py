@@ -65,7 +65,7 @@ def own_seconds() -> float:
 
 
 def family_seconds() -> float:
-    """Processor seconds of this process and of all that it started, directly or not, and that are still there."""
+    """Processor seconds of this process and of all that it started, directly or not, with those that have ended."""
     used: dict[int, float] = {}
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -74,7 +74,7 @@ def family_seconds() -> float:
         except OSError:
             continue  # it has just gone
         pid = int(path.parent.name)
-        used[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+        used[pid] = sum(map(int, fields[11:15])) / _TICKS  # its own, and of its children that are gone
         children.setdefault(int(fields[1]), []).append(pid)
     family = [os.getpid()]
     for pid in family:
