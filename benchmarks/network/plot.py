@@ -43,13 +43,13 @@ def _hops(axes: Any, results: Results) -> None:
         rows = [row for row in results.hops if row["batch"] == batch]
         for name, figure, colour in (("matching", "matching_us", _MATCHING), ("relay", "relay_us", _RELAY)):
             points = [(row["filters"], row[figure]) for row in rows]
-            axes.plot(*zip(*points, strict=True), style, color=colour, marker="o", label=f"{name}, {batch} events")
+            axes.plot(*zip(*points, strict=True), style, color=colour, marker="o", label=f"{name}, parcels of {batch}")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("filters at the level", fontsize=8)
     axes.set_ylabel("µs of processor time for a parcel", fontsize=8)
     axes.set_title("a relay hop and a matching hop", fontsize=9)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.35))
 
 
 def _traffic(axes: Any, results: Results) -> None:
