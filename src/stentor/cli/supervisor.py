@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 import msgspec
 
@@ -27,13 +27,21 @@ class Supervisor:
         self._assignments = assignments
         self._tell = tell
         self._children: dict[str, asyncio.subprocess.Process] = {}
+        self._up: dict[str, Assignment] = {}  # those that are ready, with the ports that they have
+        self._away: set[str] = set()  # those that are being started again
+        self._watchers: dict[str, asyncio.Task[None]] = {}
+        self._purged: set[str] = set()
         self._end = asyncio.Event()
 
     def stop(self) -> None:
         self._end.set()
 
-    async def run(self, ready: Callable[[list[Readiness]], None]) -> None:
-        """Returns after `stop`, SIGINT or SIGTERM, with every child gone."""
+    async def run(
+        self,
+        ready: Callable[[list[Readiness]], None],
+        meanwhile: Callable[[], Coroutine[None, None, None]] | None = None,
+    ) -> None:
+        """Returns after `stop`, SIGINT or SIGTERM, with every child gone; `meanwhile` runs while nodes do."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
@@ -41,15 +49,51 @@ class Supervisor:
             turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))  # more would only slow each other down
             nodes = await asyncio.gather(*(self._start_in_turn(each, turns) for each in self._assignments))
             ready(nodes)
-            # a node that took any free port must come back where its clients look for it
-            settled = [_settle(each, node) for each, node in zip(self._assignments, nodes, strict=True)]
-            watchers = [loop.create_task(self._watch(each)) for each in settled]
+            for each, node in zip(self._assignments, nodes, strict=True):
+                self._keep(each, node)
+            aside = None if meanwhile is None else loop.create_task(meanwhile())
             await self._end.wait()
+            if aside is not None:
+                aside.cancel()
+                await asyncio.wait([aside])
         finally:
             self._end.set()
             await self._stop()
-        for watcher in watchers:
+        for watcher in self._watchers.values():
             watcher.cancel()
+
+    def running(self) -> list[Assignment]:
+        """The nodes that are up, with the ports that they have."""
+        return list(self._up.values())
+
+    def away(self) -> list[str]:
+        """The nodes that are being started again."""
+        return sorted(self._away)
+
+    async def add(self, assignment: Assignment) -> Readiness:
+        """Start another node, and keep it running; one that does not come up is given up."""
+        try:
+            node = await self._start(assignment)
+        except NodeFailed:
+            self._children.pop(assignment.name).kill()
+            raise
+        self._keep(assignment, node)
+        return node
+
+    async def purge(self, name: str) -> None:
+        """End a node at once; it is not started again."""
+        self._purged.add(name)
+        self._up.pop(name, None)
+        child = self._children[name]
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+    def _keep(self, assignment: Assignment, node: Readiness) -> None:
+        # a node that took any free port must come back where its clients look for it
+        settled = self._up[assignment.name] = _settle(assignment, node)
+        self._purged.discard(assignment.name)
+        self._watchers[assignment.name] = asyncio.get_running_loop().create_task(self._watch(settled))
 
     async def _start_in_turn(self, assignment: Assignment, turns: asyncio.Semaphore) -> Readiness:
         async with turns:
@@ -74,18 +118,23 @@ class Supervisor:
         return msgspec.json.decode(line, type=Readiness)
 
     async def _watch(self, assignment: Assignment) -> None:
+        name = assignment.name
         while not self._end.is_set():
-            code = await self._children[assignment.name].wait()
-            if self._end.is_set():
+            code = await self._children[name].wait()
+            self._up.pop(name, None)
+            if self._end.is_set() or name in self._purged:
                 return
             if code == GONE:
-                self._tell(f"node {assignment.name} left the network")
+                self._tell(f"node {name} left the network")
                 return
-            self._tell(f"node {assignment.name} ended ({_describe(code)}): starting it again")
+            self._away.add(name)
+            self._tell(f"node {name} ended ({_describe(code)}): starting it again")
             await asyncio.sleep(_PAUSE)
             try:
                 await self._start(assignment)
-                self._tell(f"node {assignment.name} is back")
+                self._up[name] = assignment
+                self._away.discard(name)
+                self._tell(f"node {name} is back")
             except NodeFailed as error:
                 self._tell(str(error))
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from stentor.cli.fleet import Fleet
 from stentor.cli.process import Assignment, Readiness, become
+from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
 from stentor.config import ANY_HTTP, Address, Config, Fabric, Node, Tls, check_exposure, default, load
 from stentor.model.errors import ConfigError, StentorError
@@ -56,7 +57,15 @@ def up(
 def _run_apart(chosen: Config, log: str | None, json_log: bool) -> None:
     """A process for each node."""
     assignments = [assign(chosen, node, log, json_log, supervised=True) for node in chosen.nodes]
-    asyncio.run(Supervisor(assignments, _warn).run(lambda nodes: _show(chosen, nodes)))
+
+    async def run() -> None:
+        supervisor = Supervisor(assignments, _warn)
+        meanwhile = None
+        if chosen.elasticity is not None:
+            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, _warn).run
+        await supervisor.run(lambda nodes: _show(chosen, nodes), meanwhile)
+
+    asyncio.run(run())
 
 
 def _run_together(chosen: Config, log: str | None, json_log: bool) -> None:
