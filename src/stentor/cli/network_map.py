@@ -128,7 +128,11 @@ def _links(found: Survey) -> Table:
         "events ←",
         title="links",
         title_justify="left",
+        box=None,
+        pad_edge=False,
     )
+    for column in (0, 1):  # half a name is of no use
+        table.columns[column].overflow = "fold"
     for column in (2, 3, 5, 6, 7):
         table.columns[column].justify = "right"
     for link in sorted(found.links, key=lambda link: (-link.level, link.one, link.other)):

@@ -108,6 +108,8 @@ def _towards(view: NetworkView, goal: str) -> MemberView | None:
 def _show(way: Route) -> None:
     console = Console(highlight=False)
     table = Table("", "broker", "address", "sees", "distance", "goes to", box=None, pad_edge=False)
+    for column in table.columns[1:]:  # half a name is of no use
+        column.overflow = "fold"
     for number, step in enumerate(way.steps):
         table.add_row(
             str(number), Text(step.broker, "bold"), Text(step.address, "dim"), Text(step.towards),
