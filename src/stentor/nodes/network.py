@@ -377,6 +377,10 @@ class Network:
             speaks = presence is not None and presence.speaker == context.name and self.gateways.speaks(level)
             inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
             self.profiles.sum_up(level, inside if speaks else None)
+        for level in range(context.depth):
+            for unit, presence in graph.members[level].items():
+                if presence.left and unit != context.units[level]:
+                    self.profiles.forget(level, unit)
 
     def _by_cost(self) -> Iterator[Neighbour]:
         """Neighbours that are not suspected, the best last, since it is to be remembered."""

@@ -242,6 +242,12 @@ class Profiles:
                     self._index(True, level, number, want[0], _filter(want))
             standing.number = number
 
+    def forget(self, level: int, unit: str) -> None:
+        """A unit is no member any more: nobody counts it, and it has no number. If it comes back, it tells all anew."""
+        standing = self.members[level].get(unit)
+        if standing is not None and standing.number is None:
+            del self.members[level][unit]
+
     def sum_up(self, level: int, members: set[str] | None) -> None:
         """The unit of ours at this level consists of these members, one level below; None if we do not speak for it."""
         counted = self._counted[level]

@@ -17,6 +17,7 @@ from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp, nex
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.protocols.overlay.connectivity import Connectivity
 
+LEASE = 720  # heartbeats for which a member that cannot be reached keeps its place: an hour
 PATIENCE = 6  # heartbeats before a unit's speaker is contradicted by one who cannot reach it
 _MOST_GATEWAYS = 4096
 
@@ -54,6 +55,8 @@ class Gateways:
         self._numbers = numbers[::-1]  # by level
         self._address = address
         self._patience = PATIENCE * heartbeat
+        self._lease = LEASE * heartbeat
+        self._missing: dict[str, int] = {}  # members that cannot be reached, and since when
         self._say, self._report = say, report
         self._deferred: dict[str, int] = {}  # until when another may speak for a unit of ours
         self._contested: set[str] = set()  # units for which somebody else spoke after us
@@ -110,10 +113,12 @@ class Gateways:
     def leave(self) -> None:
         """This broker goes for good, and says so; what its links do from now on is no news."""
         self._leaving = True
-        for level, unit in enumerate(self.context.units):  # a unit goes with the last of its members
-            alone = [each for each in self.graph.present(level) if self.graph.reaches(each.unit)]
+        there = [
+            sum(self.graph.reaches(each.unit) for each in level) for level in map(self.graph.present, self._levels)
+        ]
+        for level, unit in enumerate(self.context.units):
             self._withdraw(self.graph.members[level][unit])
-            if len(alone) > 1:
+            if there[level] > 1:  # a unit goes with the last of its members
                 break
 
     def dismiss(self, unit: str) -> bool:
@@ -164,11 +169,20 @@ class Gateways:
         return fingerprint("presences", repr(sorted(self.inventory(level).items())))
 
     def tick(self, now: int) -> None:
-        """Those whom we let speak had their time."""
+        """Those whom we let speak had their time, and so had members that nobody can reach."""
         for unit in [unit for unit, until in self._deferred.items() if until <= now]:
             del self._deferred[unit]
+        self._expire(now)
         self._contested -= {unit for level, unit in enumerate(self.context.units) if not self.speaks(level)}
         self._refresh()
+
+    def _expire(self, now: int) -> None:
+        """A member that cannot be reached keeps its place for a lease; then whoever speaks for its scope lets it go."""
+        self._missing = {unit: self._missing.get(unit, now) for unit in self.parted}
+        for unit, since in self._missing.items():
+            level = self.context.level(unit)
+            if level is not None and now - since > self._lease and self.speaks(level + 1) and self.dismiss(unit):
+                self._report("warning", "forgotten", {"unit": unit, "reason": "nobody reached it for too long"})
 
     # ---- speaking
 
@@ -229,6 +243,10 @@ class Gateways:
     def _sharing(self, level: int) -> Iterator[Neighbour]:
         """The neighbours in the scope that holds the units of a level."""
         return (neighbour for neighbour in self.neighbours.values() if neighbour.level <= level)
+
+    @property
+    def _levels(self) -> range:
+        return range(self.context.depth)
 
     # ---- partitions
 
