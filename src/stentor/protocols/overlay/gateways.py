@@ -244,10 +244,6 @@ class Gateways:
         """The neighbours in the scope that holds the units of a level."""
         return (neighbour for neighbour in self.neighbours.values() if neighbour.level <= level)
 
-    @property
-    def _levels(self) -> range:
-        return range(self.context.depth)
-
     # ---- partitions
 
     def _is_silent(self, level: int, members: int) -> bool:
