@@ -113,9 +113,8 @@ class Gateways:
     def leave(self) -> None:
         """This broker goes for good, and says so; what its links do from now on is no news."""
         self._leaving = True
-        there = [
-            sum(self.graph.reaches(each.unit) for each in level) for level in map(self.graph.present, self._levels)
-        ]
+        levels = map(self.graph.present, range(self.context.depth))
+        there = [sum(self.graph.reaches(each.unit) for each in level) for level in levels]
         for level, unit in enumerate(self.context.units):
             self._withdraw(self.graph.members[level][unit])
             if there[level] > 1:  # a unit goes with the last of its members
