@@ -152,6 +152,16 @@ def test_a_new_unit(up: Fabric, tmp_path: Path) -> None:
     until(lambda: forgotten(up.url("north/b2"), "east"))
 
 
+def test_a_unit_goes_with_its_last_broker(up: Fabric, tmp_path: Path) -> None:
+    with Newcomer("west/b1", knowing=up.url("north/b2"), cwd=tmp_path) as only:
+        until(lambda: present(up.url("south/b1"), "west"))
+        assert leave(up, "west/b1") == (0, "west/b1 left the network\n")
+        assert only.ended() == 3
+    until(lambda: forgotten(up.url("south/b1"), "west"))
+    code, told = leave(up, "west/b1")
+    assert (code, "there is no unit 'west', so no broker 'west/b1'" in told) == (2, True)
+
+
 def test_a_broker_that_holds_the_network_together_stays(up: Fabric) -> None:
     code, told = leave(up, "south/b1", at="north/b2")
     assert code == 4
