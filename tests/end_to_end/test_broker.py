@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.command import STENTOR, Command, Fabric, environment, in_process
+from tests.end_to_end.command import PATIENCE, STENTOR, Command, Fabric, environment, in_process
 from tests.end_to_end.network import crosses, link, member, until, view
 
 FOUR = """
@@ -65,7 +65,7 @@ class Newcomer(Command):
 
 
 def leave(up: Fabric, name: str, *arguments: str, at: str = "south/b1") -> tuple[int, str]:
-    done = in_process("broker", "remove", name, *arguments, "--url", up.url(at))
+    done = in_process("broker", "remove", name, *arguments, "--timeout", str(PATIENCE), "--url", up.url(at))
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

@@ -64,7 +64,7 @@ def test_a_broker_is_started_for_many_clients_and_leaves_when_they_have_gone(tmp
 
 
 def test_a_broker_that_does_not_answer_is_purged(tmp_path: Path) -> None:
-    with up(tmp_path, 'purge_slow = true\ncheck_every = "1 s"\n') as running:
+    with up(tmp_path, 'purge_slow = true\ncheck_every = "3 s"\n') as running:
         until(lambda: len(view(running.url("c/b1")).scopes[0].members) == 2)
         hung = process(tmp_path, "c/b2")
         os.kill(hung, signal.SIGSTOP)

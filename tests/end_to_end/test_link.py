@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.command import Fabric, in_process
+from tests.end_to_end.command import PATIENCE, Fabric, in_process
 from tests.end_to_end.network import crosses, kill, link, until, view
 
 FIVE = """
@@ -80,7 +80,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Five]:
 
 def order(up: Five, *arguments: str, at: str = "north/b2") -> tuple[int, str]:
     """Say it to some broker; the exit code and what was said."""
-    done = in_process("link", *arguments, "--url", up.url(at))
+    patient = ("--timeout", str(PATIENCE)) if arguments[0] == "add" and "--timeout" not in arguments else ()
+    done = in_process("link", *arguments, *patient, "--url", up.url(at))
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 
