@@ -113,12 +113,13 @@ class Gateways:
     def leave(self) -> None:
         """This broker goes for good, and says so; what its links do from now on is no news."""
         self._leaving = True
-        levels = map(self.graph.present, range(self.context.depth))
-        there = [sum(self.graph.reaches(each.unit) for each in level) for level in levels]
-        for level, unit in enumerate(self.context.units):
+        empty = [unit for level, unit in enumerate(self.context.units) if self._is_alone(level)]
+        for level, unit in enumerate(empty):  # units in which there is nobody else go with it
             self._withdraw(self.graph.members[level][unit])
-            if there[level] > 1:  # a unit goes with the last of its members
-                break
+
+    def _is_alone(self, level: int) -> bool:
+        """Whether there is nobody else in our unit of a level, also nobody whom we cannot reach."""
+        return all(len(list(self.graph.present(lower))) == 1 for lower in range(level))
 
     def dismiss(self, unit: str) -> bool:
         """Forget a member that is gone for good; one that can be reached stays."""
