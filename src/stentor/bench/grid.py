@@ -52,7 +52,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[float, ...] = RATES
     sizes: tuple[int, ...] = SIZES
     matches: tuple[int, ...] = MATCHES
-    seconds: float = 3.0  # of a trial, if nobody says how many events
+    seconds: float = 2.5  # of a trial, if nobody says how many events
     events: int = 0
 
     def trials(self) -> Iterator[Trial]:

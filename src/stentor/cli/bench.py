@@ -37,7 +37,7 @@ def ges(
     rates: Annotated[str | None, typer.Option(help="Events/s, comma-separated: 1,20,100,400,952.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Bytes of a body, comma-separated: 50,250,450.")] = None,
     match: Annotated[str | None, typer.Option(help="Percent of the events that clients want: 100,50,10.")] = None,
-    events: Annotated[int, typer.Option(help="Events of a trial.", show_default="3 seconds of them", min=0)] = 0,
+    events: Annotated[int, typer.Option(help="Events of a trial.", show_default="2.5 seconds of them", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Where JSON and plots go.")] = Path("stentor-bench"),
 ) -> None:
     """The 22 brokers and 102 clients of the Grid Event Service paper, as real processes on this machine.
