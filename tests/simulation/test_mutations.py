@@ -1,18 +1,26 @@
 """Break a mechanism on purpose, and a checker must see it: proof that the checkers can fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from stentor.matching.pairs import PairIndex
 from stentor.model.batch import Batch
-from stentor.model.messages import Welcome
+from stentor.model.messages import NEVER, Presence, ProfileChange, Welcome
 from stentor.nodes.client import Client
+from stentor.nodes.network import Network
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination import profiles, relay
+from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.dissemination.relay import Plan, Relay
+from stentor.protocols.overlay import gateways
+from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.gateways import Gateways
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage import segment
@@ -97,6 +105,96 @@ def no_rewriting_of_the_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(segment, "_scan", trusting)
 
 
+def no_two_way_check(patch: pytest.MonkeyPatch) -> None:
+    def believes(self: Connectivity, unit: str, speaker: str, level: int) -> bool:
+        other = self.members[level].get(unit)
+        return other is not None and not other.left
+
+    patch.setattr(Connectivity, "_answers", believes)
+
+
+def no_resynchronisation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Network, "_compare", lambda *_: None)
+
+
+def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Profiles, "compare", lambda *_: None)
+
+
+def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
+    """It needs a second fault to do harm: who does not know that a bit is its own has a next hop for it."""
+    original = Relay.reroute
+
+    def reroute(self: Relay[Any], own: Sequence[int], members: Sequence[int], hops: list[tuple[Any, Any]]) -> None:
+        masks = [(hop, {**mask, hop.level: mask.get(hop.level, 0) | own[hop.level]}) for hop, mask in hops[:1]]
+        original(self, own, members, [*masks, *hops[1:]])
+
+    def plan(self: Relay[Any], key: bytes, level: int, masks: dict[int, int]) -> Plan[Any]:
+        return Plan(bool(masks.get(level, 0) & self.own[level]), masks, self.divide(masks))
+
+    patch.setattr(Relay, "reroute", reroute)
+    patch.setattr(Relay, "_plan", plan)
+
+
+def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
+    original = Relay.divide
+
+    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[tuple[Any, dict[int, int]], ...]:
+        return tuple(
+            (hop, {level: mask for level, mask in masks.items() if level >= hop.level})
+            for hop, _ in original(self, masks)
+        )
+
+    patch.setattr(Relay, "divide", divide)
+
+
+def removals_are_not_spread(patch: pytest.MonkeyPatch) -> None:
+    original = Profiles._spread
+
+    def spread(self: Profiles, level: int, change: ProfileChange, heard_from: str) -> None:
+        original(self, level, msgspec.structs.replace(change, removed=()), heard_from)
+
+    patch.setattr(Profiles, "_spread", spread)
+
+
+def no_handing_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gateways, "_first", lambda self, level: self.context.units[level])
+
+
+def one_hop_is_too_many(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(relay, "MOST_HOPS", 1)
+
+
+def no_order_of_presences(patch: pytest.MonkeyPatch) -> None:
+    original = Gateways.hear
+
+    def hear(self: Gateways, now: int, name: str, presence: Presence) -> None:
+        known = self.graph.find(presence.unit)
+        if known is not None and presence.version < known.version:
+            presence = msgspec.structs.replace(presence, version=known.version + 1)
+        original(self, now, name, presence)
+
+    patch.setattr(Gateways, "hear", hear)
+
+
+def changes_of_profiles_build_on_anything(patch: pytest.MonkeyPatch) -> None:
+    original = Profiles.hear
+
+    def hear(self: Profiles, name: str, change: ProfileChange) -> None:
+        level = self.context.level(change.unit)
+        known = None if level is None else self.members[level].get(change.unit)
+        if known is not None and change.before != NEVER:
+            change = msgspec.structs.replace(change, before=known.stamp)
+        original(self, name, change)
+
+    patch.setattr(Profiles, "hear", hear)
+
+
+def lives_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
+    for module in (gateways, profiles):
+        patch.setattr(module, "next_version", lambda version, _: version + 1)
+
+
 MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("broker", no_duplicate_suppression, {"duplicate", "nonmonotonic-poll"}),
     ("broker", no_checksum_of_events, {"corrupt"}),
@@ -106,6 +204,18 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("broker", no_fencing, {"unfenced"}),
     ("broker", no_content_filter, {"unasked"}),
     ("broker", no_bound_of_queues, {"unbounded"}),
+    ("overlay", no_two_way_check, {"cache"}),
+    ("overlay", no_resynchronisation, {"members"}),
+    ("overlay", no_resynchronisation_of_profiles, {"profile", "endless"}),
+    ("overlay", removals_are_not_spread, {"profile"}),
+    ("overlay", no_handing_over, {"presence", "endless"}),
+    ("overlay", no_order_of_presences, {"presence", "endless"}),
+    ("overlay", changes_of_profiles_build_on_anything, {"profile"}),
+    ("overlay", lives_are_not_told_apart, {"presence", "profile"}),
+    ("network", own_bit_stays, {"twice", "matchings", "circling"}),
+    ("network", masks_are_not_divided, {"twice"}),
+    ("network", one_hop_is_too_many, {"circling"}),
+    ("network", no_resynchronisation, {"members"}),
     ("log", no_sync, {"lost-write"}),
     ("log", no_sync_of_the_directory, {"lost-write"}),
     ("log", no_checksum_of_records, {"corrupt"}),

@@ -6,7 +6,12 @@ import pytest
 
 from stentor.simulation.scenarios import SCENARIOS
 
-SEEDS = {"broker": (1000, 20), "log": (1000, 100), "overlay": (1000, 40)}  # how many, and how many at a time
+SEEDS = {  # how many, and how many at a time
+    "broker": (1000, 20),
+    "log": (1000, 100),
+    "network": (1000, 20),
+    "overlay": (1000, 40),
+}
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 
 
@@ -32,6 +37,10 @@ EXPECTED = {
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
     "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
+    "network": (
+        "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
+        "published relayed repeated-bytes stall swapped-bytes"
+    ),
     "overlay": "Farewell break crash dismiss join leave partition reprice stall",
 }
 
