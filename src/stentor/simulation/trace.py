@@ -10,6 +10,7 @@ from stentor.model.errors import FrameError
 from stentor.wire import frame
 
 _LONGEST = 160
+_BULKY = {frame.EVENTS: "events", frame.PARCEL: "parcel"}
 
 
 class Trace:
@@ -73,7 +74,7 @@ def describe_bytes(data: bytes) -> str:
             if not length or position + length > len(data):
                 break
             whole = data[position : position + length]
-            parts.append(f"events[{length}]" if kind == frame.EVENTS else str(frame.decode(whole)))
+            parts.append(f"{_BULKY[kind]}[{length}]" if kind in _BULKY else str(frame.decode(whole)))
         except FrameError:
             break
         position += length
