@@ -263,7 +263,7 @@ class _Play:
 
 def _draw_size(random: Random) -> int:
     sizes = random.randint(2, 6), random.randint(5, 16), random.randint(20, 60), random.randint(200, 300)
-    return random.choices(sizes, (84.9, 14, 1, 0.1))[0]
+    return random.choices(sizes, (85, 14, 0.98, 0.02))[0]
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
