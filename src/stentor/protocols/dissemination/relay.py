@@ -237,6 +237,8 @@ class Relay(Generic[D]):
         """Send a run on: to whom `upper` says, and to the members of the levels `below` that want it, as far as its
         events are `entering` the unit that holds these; None is all.
         """
+        if end - start < len(data):
+            journey = journey._replace(contents=0)  # a part of a parcel may be about less than the whole
         looks = any(demand.filtered[level] is not None for demand in route.demands for level in range(below))
         if (not looks or count == 1) and entering is None and all(isinstance(mask, int) for mask in upper.values()):
             lone = next(sheaves(data, start, end, self._forwarder.schemas)) if looks else None
@@ -306,13 +308,11 @@ class Relay(Generic[D]):
         if not shares:
             self.stranded += count
             return
-        if not journey.contents:
-            journey = journey._replace(contents=contents_of(data, start, end)[0])
-        if end - start > SOFT_PARCEL:
-            for first, last, some in _pieces(data, start, end):
-                self._send_piece(shares, data, first, last, some, journey)
-        else:
-            self._send_piece(shares, data, start, end, count, journey)
+        whole = end - start <= SOFT_PARCEL
+        for first, last, some in [(start, end, count)] if whole else _pieces(data, start, end):
+            if not whole or not journey.contents:
+                journey = journey._replace(contents=contents_of(data, first, last)[0])
+            self._send_piece(shares, data, first, last, some, journey)
 
     def _send_piece(
         self,
