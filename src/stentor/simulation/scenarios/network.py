@@ -33,6 +33,7 @@ _CALM = _TROUBLE + 11 * SECOND  # whatever the faults left behind is found out, 
 _SETTLED = _CALM + 1 * SECOND
 _END = _SETTLED + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
+_ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
 _SAMPLES = 5  # events that are held against all profiles
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
@@ -142,6 +143,7 @@ class _Stage:
             application.wake_up()
         world.run(_SETTLED)
         self._check_connections()
+        alarms = self._alarms()
         self._check_pictures()
         circling = self._circling()
         start = world.now
@@ -150,6 +152,8 @@ class _Stage:
                 application.publish_everywhere()
         world.run(start + _END - _SETTLED)
         self._check_matchings()
+        if self._alarms() != alarms:
+            self.anomaly("disconnected", f"brokers lost links long after the last fault: {self._alarms() - alarms}")
         if self._circling() > circling:
             self.anomaly("circling", f"{self._circling() - circling} events went in circles long after the last fault")
         for application in self.applications:
@@ -163,6 +167,9 @@ class _Stage:
         """Those that run, by name."""
         hosts = {name: self.world.hosts[address] for name, address in self.addresses.items()}
         return {name: host.machine for name, host in hosts.items() if isinstance(host.machine, Broker)}
+
+    def _alarms(self) -> Counter[str]:
+        return Counter({what: self.world.reports[what] for what in _ALARMS})
 
     def _circling(self) -> int:
         return sum(broker.network.relay.circling for broker in self.brokers().values())
