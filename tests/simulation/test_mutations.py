@@ -17,7 +17,7 @@ from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.profiles import Profiles
-from stentor.protocols.dissemination.relay import Plan, Relay
+from stentor.protocols.dissemination.relay import Plan, Relay, Share
 from stentor.protocols.overlay import gateways
 from stentor.protocols.overlay.connectivity import Connectivity
 from stentor.protocols.overlay.gateways import Gateways
@@ -26,6 +26,7 @@ from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage import segment
 from stentor.storage.segment import SegmentLog
 from stentor.wire.block import Block
+from stentor.wire.parcel import label
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 200
@@ -139,11 +140,12 @@ def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
 def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
     original = Relay.divide
 
-    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[tuple[Any, dict[int, int]], ...]:
-        return tuple(
-            (hop, {level: mask for level, mask in masks.items() if level >= hop.level})
-            for hop, _ in original(self, masks)
-        )
+    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[Share[Any], ...]:
+        found = []
+        for hop, _, _ in original(self, masks):
+            all_of_them = {level: mask for level, mask in masks.items() if level >= hop.level}
+            found.append(Share(hop, all_of_them, label(all_of_them)))
+        return tuple(found)
 
     patch.setattr(Relay, "divide", divide)
 
