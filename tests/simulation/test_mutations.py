@@ -207,7 +207,7 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("broker", no_content_filter, {"unasked"}),
     ("broker", no_bound_of_queues, {"unbounded"}),
     ("overlay", no_two_way_check, {"cache"}),
-    ("overlay", no_resynchronisation, {"members"}),
+    ("overlay", no_resynchronisation, {"members", "endless"}),
     ("overlay", no_resynchronisation_of_profiles, {"profile", "endless"}),
     ("overlay", removals_are_not_spread, {"profile"}),
     ("overlay", no_handing_over, {"presence", "endless"}),
