@@ -250,13 +250,13 @@ def test_a_broker_that_no_longer_speaks_parts_the_network(network: Fabric, tmp_p
         pid = listener(network, "south/lab/b1")
         os.kill(pid, signal.SIGSTOP)  # a process that ends is started again
         try:
-            until(lambda: run(network, "route", "north/hall/b2", "south/dorm/b1").returncode == 1)
-            done = run(network, "route", "north/hall/b2", "south/dorm/b1")
-            assert "ends at north/hall/b2: north/hall/b2 cannot reach south" in done.stdout
+            ends = "ends at north/hall/b2: north/hall/b2 cannot reach south"
+            until(lambda: ends in run(network, "route", "north/hall/b2", "south/dorm/b1").stdout)
+            parts = "! the network is in 2 parts that do not reach each other: north | south"
+            until(lambda: parts in run(network, "map").stdout)
             shown = run(network, "map", "--svg", tmp_path / "map.svg").stdout
             assert re.search(r"○ b1  (suspected|unreachable)", shown)
-            assert "! the network is in 2 parts that do not reach each other: north | south" in shown
-            assert "! nobody answers in south/lab, which had 2 members" in shown
+            assert re.search(r"! nobody answers in south/lab, which had \d member", shown)
             assert re.search(r"! south/lab/b1 is (suspected|unreachable): no broker at", shown)
             assert "the network is in 2 parts" in (tmp_path / "map.svg").read_text(encoding="utf-8")
             shown = run(network, "explain", "late/news").stdout
