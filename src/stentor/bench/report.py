@@ -21,7 +21,7 @@ def show(results: Results, grid: Grid, console: Console) -> None:
         _print(console, f"Mean latency over {FAR} hops by rate and size, ms (figure 7)", figure_7(results))
     if results.hops:
         _print(console, "Mean latency by hops at a match rate of 50 %, ms (figure 10)", figure_10(results))
-        if (line := hop_line(results)) is not None:
+        for line in filter(None, (hop_line(results), alone_line(results))):
             console.print(line, highlight=False)
     _notes(results, grid, console)
 
@@ -97,6 +97,19 @@ def hop_line(results: Results) -> str | None:
     return f"a hop, (latency at {FAR} − at 1) / {FAR - 1}: {', '.join(costs)}; the paper's: {HOP[0]:g} to {HOP[1]:g} ms"
 
 
+def alone_line(results: Results) -> str | None:
+    """The same while only the publisher and the measuring subscribers share the cores with the brokers."""
+    found = results.hops_alone()
+    if not found:
+        return None
+    costs = sorted(cost for _, cost in found)
+    rates = sorted({trial.rate for trial, _ in found})
+    return (
+        f"a hop without the other clients, who share the cores: {number(costs[0])} to {number(costs[-1])} ms "
+        f"at {rates[0]:g} to {rates[-1]:g} events/s"
+    )
+
+
 def _notes(results: Results, grid: Grid, console: Console) -> None:
     console.print()
     if results.interrupted:
@@ -116,7 +129,7 @@ def _notes(results: Results, grid: Grid, console: Console) -> None:
         "not measured: persistent clients (figure 8), since stable storages are not there yet", style="yellow"
     )
     if disturbed := results.disturbed():
-        share = f"{len(disturbed)} of {len(results.samples) + len(results.hops)} trials"
+        share = f"{len(disturbed)} of {len(results.samples) + len(results.hops) + len(results.alone)} trials"
         text = f"not a quiet machine: in {share} others used up to {max(disturbed):.1f} cores"
         console.print(text, style="yellow", highlight=False)
     about = results.machine

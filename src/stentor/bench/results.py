@@ -57,6 +57,7 @@ class Results(msgspec.Struct):
     clients: int = 0
     samples: list[Sample] = []
     hops: list[Sample] = []
+    alone: list[Sample] = []  # as the hops, before the crowd came: what a hop costs by itself
     interrupted: bool = False
 
     def matches(self) -> list[int]:
@@ -91,15 +92,24 @@ class Results(msgspec.Struct):
             means = {**{hops: mean for hops, mean in far.items() if hops not in near}, **near}
             yield Hops(rate, size, means, per_hop)
 
+    def hops_alone(self) -> list[tuple[Trial, float]]:
+        """What one of the eight hops more costs in ms while nobody else is there."""
+        found = []
+        for each in self.alone:
+            means = _means([each])
+            if {1, FAR} <= means.keys():
+                found.append((each.trial, (means[FAR] - means[1]) / (FAR - 1)))
+        return found
+
     def lost(self) -> int:
         """Events that did not come to measuring subscribers or to the crowd."""
-        everything = [*self.samples, *self.hops]
+        everything = [*self.samples, *self.hops, *self.alone]
         measured = sum(latency.missed for each in everything for latency in each.latencies.values())
         return measured + sum(each.expected - each.received for each in everything)
 
     def disturbed(self) -> list[float]:
         """Cores that others used, in the trials in which they used many."""
-        return [each.noise_cores for each in [*self.samples, *self.hops] if each.noise_cores > QUIET]
+        return [each.noise_cores for each in [*self.samples, *self.hops, *self.alone] if each.noise_cores > QUIET]
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ class Session:
     def expected(self) -> float:
         """Seconds that all trials take if everything is in time."""
         hops = [trial.seconds for trial in self._hop_grid().trials()]
-        return sum(trial.seconds for trial in self._grid.trials()) + 2 * sum(hops)
+        return sum(trial.seconds for trial in self._grid.trials()) + 3 * sum(hops)
 
     def _hop_grid(self) -> Grid:
         return msgspec.structs.replace(self._grid, matches=(HOPS_MATCH,))
@@ -57,16 +57,22 @@ class Session:
     async def run(self) -> None:
         far = {ges22.FAR: ges22.SUBSCRIBER}
         async with AsyncExitStack() as stack:
-            urls, others = await self._open(stack, connected=False)
-            await self._measure(self.results.samples, urls, others, far, self._grid, CHAINS)
             both = {1: ges22.PUBLISHER, **far}
+            found, urls = await self._launched(stack, connected=False)
+            async with Worker(crowd.__name__) as nobody:
+                await nobody.ask(crowd.Muster([], 0), crowd.Gathered, _START)
+                self.results.clients = 2
+                await self._measure(self.results.alone, urls, nobody, both, self._hop_grid(), CHAINS)
+            others = await self._gather(stack, found, urls)
+            await self._measure(self.results.samples, urls, others, far, self._grid, CHAINS)
             await self._measure(self.results.hops, urls, others, both, self._hop_grid(), CHAINS)
         async with AsyncExitStack() as stack:
-            urls, others = await self._open(stack, connected=True)
+            found, urls = await self._launched(stack, connected=True)
+            others = await self._gather(stack, found, urls)
             await self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
 
-    async def _open(self, stack: AsyncExitStack, *, connected: bool) -> tuple[dict[int, str], Worker]:
-        """A network whose brokers know each other, and its crowd."""
+    async def _launched(self, stack: AsyncExitStack, *, connected: bool) -> tuple[Mapping[str, str], dict[int, str]]:
+        """A network whose brokers know each other."""
         name = "the well-connected network" if connected else "the network"
         self._say(f"{name}: starting {len(ges22.BROKERS)} brokers")
         folder = self._folder / ("connected" if connected else "chains")
@@ -76,13 +82,17 @@ class Session:
         urls = {number: found[name] for number, name in ges22.BROKERS.items()}
         self._say(f"{name}: waiting until all brokers know each other")
         await until_whole(config, found)
+        return found, urls
+
+    async def _gather(self, stack: AsyncExitStack, found: Mapping[str, str], urls: Mapping[int, str]) -> Worker:
+        """The crowd, when all brokers know what it wants."""
         others = [urls[each] for each in sorted(urls) if each not in (ges22.PUBLISHER, ges22.SUBSCRIBER)]
-        self._say(f"{name}: {EACH * len(others)} clients subscribe")
+        self._say(f"{EACH * len(others)} clients subscribe")
         worker = await stack.enter_async_context(Worker(crowd.__name__))
         gathered = await worker.ask(crowd.Muster(others, EACH), crowd.Gathered, _START)
         self.results.clients = max(self.results.clients, gathered.clients + 2)
         await until_wanted(found)
-        return urls, worker
+        return worker
 
     async def _measure(
         self,
