@@ -108,7 +108,7 @@ class _Play:
         atlas = Atlas(mesh.spots())
         scopes = [(name, scope) for name, spot in atlas.spots.items() for scope in spot.network.context.scopes]
         if all(atlas.is_whole(name, scope) for name, scope in scopes):
-            raise _Endless(f"still talking after {_ROUNDS} rounds: {dict(mesh.said)}")
+            self.anomalies.append(Anomaly("restless", f"still talking after {_ROUNDS} rounds: {dict(mesh.said)}"))
 
     def _exhaust(self) -> None:
         """Until nobody has anything more to say."""
