@@ -221,6 +221,8 @@ class Network:
 
     def open(self, now: int, settings: GatewaySettings) -> None:
         """One more link to be opened from here."""
+        if settings.address in self.diallings:  # ordered twice before the first was written down
+            return
         dialling = self.diallings[settings.address] = Dialling(settings)
         if self.boot:
             self._dial(now, dialling)
