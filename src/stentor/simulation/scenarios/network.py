@@ -34,6 +34,7 @@ _SETTLED = _CALM + 1 * SECOND
 _END = _SETTLED + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
+_SMALL = 16  # brokers
 _SAMPLES = 5  # events that are held against all profiles
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
@@ -42,8 +43,10 @@ _LIMITS = Limits(
 )
 
 
-def _draw_faults(random: Random) -> Faults:
+def _draw_faults(random: Random, brokers: int) -> Faults:
     """Each seed has troubles of its own: all at once would hide what some of them do alone."""
+    delays = [MILLISECOND // 2, MILLISECOND, 20 * MILLISECOND]  # slow links never cost the same for long, so that in a
+    quick = delays[:2] if brokers > _SMALL else delays  # large network there is no time at which all is known to all
 
     def some(rate: float) -> float:
         return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
@@ -51,7 +54,7 @@ def _draw_faults(random: Random) -> Faults:
     return Faults(
         until=_TROUBLE,
         weather=Weather(
-            mean_delay=random.choice((MILLISECOND // 2, MILLISECOND, 20 * MILLISECOND)),
+            mean_delay=random.choice(quick),
             cut=0.1,
             damage=some(random.choice((0.02, 0.005))),
             damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
@@ -70,11 +73,12 @@ class _Stage:
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.random = random = Random(f"{seed}/{SCENARIO.name}")
-        self.world = world = World(seed, _draw_faults(random), keep_trace=keep_trace)
+        size = _draw_size(random)
+        self.world = world = World(seed, _draw_faults(random, size), keep_trace=keep_trace)
         self.ledger = Ledger(world.anomalies)
         self.adversary = Adversary(world)
         self.applications: list[Application] = []
-        self.topology = Topology(random, random.randint(1, 4), _draw_size(random))
+        self.topology = Topology(random, random.randint(1, 4), size)
         self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
         self._incarnations: Counter[str] = Counter()
