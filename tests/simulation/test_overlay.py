@@ -112,3 +112,16 @@ def test_a_newcomer_in_a_large_network_is_news_to_its_unit_alone(levels: int) ->
     assert mesh.heard[newcomer] <= 4 * known  # everything that it has to know, said by one neighbour
     for name in mates:
         assert mesh.sites[name].network.neighbour_towards(newcomer)
+
+
+def test_a_unit_that_was_dismissed_by_mistake_says_at_once_that_it_is_there() -> None:
+    mesh = mesh_of(["u1/b1", "u2/b1"], [("u1/b1", "u2/b1")])
+    one, other = mesh.sites["u1/b1"], mesh.sites["u2/b1"]
+    mesh.crash(other)
+    mesh.notice(2)
+    mesh.act(one, "dismisses", lambda: one.network.gateways.dismiss("u2"))
+    mesh.start(other)
+    mesh.connect("u1/b1", "u2/b1", 0.0)
+    mesh.deliver(EVERYTHING)
+    assert one.network.neighbour_towards("u2") == "u2/b1"
+    assert wrong(mesh) == []
