@@ -30,7 +30,8 @@ test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 	$(BIN)/pytest -n auto
 
-soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores
+soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
+	$(BIN)/pytest -m slow
 	$(BIN)/stentor simulate all --seeds $(SEEDS)
 
 bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot

@@ -7,6 +7,7 @@ import pytest
 from tests.end_to_end.command import Command, children, gone, in_process
 
 
+@pytest.mark.slow
 @pytest.mark.req("GE-18")
 def test_the_papers_network_is_measured_for_real(tmp_path: Path) -> None:
     options = ("--rates", "20,200", "--sizes", "50", "--match", "50", "--events", "20", "--out", tmp_path / "out")
