@@ -10,7 +10,6 @@ SchemaId = NewType("SchemaId", int)
 SubscriptionId = NewType("SubscriptionId", int)
 Incarnation = NewType("Incarnation", int)
 CatenationNumber = NewType("CatenationNumber", int)
-MemberMask = NewType("MemberMask", int)
 
 NO_SCHEMA = SchemaId(0)
 

@@ -1,9 +1,8 @@
 """Scopes: the administrative tree. A unit is a scope that holds brokers; a broker is a leaf; ≤ 64 members each."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stentor.model.errors import InvalidInput
-from stentor.model.ids import MemberMask
 
 LARGEST_UNIT = 64  # so that a set of members is one 64-bit word
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
@@ -46,32 +45,3 @@ class ScopePath:
 
     def __str__(self) -> str:
         return "/".join(self.parts)
-
-
-@dataclass(slots=True)
-class Unit:
-    """A scope with members; each member owns one bit of the unit's masks."""
-
-    path: ScopePath
-    _bits: dict[str, int] = field(default_factory=dict)
-
-    def admit(self, name: str) -> MemberMask:
-        """The member's bit; a name that is here already keeps its bit."""
-        bit = self._bits.get(name)
-        if bit is None:
-            taken = set(self._bits.values())
-            free = next((b for b in range(LARGEST_UNIT) if b not in taken), None)
-            if free is None:
-                raise InvalidInput(f"unit {self.path} has {LARGEST_UNIT} members already: split it or use another")
-            bit = self._bits[name] = free
-        return MemberMask(1 << bit)
-
-    def dismiss(self, name: str) -> None:
-        self._bits.pop(name, None)
-
-    def members(self, mask: MemberMask) -> list[str]:
-        """The names behind a mask, in the order of their bits."""
-        return [name for name, bit in sorted(self._bits.items(), key=lambda item: item[1]) if mask >> bit & 1]
-
-    def __len__(self) -> int:
-        return len(self._bits)

@@ -14,6 +14,8 @@ Chosen = int | NDArray[np.uint64]  # a mask of members: the same for all events,
 class Forwarding(Protocol):
     """One question, asked for each batch and scope."""
 
+    selective: bool  # nobody gets what nobody wants: without any demand there is nothing to ask
+
     def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
         """Who shall have the events: `wanted` matches them with the members' profiles, `members` can be reached."""
         ...
@@ -22,6 +24,8 @@ class Forwarding(Protocol):
 class ContentRouting:
     """An event goes to the members that want it, on the shortest paths to them."""
 
+    selective = True
+
     def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
         chosen = wanted()
         return chosen & members if isinstance(chosen, int) else chosen & np.uint64(members)
@@ -29,6 +33,8 @@ class ContentRouting:
 
 class Flooding:
     """An event goes to every member, whoever wants it: nothing is matched before it arrives."""
+
+    selective = False
 
     def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:  # noqa: ARG002
         return members

@@ -1,12 +1,9 @@
 """Scopes: paths of names, the level of a link, and units whose members are bits of one word."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stentor.model.errors import InvalidInput
-from stentor.model.ids import MemberMask
-from stentor.model.scope import LARGEST_UNIT, ScopePath, Unit
+from stentor.model.scope import ScopePath
 
 path = ScopePath.parse
 
@@ -57,58 +54,3 @@ def test_a_links_level_is_the_highest_at_which_the_contexts_differ(one: str, oth
 def test_paths_of_different_depth_have_no_level() -> None:
     with pytest.raises(InvalidInput, match="not at the same depth"):
         path("a/b").level_of_difference(path("a"))
-
-
-@pytest.mark.req("GE-01")
-def test_the_65th_member_is_refused_and_64_fill_one_word() -> None:
-    unit = Unit(path("campus"))
-    masks = [unit.admit(f"b{number}") for number in range(64)]
-    union = 0
-    for mask in masks:
-        assert mask.bit_count() == 1
-        assert not union & mask
-        union |= mask
-    assert union == 2**64 - 1
-    assert len(unit) == LARGEST_UNIT == 64
-    with pytest.raises(InvalidInput, match="unit campus has 64 members already"):
-        unit.admit("b64")
-    assert unit.members(MemberMask(union)) == [f"b{number}" for number in range(64)]
-
-
-def test_a_member_that_comes_again_keeps_its_bit() -> None:
-    unit = Unit(path("campus"))
-    first, second = unit.admit("a"), unit.admit("b")
-    assert first != second
-    assert unit.admit("a") == first
-    assert len(unit) == 2
-
-
-def test_the_bit_of_a_dismissed_member_is_used_again_and_no_other() -> None:
-    unit = Unit(path("campus"))
-    masks = {name: unit.admit(name) for name in ("a", "b", "c")}
-    unit.dismiss("b")
-    unit.dismiss("nobody")
-    assert unit.members(MemberMask(2**64 - 1)) == ["a", "c"]
-    assert unit.admit("d") == masks["b"]
-    assert unit.members(masks["b"]) == ["d"]
-    assert unit.members(MemberMask(masks["a"] | masks["c"])) == ["a", "c"]
-
-
-@given(st.lists(st.tuples(st.sampled_from("+-"), st.integers(0, 70).map(str)), max_size=200))
-def test_members_and_masks_agree_whatever_comes_and_goes(changes: list[tuple[str, str]]) -> None:
-    unit = Unit(path("u"))
-    present: dict[str, MemberMask] = {}
-    for sign, name in changes:
-        if sign == "-":
-            unit.dismiss(name)
-            present.pop(name, None)
-        elif name in present or len(present) < LARGEST_UNIT:
-            mask = unit.admit(name)
-            assert present.setdefault(name, mask) == mask
-        else:
-            with pytest.raises(InvalidInput):
-                unit.admit(name)
-    assert len(unit) == len(present)
-    assert len(set(present.values())) == len(present)
-    assert all(unit.members(mask) == [name] for name, mask in present.items())
-    assert unit.members(MemberMask(0)) == []

@@ -18,7 +18,7 @@ from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId, TopicId
 from stentor.policies.channel import Channel
-from stentor.policies.forwarding import Chosen, Flooding, Forwarding
+from stentor.policies.forwarding import Chosen, Forwarding
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
@@ -92,7 +92,7 @@ class Relay(Generic[D]):
 
     def __init__(self, context: Context, forwarder: Forwarder[D], policies: Sequence[Forwarding]) -> None:
         self._context, self._forwarder, self._policies = context, forwarder, tuple(policies)
-        self._floods = any(isinstance(policy, Flooding) for policy in policies)
+        self._selective = all(policy.selective for policy in policies)
         self.own = [0] * context.depth  # our bit at each level
         self.members = [0] * context.depth  # the others that can be reached
         self._hops: list[tuple[Hop[D], Masks]] = []
@@ -118,7 +118,7 @@ class Relay(Generic[D]):
         if not self._hops:
             return
         for route, start, end, count in runs:
-            if route.demands or self._floods:
+            if route.demands or not self._selective:
                 self._disperse(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
 
     # ---- parcels

@@ -89,13 +89,3 @@ class Connectivity:
             for presence in self.present(level)
             if not self.reaches(presence.unit)
         ]
-
-    def gatekeepers(self, level: int) -> list[str]:
-        """The units around us, this broker included, that have a gateway of this level: where news of ours leaves."""
-        return [
-            presence.unit
-            for lower in range(level)
-            for presence in self.present(lower)
-            if presence.unit not in self.context.units[1:]
-            and any(self.context.level(gateway.unit) == level for gateway in presence.gateways)
-        ]
