@@ -24,13 +24,13 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 import msgspec
 
 from stentor.event import Batch, Event
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
+from stentor.model.control import inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
@@ -206,11 +206,11 @@ class Fabric:
     async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
         """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
         for name in dict.fromkeys(to):
-            await self.publish(_inbox_of(name), body, attributes=attributes)
+            await self.publish(inbox_of(name), body, attributes=attributes)
 
     def inbox(self, where: str | None = None) -> "Events":
         """The events that were sent to this client by its name."""
-        return self.subscribe(_inbox_of(self.name), where)
+        return self.subscribe(inbox_of(self.name), where)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True
@@ -473,10 +473,6 @@ class Events:
 def _incarnation() -> Incarnation:
     """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
     return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
-
-
-def _inbox_of(name: str) -> str:
-    return "$to/" + quote(name, safe=" @.:")  # a name may hold what has a meaning in a topic
 
 
 def _bytes(body: bytes) -> bytes:

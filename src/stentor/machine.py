@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from stentor.model.ids import LinkId
+from stentor.model.record import Entry, Holdings, Line, Record
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -73,6 +74,40 @@ class Started(Input, frozen=True, gc=False):
     records: dict[str, list[bytes]] = {}
 
 
+class Opened(Input, frozen=True, gc=False):
+    """A ledger is open; this is what it held. With a reason it is not."""
+
+    ledger: str
+    holdings: Holdings
+    reason: str = ""
+
+
+class Committed(Input, frozen=True, gc=False):
+    """Everything asked for under this token is durable in the ledger."""
+
+    ledger: str
+    token: int
+
+
+class CommitFailed(Input, frozen=True, gc=False):
+    """Nothing under this token is there; if it is not `fatal`, the same may be tried again."""
+
+    ledger: str
+    token: int
+    reason: str
+    fatal: bool = True
+
+
+class Scanned(Input, frozen=True):
+    """What was found; `damaged` lines are there and cannot be read. With a reason nothing could be read at all."""
+
+    ledger: str
+    token: int
+    records: list[Record]
+    damaged: list[Line] = []
+    reason: str = ""
+
+
 class StopRequested(Input, frozen=True, gc=False):
     """Somebody wants this node to end in good order."""
 
@@ -132,6 +167,43 @@ class Append(Effect, frozen=True):
     log: str
     token: int
     records: Sequence[bytes]
+
+
+class Open(Effect, frozen=True, gc=False):
+    """Open the ledger of a topic, make it if it is not there; `Opened` follows."""
+
+    ledger: str
+
+
+class Discard(Effect, frozen=True, gc=False):
+    """The ledger of a topic is not needed any more: delete it."""
+
+    ledger: str
+
+
+class Commit(Effect, frozen=True):
+    """Make entries durable in a ledger, all or none; `Committed` or `CommitFailed` follows, in order."""
+
+    ledger: str
+    token: int
+    entries: Sequence[Entry]
+
+
+class Scan(Effect, frozen=True, gc=False):
+    """Read records from `first` on, or from the first of this `time` on; `Scanned` with this token follows."""
+
+    ledger: str
+    token: int
+    first: int
+    budget: int
+    time: int = 0
+
+
+class Collect(Effect, frozen=True, gc=False):
+    """Forget what ends at or before this sequence number."""
+
+    ledger: str
+    end: int
 
 
 class Report(Effect, frozen=True):

@@ -114,3 +114,5 @@ class Refusal(enum.StrEnum):
     BUSY = "busy"
     CLOSING = "closing"
     CORRUPT = "corrupt"
+    NOT_AUTHORISED = "not-authorised"  # by the owner of a reliable topic
+    UNKNOWN = "unknown"  # no such topic, repository or name here

@@ -1,0 +1,336 @@
+"""The control events of reliable delivery: figure 1 of the paper, in ranges. They travel as bodies of events on
+communication topics, as whole frames, and events that are sent again travel beside them.
+
+P is a publisher, S a subscriber, R a repository, B all repositories of the topic's bundle.
+"""
+
+import enum
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+
+from stentor.model.errors import Refusal
+from stentor.model.span import Span
+
+Role = Literal["publisher", "subscriber"]
+
+
+def inbox_of(name: str) -> str:
+    """The topic on which whoever is connected under this name is spoken to."""
+    return "$to/" + quote(name, safe=" @.:")  # a name may hold what has a meaning in a topic
+
+
+def bundle_of(topic: str) -> str:
+    """The topic on which all repositories of a topic are spoken to."""
+    return f"$bundle/{topic}"
+
+
+def end_name(role: Role, name: str, topic: str) -> str:
+    """Under which name a publisher or subscriber of a reliable topic connects: each has a link of its own."""
+    return f"{role}:{name}:{topic}"
+
+
+def repository_name(name: str) -> str:
+    """Under which name a repository connects."""
+    return f"repository:{name}"
+
+
+class Stretch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`count` consecutive catenation numbers of a stream, under as many consecutive sequence numbers."""
+
+    sequence: int
+    count: int
+    publisher: int
+    incarnation: int
+    first: int
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What somebody has of a stream; all up to `floor` is done with and forgotten."""
+
+    publisher: int
+    incarnation: int
+    floor: int
+    spans: tuple[Span, ...]
+
+
+class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """A tagged array on the wire: fields may be added at the end, none is ever reused."""
+
+    topic: str
+    sender: str  # name of the publisher or subscriber, or of the repository
+
+
+# ---- finding a repository
+
+
+class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
+    """C → B: who is there? `attempt` counts the times this client looked for a steering repository."""
+
+    role: Role
+    attempt: int
+
+
+class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=False):
+    """R → C. One that is not ready steers nobody yet. `members` is the bundle as it knows it, `level` that of the unit
+    that it serves: the finest one is to be preferred, and of these the nearest.
+    """
+
+    attempt: int
+    ready: bool
+    members: tuple[str, ...]
+    level: int = 0
+
+
+class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=False):
+    """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
+
+    A publisher says up to which number it has sent; a subscriber what it wants: `where`, and, if its name is new, from
+    where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
+    """
+
+    role: Role
+    attempt: int
+    principal: str
+    incarnation: int
+    last: int = 0
+    where: str = ""
+    since: str = "now"
+
+
+class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
+    """R → C: I steer you. A publisher learns the last number that is stored of its newest stream; a subscriber its sync
+    and its epoch: a Persistent or Rectify follows if there is anything to get. `copies` is how many repositories must
+    have an event before it is acknowledged.
+    """
+
+    attempt: int
+    copies: int
+    members: tuple[str, ...]
+    incarnation: int = 0
+    last: int = 0
+    sync: int = 0
+    epoch: int = 0
+
+
+class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
+    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere."""
+
+    attempt: int
+    code: Refusal
+    reason: str
+
+
+class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
+    """R → C: choose another repository, I leave."""
+
+
+# ---- publishing
+
+
+class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc=False):
+    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order)."""
+
+    incarnation: int
+    first: int
+    last: int
+
+
+class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
+    """R → P: all up to `upto` are stored as asked for, and so are `singles` (R2P-ACK).
+
+    `copies[i]`: all up to this number are durable on i + 1 repositories.
+    """
+
+    incarnation: int
+    upto: int
+    singles: tuple[Span, ...] = ()
+    copies: tuple[int, ...] = ()
+
+
+class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=False):
+    """R → P: these are missing (R2P-NAK); the publisher answers with a Retransmission to the bundle."""
+
+    incarnation: int
+    missing: tuple[Span, ...]
+
+
+class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
+    """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before."""
+
+
+# ---- subscribing
+
+
+class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", gc=False):
+    """R → S: these events for you are stored (R2S-Persistent). `previous` is the `upto` of what went before it, so that
+    a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
+    given to your application in an earlier life of yours.
+    """
+
+    attempt: int
+    previous: int
+    upto: int
+    stretches: tuple[Stretch, ...]
+    redelivered: int = 0
+
+
+class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
+    """S → B: the application has these sequence numbers of `repository`, and all that is not mine between them."""
+
+    incarnation: int
+    repository: str
+    spans: tuple[Span, ...]
+
+
+class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
+    """S → R: I know that these exist and do not have them: send them. With `after`, I have missed a Persistent: tell me
+    what there is after this sequence number.
+    """
+
+    attempt: int
+    missing: tuple[Span, ...] = ()
+    after: int | None = None
+
+
+class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
+    """R → S: everything up to here is acknowledged, durably (R2S-Sync)."""
+
+    attempt: int
+    upto: int
+
+
+class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=False):
+    """R → S: your sync, and all that is yours between `sync` and `upto` and not acknowledged (R2S-Rectify)."""
+
+    attempt: int
+    sync: int
+    upto: int
+    stretches: tuple[Stretch, ...]
+    redelivered: int = 0
+
+
+# ---- between repositories
+
+
+class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=False):
+    """R → B: I have stored these, under these numbers; `digests` belong to the stretches."""
+
+    stretches: tuple[Stretch, ...]
+    digests: tuple[int, ...]
+
+
+class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
+    """R → B, regularly: what I have, so that whoever has more or less notices. `facts` is a digest of all that is
+    registered.
+    """
+
+    ready: bool
+    held: tuple[Held, ...]
+    facts: int
+    leaving: bool = False
+
+
+class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
+    """R → B: up to where the subscribers that I steer have acknowledged, in each stream; `issued` is what was told to
+    them, in my own numbers.
+    """
+
+    syncs: dict[str, tuple[tuple[int, int, int], ...]]  # (publisher, incarnation, catenation number) by subscriber
+
+
+class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=False):
+    """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
+
+    facts: tuple[tuple[str, int, str, bytes], ...]
+
+
+class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
+    """R → R: my registrations, by key and version: tell me what is newer."""
+
+    versions: dict[str, tuple[int, str]]
+
+
+class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=False):
+    """R → R: send me these events; a Retransmission follows, perhaps of a part."""
+
+    wanted: tuple[Held, ...]
+
+
+class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
+    """R → B: nobody has these, and their publisher is gone."""
+
+    voids: tuple[Held, ...]
+
+
+class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=False):
+    """R → B: I am no member of the bundle any more."""
+
+
+# ---- owners and operators
+
+
+class TopicTask(enum.StrEnum):
+    CREATE = "create"
+    DELETE = "delete"
+    GRANT = "grant"
+    REVOKE = "revoke"
+    SHOW = "show"
+    ADD_REPOSITORY = "add repository"
+    REMOVE_REPOSITORY = "remove repository"
+    STATUS = "status"  # of the repository itself; the topic is ""
+    DRAIN = "drain"  # leave all bundles; the topic is ""
+
+
+class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):
+    """Owner → R. `sender` is the name under which the owner is connected, so that it can be answered."""
+
+    token: int
+    task: TopicTask
+    principal: str = ""  # of the owner
+    repositories: tuple[str, ...] = ()
+    copies: int = 0
+    role: Role = "publisher"
+    name: str = ""  # of whom something is granted to or revoked from
+    holder: str = ""  # the principal that may use this name; "" is anyone
+    keep: int = 0  # seconds that events are kept after everyone has them
+    expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
+
+
+class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
+    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for."""
+
+    token: int
+    code: Refusal | None = None
+    reason: str = ""
+    report: bytes = b""
+
+
+AnyControlEvent = (
+    Probe
+    | ProbeAnswer
+    | Recovery
+    | RecoveryResponse
+    | Denial
+    | Migrate
+    | PublisherOrder
+    | RepositoryAck
+    | RepositoryNak
+    | Retransmission
+    | Persistent
+    | SubscriberAck
+    | SubscriberNak
+    | Sync
+    | Rectify
+    | GossipAck
+    | GossipState
+    | GossipSync
+    | GossipFacts
+    | FactsRequest
+    | GossipRequest
+    | GossipVoid
+    | GossipLeave
+    | Registration
+    | RegistrationReceipt
+)

@@ -1,0 +1,81 @@
+"""Records: what a repository keeps of a topic, in the order of its own sequence numbers."""
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+StreamId = tuple[int, int]  # a publisher's id and its incarnation: catenation numbers grow by one within a stream
+
+
+class Kind(enum.IntEnum):
+    EVENTS = 0  # `frame` is an events frame
+    VOID = 1  # nobody has these and nobody will: readers skip them
+    NOTE = 2  # a registration took this number: readers skip it
+    RESERVED = 3  # set aside for events that are missing: readers stop here
+
+
+class Line(NamedTuple):
+    """A record without its contents: sequence numbers `sequence …` hold catenation numbers `first …` of a stream."""
+
+    sequence: int
+    length: int
+    publisher: int
+    incarnation: int
+    first: int
+    kind: Kind
+    digest: int = 0  # the frame's checksum: two bodies under one number have two
+
+    @property
+    def stream(self) -> StreamId:
+        return self.publisher, self.incarnation
+
+    @property
+    def end(self) -> int:
+        """The last sequence number."""
+        return self.sequence + self.length - 1
+
+    @property
+    def last(self) -> int:
+        """The last catenation number."""
+        return self.first + self.length - 1
+
+
+class Record(NamedTuple):
+    """A line with its contents. Replaces every reserved record that it overlaps; who writes it writes the rest anew.
+
+    `audience` is the record's part of the dissemination table: which of its events a subscriber wants, by the
+    subscriber's slot; b"" is all of them, else a bitmap (little-endian bits). A slot that is not there wants none.
+    """
+
+    line: Line
+    frame: bytes = b""
+    audience: Mapping[int, bytes] = {}
+    time: int = 0  # of the first event, in nanoseconds since 1970
+
+
+class Fact(NamedTuple):
+    """Something to know by a key: a registration, a sync. None is that it is not so any more."""
+
+    key: str
+    value: bytes | None
+
+
+class Row(NamedTuple):
+    """A row of the repository table: the numbers that another repository gave to what it stored."""
+
+    repository: str
+    line: Line
+
+
+Entry = Record | Fact | Row
+
+
+class Holdings(msgspec.Struct):
+    """What a ledger held when it was opened."""
+
+    facts: dict[str, bytes] = {}
+    lines: Iterable[Line] = ()  # in order; a damaged record is there, as one that is reserved
+    rows: Iterable[Row] = ()
+    next: int = 1  # the first sequence number that was never used

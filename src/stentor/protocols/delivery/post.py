@@ -1,0 +1,41 @@
+"""What the machines of reliable delivery say and hear. Whoever composes them puts it on links: see `wire.letter`."""
+
+from collections.abc import Sequence
+
+from stentor.machine import Effect, Input
+from stentor.model.control import ControlEvent
+from stentor.wire.block import Block
+
+
+class Heard(Input, frozen=True):
+    """A letter came. `sender` is the id under which it was published, which brokers do not let anybody forge."""
+
+    sender: int
+    events: Sequence[ControlEvent]
+    blocks: Sequence[Block] = ()
+
+
+class Arrived(Input, frozen=True):
+    """Events of the topic came as they were published; they are intact."""
+
+    blocks: Sequence[Block]
+
+
+class Linked(Input, frozen=True, gc=False):
+    """There is a link to a broker, under this principal: what was said on an earlier one may be lost."""
+
+    principal: str
+
+
+class Post(Effect, frozen=True):
+    """Send a letter to whoever listens to this topic."""
+
+    to: str
+    events: Sequence[ControlEvent]
+    blocks: Sequence[Block] = ()
+
+
+class Publish(Effect, frozen=True):
+    """Publish events as they are, under the numbers that they have."""
+
+    block: Block
