@@ -222,22 +222,32 @@ class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=Fal
 
 
 class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
-    """R → B, regularly: what I have, so that whoever has more or less notices. `facts` is a digest of all that is
-    registered.
+    """R → B, regularly: what I have, so that whoever has more or less notices; of all streams if it is `whole`, else of
+    those that changed. `facts` is a digest of all that is registered.
     """
 
     ready: bool
     held: tuple[Held, ...]
     facts: int
     leaving: bool = False
+    whole: bool = True
+    asking: bool = False  # I have not heard everyone yet: tell me all that you have
+    principal: str = ""  # under which it is connected: with its name that proves who sent this
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
-    """R → B: up to where the subscribers that I steer have acknowledged, in each stream; `issued` is what was told to
-    them, in my own numbers.
-    """
+    """R → B: up to where subscribers have acknowledged, in each stream."""
 
     syncs: dict[str, tuple[tuple[int, int, int], ...]]  # (publisher, incarnation, catenation number) by subscriber
+
+
+class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):
+    """R → B: from now on I steer this client, in its incarnation; whoever steered it before is silent towards it."""
+
+    role: Role
+    name: str
+    incarnation: int
+    attempt: int
 
 
 class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=False):
@@ -326,6 +336,7 @@ AnyControlEvent = (
     | GossipAck
     | GossipState
     | GossipSync
+    | GossipSteering
     | GossipFacts
     | FactsRequest
     | GossipRequest

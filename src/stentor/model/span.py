@@ -44,6 +44,11 @@ class Spans:
         return len(self._firsts)
 
     @property
+    def first(self) -> int:
+        """The lowest number; 0 if there is none."""
+        return self._firsts[0] if self._firsts else 0
+
+    @property
     def last(self) -> int:
         """The highest number; 0 if there is none."""
         return self._lasts[-1] if self._lasts else 0

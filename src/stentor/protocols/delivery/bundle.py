@@ -1,0 +1,119 @@
+"""The other repositories of a bundle, as one of them sees them: who lives, who has what, and what to ask them for."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+
+from stentor.model.control import GossipAck, GossipState, Held, Stretch
+from stentor.model.record import Kind, Line, Row, StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.stream import Stream
+
+_MOST_ROWS = 65_536  # of the repository table, for each repository, in memory
+_MOST_WANTED = 64  # streams that one request names
+_MOST_NUMBERS = 16_384  # events that one request names
+
+
+class Peer:
+    """Another repository of the bundle."""
+
+    __slots__ = ("_sequences", "asked", "facts", "heard", "id", "leaving", "lines", "name", "ready", "told")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.id = 0  # under which it sends; 0 until it has proved it
+        self.heard = 0  # when; 0 is never
+        self.ready = self.leaving = False
+        self.told = False  # it has told us all that it has
+        self.facts = 0  # the digest of its registry
+        self.asked = 0  # when it was asked for events; 0 if nothing is under way
+        self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
+        self._sequences: list[int] = []
+
+    def enter(self, line: Line) -> bool:
+        """A row of the repository table; False if it is known."""
+        at = len(self._sequences)
+        if at and self._sequences[-1] >= line.sequence:
+            at = bisect_left(self._sequences, line.sequence)
+            if at < len(self.lines) and self.lines[at] == line:
+                return False
+        self._sequences.insert(at, line.sequence)
+        self.lines.insert(at, line)
+        if len(self.lines) > 2 * _MOST_ROWS:
+            del self.lines[:_MOST_ROWS], self._sequences[:_MOST_ROWS]
+        return True
+
+    def translate(self, first: int, last: int) -> Iterable[tuple[StreamId, int, int]]:
+        """What its sequence numbers stand for: streams, first and last catenation numbers."""
+        at = max(bisect_right(self._sequences, first) - 1, 0)
+        for line in self.lines[at : bisect_right(self._sequences, last)]:
+            start, end = max(first, line.sequence), min(last, line.end)
+            if start <= end:
+                yield line.stream, line.first + start - line.sequence, line.first + end - line.sequence
+
+
+class Bundle:
+    """All of them but ourselves."""
+
+    def __init__(self, own: str) -> None:
+        self._own = own
+        self.peers: dict[str, Peer] = {}
+
+    def admit(self, members: Iterable[str]) -> list[str]:
+        """These are the members now; returns who is none any more."""
+        others = {name for name in members if name != self._own}
+        gone = [name for name in self.peers if name not in others]
+        for name in gone:
+            del self.peers[name]
+        for name in sorted(others - self.peers.keys()):
+            self.peers[name] = Peer(name)
+        return gone
+
+    def living(self, now: int, patience: int) -> list[Peer]:
+        """Those heard lately; one that leaves does not count."""
+        since = now - patience
+        return [peer for peer in self.peers.values() if peer.heard > since and not peer.leaving]
+
+    def take_rows(self, peer: Peer, gossip: GossipAck) -> list[Row]:
+        """What another one has stored, as new rows of the repository table."""
+        lines = (line_of(stretch, digest) for stretch, digest in zip(gossip.stretches, gossip.digests, strict=True))
+        return [Row(peer.name, line) for line in lines if peer.enter(line)]
+
+    def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
+        """What another one has: this is all of it, for each stream that it names."""
+        peer.ready, peer.leaving, peer.facts = state.ready, state.leaving, state.facts
+        for held in state.held:
+            stream = streams[held.publisher, held.incarnation]
+            stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
+            stream.ordered.update(held.spans)
+            stream.ordered.add(1, held.floor)
+        if state.whole:
+            peer.told = True
+            named = {(held.publisher, held.incarnation) for held in state.held}
+            for key, stream in streams.items():
+                if key not in named:
+                    stream.peers.pop(peer.name, None)
+
+    def wants(self, peer: Peer, streams: Iterable[Stream], settled: int) -> tuple[Held, ...]:
+        """What to ask another one for: what it has and we do not, but for streams where something came just now."""
+        wanted: list[Held] = []
+        numbers = 0
+        for stream in streams:
+            if stream.seen > settled or stream.held.covers(1, stream.ordered.last):
+                continue
+            gaps = stream.wanted_from(peer.name)[:_MOST_WANTED]
+            if gaps:
+                wanted.append(Held(*stream.id, 0, tuple(gaps)))
+                numbers += sum(last - first + 1 for first, last in gaps)
+            if len(wanted) == _MOST_WANTED or numbers > _MOST_NUMBERS:
+                break
+        return tuple(wanted)
+
+
+def line_of(stretch: Stretch, digest: int) -> Line:
+    return Line(
+        stretch.sequence, stretch.count, stretch.publisher, stretch.incarnation, stretch.first, Kind.EVENTS, digest
+    )
+
+
+def stretch_of(line: Line) -> Stretch:
+    return Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)

@@ -1,0 +1,74 @@
+"""Collection: a repository forgets what everyone has, and what nobody will come for."""
+
+from stentor.machine import SECOND, Collect, Report, Scanned
+from stentor.model.record import Kind, Line, Record
+from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.store import Store
+
+_EVERY = 5 * SECOND
+
+
+class Collection:
+    """Looks at the oldest records from time to time."""
+
+    def __init__(
+        self,
+        topic: str,
+        store: Store,
+        registry: Registry,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+        gossip: Gossip,
+    ) -> None:
+        self._topic, self._store, self._registry = topic, store, registry
+        self._table, self._dispatch, self._gossip = table, dispatch, gossip
+        self._looked = 0
+
+    def tick(self, now: int) -> None:
+        if now - self._looked > _EVERY:
+            self._looked = now
+            self._look()
+
+    def _look(self) -> None:
+        if self._store.first <= self._store.horizon:
+            self._dispatch.scan(self._weigh, self._store.first)
+
+    def _weigh(self, now: int, scanned: Scanned) -> None:
+        done: list[Line] = []
+        living = self._gossip.living(now)
+        for record in scanned.records:
+            if record.line.end > self._store.horizon or not self._is_needless(record, living):
+                break
+            done.append(record.line)
+        if done:
+            self._store.forget(done)
+            self._dispatch.effects.append(Collect(self._topic, done[-1].end))
+            if len(done) == len(scanned.records):
+                self._look()
+
+    def _is_needless(self, record: Record, living: list[Peer]) -> bool:
+        line, terms = record.line, self._registry.terms
+        if line.kind is not Kind.EVENTS:
+            return line.kind is not Kind.RESERVED
+        age = (self._store.newest - record.time) // SECOND
+        stream = self._store.streams[line.stream]
+        held = [stream.peers[peer.name] for peer in living if peer.name in stream.peers]
+        if len(held) < len(living) or any(spans.upto() < line.last for spans in held):
+            return False
+        lagging = [
+            each
+            for each in self._table.destinations.values()
+            if not each.has(line) and (line.sequence <= each.epoch or each.slot in record.audience)
+        ]
+        if lagging and terms.expire and age > terms.expire:
+            for each in lagging:
+                each.mark(line.stream, line.first, line.last)
+                self._dispatch.dirty[each.name] = None
+                details: dict[str, str | int | float] = {"topic": self._topic, "subscriber": each.name}
+                self._dispatch.effects.append(Report("warning", "events expired", {**details, "events": line.length}))
+            return True
+        return not lagging and age > terms.keep

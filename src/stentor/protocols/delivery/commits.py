@@ -1,0 +1,106 @@
+"""Commits: what a repository writes down, in groups, and what it says only when that is durable."""
+
+from collections.abc import Callable
+
+from stentor.machine import SECOND, Commit, Report, Stop
+from stentor.model.record import Entry, Fact, Line, Record
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.store import HORIZON, Store
+
+PROGRESS = "local/progress/"
+_HORIZON_EVERY = 1024  # sequence numbers, after which the horizon is written down
+_SAVE_AGAIN = SECOND
+
+
+class Commits:
+    """The commits of one ledger. Nothing is said of what is not durable."""
+
+    def __init__(self, topic: str, store: Store, table: DisseminationTable, dispatch: Dispatch, most: int) -> None:
+        self._topic, self._store, self._table, self._dispatch = topic, store, table, dispatch
+        self._most = most  # bytes that may wait for a disk that takes nothing
+        self.trouble = ""  # why nothing is stored at the moment
+        self.noted = 0  # the horizon that is written down
+        self._tokens = 0
+        self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
+        self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
+        self._syncs: dict[int, dict[str, int]] = {}
+        self._saving: dict[int, list[Entry]] = {}
+        self._save_at = 0
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Do this when everything is durable that was to be written until now."""
+        self._then.append(action)
+
+    def flush(self) -> None:
+        """Ask for everything to be written that a step brought; the progress of readers goes with it."""
+        store = self._store
+        if self.trouble:
+            return
+        syncs: dict[str, int] = {}
+        if self._dispatch.dirty and (store.entries or not any(self._syncs.values())):
+            syncs = self._note_progress()
+        if not store.entries:
+            actions, self._then = self._then, []
+            for action in actions:
+                action()
+            return
+        if store.horizon - self.noted >= _HORIZON_EVERY:
+            self.noted = store.horizon
+            store.entries.append(Fact(HORIZON, b"%d" % store.horizon))
+        self._tokens += 1
+        entries = self._saving[self._tokens] = store.take_entries(self._tokens)
+        self._syncs[self._tokens] = syncs
+        self._after[self._tokens], self._then = self._then, []
+        self._dispatch.effects.append(Commit(self._topic, self._tokens, entries))
+
+    def _note_progress(self) -> dict[str, int]:
+        syncs: dict[str, int] = {}
+        for name in self._dispatch.dirty:
+            destination = self._table.destinations.get(name)
+            if destination is not None:
+                self._store.entries.append(Fact(PROGRESS + name, destination.note()))
+                syncs[name] = destination.sync
+        self._dispatch.dirty = {}
+        return syncs
+
+    def committed(self, token: int) -> tuple[list[Line], dict[str, int]]:
+        """The lines and the syncs that are durable now."""
+        store = self._store
+        if self._saving.pop(token, None) is None:
+            return [], {}
+        store.committed(token)
+        news, store.news = store.news, []
+        if self.trouble:
+            self.trouble = ""
+            self._dispatch.effects.append(Report("info", "storing again", {"topic": self._topic}))
+        return news, self._syncs.pop(token)
+
+    def finish(self, token: int) -> None:
+        """Say what had to wait for this commit."""
+        for action in self._after.pop(token, ()):
+            action()
+
+    def failed(self, now: int, reason: str, fatal: bool) -> None:
+        if fatal:
+            self._dispatch.effects.append(Stop(f"{self._topic} cannot be stored: {reason}"))
+            return
+        if not self.trouble:
+            details: dict[str, str | int | float] = {"topic": self._topic, "reason": reason}
+            self._dispatch.effects.append(Report("error", "nothing is stored or acknowledged", details))
+        self.trouble = reason
+        self._save_at = now + _SAVE_AGAIN
+
+    def retry(self, now: int) -> None:
+        """The disk was full or the database away: ask for the same again, in the same order."""
+        if self.trouble and now >= self._save_at:
+            self._save_at = now + _SAVE_AGAIN
+            self._dispatch.effects += [Commit(self._topic, token, entries) for token, entries in self._saving.items()]
+
+    @property
+    def full(self) -> bool:
+        """Whether more waits than may wait."""
+        if not self.trouble:
+            return False
+        entries = (entry for entries in self._saving.values() for entry in entries)
+        return sum(len(entry.frame) for entry in entries if isinstance(entry, Record)) > self._most

@@ -1,0 +1,272 @@
+"""The dissemination table: which of the stored events each registered subscriber must get and has not acknowledged.
+
+How far a subscriber is, is told in numbers of streams, which are the same at every repository: its frontier. So any
+repository of the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.pairs import PairIndex
+from stentor.model.control import Stretch
+from stentor.model.filter import Filter
+from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.span import Spans
+from stentor.wire.block import Block
+from stentor.wire.sheaf import Sheaf
+
+
+class Progress(msgspec.Struct, array_like=True):
+    """What is written down of a destination."""
+
+    slot: int
+    epoch: int
+    sync: int
+    frontier: tuple[tuple[int, int, int], ...]
+
+
+_progress = msgspec.msgpack.Decoder(Progress)
+
+
+class Destination:
+    """A registered subscriber: its subscription, and how far it is."""
+
+    __slots__ = ("epoch", "filter", "frontier", "issued", "marks", "name", "slot", "sync", "where")
+
+    def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
+        self.name = name
+        self.slot = slot
+        self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
+        self.sync = 0  # everything up to this sequence number is done with
+        self.issued = 0  # up to where it was told in any life of its own; -1 if that is not known
+        self.frontier: dict[StreamId, int] = {}
+        self.marks: dict[StreamId, Spans] = {}  # acknowledged beyond the frontier
+        self.bind(where)
+
+    def bind(self, where: str) -> None:
+        self.where = where
+        self.filter = Filter(where) if where else None
+
+    def advance(self, frontier: Iterable[tuple[int, int, int]]) -> bool:
+        """All up to these numbers is acknowledged; whether that is news."""
+        news = False
+        for publisher, incarnation, number in frontier:
+            stream = publisher, incarnation
+            if number > self.frontier.get(stream, 0):
+                self.frontier[stream] = number
+                self._absorb(stream)
+                news = True
+        return news
+
+    def mark(self, stream: StreamId, first: int, last: int) -> None:
+        """These are acknowledged, or are not for it."""
+        known = self.frontier.get(stream, 0)
+        if last <= known:
+            return
+        if first <= known + 1:
+            self.frontier[stream] = last
+        else:
+            self.marks.setdefault(stream, Spans()).add(first, last)
+        self._absorb(stream)
+
+    def _absorb(self, stream: StreamId) -> None:
+        marks = self.marks.get(stream)
+        if marks is None:
+            return
+        self.frontier[stream] = marks.upto(self.frontier[stream] + 1) if stream in self.frontier else marks.upto()
+        marks.remove(1, self.frontier[stream])
+        if not marks:
+            del self.marks[stream]
+
+    def has(self, line: Line) -> bool:
+        """Whether it is done with all of a record."""
+        return line.last <= self.frontier.get(line.stream, 0)
+
+    def rows(self, record: Record, block: Block | None) -> NDArray[np.intp]:
+        """Which events of a record it must still get. `block` is needed for records from before its epoch."""
+        line = record.line
+        if line.kind is not Kind.EVENTS or self.has(line):
+            return _NONE
+        if line.sequence > self.epoch:
+            bits = record.audience.get(self.slot)
+            if bits is None:
+                return _NONE
+            rows = _unpack(bits, line.length)
+        else:
+            rows = self._evaluate(block, line)
+        known = self.frontier.get(line.stream, 0)
+        if known >= line.first:
+            rows = rows[rows > known - line.first]
+        marks = self.marks.get(line.stream)
+        if marks is not None:
+            for first, last in marks.within(line.first, line.last):
+                rows = rows[(rows < first - line.first) | (rows > last - line.first)]
+        return rows
+
+    def _evaluate(self, block: Block | None, line: Line) -> NDArray[np.intp]:
+        if self.filter is None or block is None:
+            return np.arange(line.length)
+        return np.flatnonzero(self.filter.select(block.column, line.length))
+
+    def note(self) -> bytes:
+        """What to write down."""
+        return msgspec.msgpack.encode(Progress(self.slot, self.epoch, self.sync, self.reached()))
+
+    def reached(self) -> tuple[tuple[int, int, int], ...]:
+        """Its frontier, to be told to others."""
+        return tuple((*stream, number) for stream, number in sorted(self.frontier.items()))
+
+    @classmethod
+    def recall(cls, name: str, where: str, note: bytes) -> "Destination":
+        progress = _progress.decode(note)
+        destination = cls(name, progress.slot, progress.epoch, where)
+        destination.sync = progress.sync
+        destination.issued = -1
+        destination.advance(progress.frontier)
+        return destination
+
+
+_NONE: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+def _unpack(bits: bytes, count: int) -> NDArray[np.intp]:
+    if not bits:
+        return np.arange(count)
+    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little"))
+
+
+def stretches(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
+    """Rows of a record as few stretches as possible."""
+    if len(rows) == line.length:
+        return [Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)]
+    if not len(rows):
+        return []
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    lengths = np.diff(starts, append=len(rows)).tolist()
+    return [
+        Stretch(line.sequence + row, length, line.publisher, line.incarnation, line.first + row)
+        for row, length in zip(rows[starts].tolist(), lengths, strict=True)
+    ]
+
+
+class DisseminationTable:
+    """All destinations of a topic, and which events are for whom."""
+
+    def __init__(self) -> None:
+        self.destinations: dict[str, Destination] = {}
+        self._slots = 0
+        self._whole: dict[int, None] = {}  # slots that want everything
+        self._index = PairIndex()
+
+    def recall(self, name: str, where: str, note: bytes) -> None:
+        self._enter(Destination.recall(name, where, note))
+
+    def add(self, name: str, where: str, epoch: int) -> Destination:
+        """A new subscriber, or another filter of a known one."""
+        destination = self.destinations.get(name)
+        if destination is None:
+            destination = Destination(name, self._slots + 1, epoch, where)
+        else:
+            self._leave(destination)
+            destination.bind(where)
+        self._enter(destination)
+        return destination
+
+    def remove(self, name: str) -> None:
+        destination = self.destinations.pop(name, None)
+        if destination is not None:
+            self._leave(destination)
+
+    def _enter(self, destination: Destination) -> None:
+        self.destinations[destination.name] = destination
+        self._slots = max(self._slots, destination.slot)
+        if destination.filter is None:
+            self._whole[destination.slot] = None
+        else:
+            self._index.add(destination.filter, destination.slot)
+
+    def _leave(self, destination: Destination) -> None:
+        if destination.filter is None:
+            del self._whole[destination.slot]
+        else:
+            self._index.remove(destination.slot)
+
+    def audience(self, block: Block) -> Mapping[int, bytes]:
+        """The destinations of new events, by slot."""
+        found: dict[int, bytes] = dict.fromkeys(self._whole, b"")
+        if len(self._whole) == len(self.destinations):
+            return found
+        if block.count == 1:
+            for slot in self._index.match_one(block.rows()[0]):
+                found[int(slot)] = b""
+            return found
+        events, slots = self._index.match_pairs(Sheaf([block]))
+        for slot in np.unique(slots).tolist():
+            wanted = np.zeros(block.count, np.bool_)
+            wanted[events[slots == slot]] = True
+            found[slot] = b"" if wanted.all() else np.packbits(wanted, bitorder="little").tobytes()
+        return found
+
+
+class Reader:
+    """A subscriber that this repository steers: a cursor over the ledger, from its sync on."""
+
+    __slots__ = (
+        "acked", "active", "answered", "attempt", "destination", "inbox", "incarnation", "inflight", "lines", "pause",
+        "pending", "rectifying", "redelivered", "scanning", "sent", "told", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
+        self.destination = destination
+        self.inbox = inbox
+        self.incarnation = incarnation
+        self.attempt = attempt
+        self.active = False  # it knows that we steer it
+        self.redelivered = 0
+        self.answered = now  # when it last acknowledged something
+        self.pause = 0  # after which silence it is told again
+        self.scanning = 0  # token of the scan that it waits for
+        self.wanted = Spans()  # sequence numbers to be sent again
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Tell it everything again, from its sync on."""
+        self.sent = self.told = self.destination.sync
+        self.rectifying = False  # what comes next is a Rectify
+        self.acked = Spans()
+        self.lines: deque[Line] = deque()  # of everything between sync and sent
+        self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
+        self.pending = 0  # events that it was told of and has not acknowledged
+
+    def acknowledge(self, spans: Iterable[tuple[int, int]]) -> bool:
+        """Take in an acknowledgement in our numbers; whether the sync advances."""
+        destination = self.destination
+        for first, last in spans:
+            self.acked.add(max(first, destination.sync + 1), min(last, self.told))
+        sync = self.acked.upto(destination.sync + 1)
+        return self._advance(self.sent if sync == self.told else sync)
+
+    def skip(self) -> bool:
+        """If everything that it was told is acknowledged, it is done with what is not for it too."""
+        return self._advance(self.sent) if not self.pending else False
+
+    def _advance(self, sync: int) -> bool:
+        destination = self.destination
+        if sync <= destination.sync:
+            return False
+        destination.sync = sync
+        self.acked.remove(1, sync)
+        while self.lines and self.lines[0].sequence <= sync:
+            line = self.lines[0]
+            if line.publisher:
+                destination.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
+            if line.end > sync:
+                break
+            self.lines.popleft()
+        while self.inflight and self.inflight[0][0] <= sync:
+            self.pending -= self.inflight.popleft()[1]
+        return True

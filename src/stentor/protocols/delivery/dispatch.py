@@ -1,0 +1,212 @@
+"""Dispatch: tells the subscribers that a repository steers what is stored for them, and sends again what they miss."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from stentor.machine import SECOND, Effect, Scan, Scanned
+from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync
+from stentor.model.record import Kind, Record
+from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.destination import Reader, stretches
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.store import Store
+from stentor.wire.block import Block
+
+_LONGEST_PAUSE = 30 * SECOND
+_MOST_STRETCHES = 1024  # in one event
+_SCAN = 1 << 20  # bytes read at once
+LETTER = 256 << 10  # bytes of events that are sent again in one letter
+
+
+class Dispatch:
+    """All readers of a topic at one repository."""
+
+    def __init__(self, topic: str, repository: str, store: Store, window: int, rectify_after: int) -> None:
+        self._topic, self._repository = topic, repository
+        self._store = store
+        self._window = window
+        self._rectify_after = rectify_after
+        self.readers: dict[str, Reader] = {}
+        self.dirty: dict[str, None] = {}  # whose progress must be written down
+        self.effects: list[Effect] = []
+        self.scans: dict[int, Callable[[int, Scanned], None]] = {}
+        self._tokens = 0
+
+    def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
+        """Read from the ledger, and go on with what is found."""
+        self._tokens += 1
+        self.scans[self._tokens] = then
+        self.effects.append(Scan(self._topic, self._tokens, first, budget, time))
+        return self._tokens
+
+    def post(self, reader: Reader, event: Persistent | Rectify | Sync) -> None:
+        self.effects.append(Post(reader.inbox, (event,)))
+
+    # ---- telling
+
+    def serve(self, reader: Reader, asked: bool = False) -> None:
+        """Tell one what is there for it, as far as its window allows; if it `asked`, also that it is nothing."""
+        if reader.scanning or not reader.active:
+            return
+        store = self._store
+        found: list[Stretch] = []
+        while reader.sent < store.horizon and reader.pending < self._window and len(found) < _MOST_STRETCHES:
+            record = store.at(reader.sent + 1)
+            if record is None:
+                if not found:
+                    reader.scanning = self.scan(lambda now, got: self._found(now, reader, got), reader.sent + 1)
+                break
+            if record.line.kind is Kind.RESERVED:
+                break  # damaged, and not repaired yet
+            self._add(reader, record, found)
+        if not reader.scanning:
+            self._tell(reader, found, asked)
+
+    def _found(self, now: int, reader: Reader, scanned: Scanned) -> None:  # noqa: ARG002
+        if self.readers.get(reader.destination.name) is not reader:
+            return
+        reader.scanning = 0
+        found: list[Stretch] = []
+        store = self._store
+        for record in scanned.records:
+            line = record.line
+            if line.kind is Kind.RESERVED or line.end > store.horizon or reader.pending >= self._window:
+                break
+            if any(lost.sequence <= line.sequence and lost.end > reader.sent for lost in scanned.damaged):
+                break
+            self._add(reader, record, found)
+        if not scanned.records and not scanned.damaged and not scanned.reason:
+            reader.sent = max(reader.sent, min(store.start - 1, store.horizon))  # all of it is forgotten
+        self._tell(reader, found, False)
+        if found or not scanned.records:
+            self.serve(reader)
+
+    def _add(self, reader: Reader, record: Record, found: list[Stretch]) -> None:
+        line = record.line
+        destination = reader.destination
+        early = line.kind is Kind.EVENTS and line.sequence <= destination.epoch and destination.filter is not None
+        rows = destination.rows(record, self._store.block(record) if early else None)
+        reader.lines.append(line)
+        reader.sent = line.end
+        if len(rows):
+            found += stretches(line, rows)
+            reader.pending += len(rows)
+            reader.inflight.append((line.sequence + int(rows[-1]), len(rows)))
+
+    def _tell(self, reader: Reader, found: list[Stretch], asked: bool) -> None:
+        destination = reader.destination
+        if found or asked:
+            upto = reader.sent
+            if reader.rectifying:
+                reader.rectifying = False
+                self.post(
+                    reader,
+                    Rectify(
+                        self._topic, self._repository, reader.attempt, destination.sync, upto, tuple(found),
+                        reader.redelivered,
+                    ),
+                )  # fmt: skip
+            else:
+                self.post(
+                    reader,
+                    Persistent(
+                        self._topic, self._repository, reader.attempt, reader.told, upto, tuple(found),
+                        reader.redelivered,
+                    ),
+                )  # fmt: skip
+            reader.told = upto
+            destination.issued = max(destination.issued, upto) if destination.issued >= 0 else -1
+        elif reader.skip():
+            self.dirty[destination.name] = None
+
+    # ---- acknowledgements
+
+    def acknowledge(self, now: int, reader: Reader, spans: Iterable[Span]) -> None:
+        reader.answered, reader.pause = now, 0
+        if reader.acknowledge(spans):
+            self.dirty[reader.destination.name] = None
+        else:
+            self.post(reader, Sync(self._topic, self._repository, reader.attempt, reader.destination.sync))
+        self.serve(reader)
+
+    def synced(self, name: str, sync: int) -> None:
+        """A sync is durable: the subscriber may forget what it kept for it."""
+        reader = self.readers.get(name)
+        if reader is not None:
+            self.post(reader, Sync(self._topic, self._repository, reader.attempt, sync))
+
+    def rectify(self, reader: Reader) -> None:
+        """It has missed what it was told: tell it from its sync on."""
+        if not reader.scanning:
+            reader.rewind()
+            reader.rectifying = True
+            self.serve(reader, asked=True)
+
+    def tick(self, now: int) -> bool:
+        """Tell those again who do not acknowledge; whether anybody is waited for."""
+        waiting = False
+        for reader in self.readers.values():
+            if not reader.pending:
+                reader.answered = now
+                continue
+            waiting = True
+            pause = reader.pause or self._rectify_after
+            if now - reader.answered > pause and not reader.scanning:
+                reader.answered, reader.pause = now, min(2 * pause, _LONGEST_PAUSE)
+                self.rectify(reader)
+        return waiting
+
+    # ---- sending again
+
+    def resend(self, reader: Reader, spans: Iterable[Span]) -> None:
+        """A subscriber asks for events that it was told of."""
+        idle = not reader.wanted
+        for first, last in spans:
+            reader.wanted.add(max(first, 1), min(last, reader.told))
+        if idle and reader.wanted:
+            self._send_wanted(reader)
+
+    def _send_wanted(self, reader: Reader) -> None:
+        """From memory as long as it is there, then from the ledger."""
+        blocks: list[Block] = []
+        while reader.wanted:
+            first = reader.wanted.first
+            record = self._store.at(first)
+            if record is None:
+                self.scan(lambda now, got: self._found_wanted(now, reader, got), first, LETTER)
+                break
+            self._pick(reader.wanted, record, blocks)
+            if sum(len(block.frame) for block in blocks) > LETTER:
+                self._send(reader, blocks)
+                blocks = []
+        self._send(reader, blocks)
+
+    def _found_wanted(self, now: int, reader: Reader, scanned: Scanned) -> None:  # noqa: ARG002
+        if self.readers.get(reader.destination.name) is not reader:
+            return
+        blocks: list[Block] = []
+        for record in scanned.records:
+            self._pick(reader.wanted, record, blocks)
+        self._send(reader, blocks)
+        if blocks:
+            self._send_wanted(reader)
+        else:
+            reader.wanted = Spans()  # forgotten or damaged: it asks again for what it needs
+
+    def _pick(self, wanted: Spans, record: Record, blocks: list[Block]) -> None:
+        """The events of a record that are wanted."""
+        line = record.line
+        spans = wanted.within(line.sequence, line.end)
+        wanted.remove(line.sequence, line.end)
+        if not spans or line.kind is not Kind.EVENTS:
+            return
+        block = self._store.block(record)
+        if spans != [(line.sequence, line.end)]:
+            rows = np.concatenate([np.arange(first, last + 1) for first, last in spans]) - line.sequence
+            block = Block(block.excerpt(rows), block.schema)
+        blocks.append(block)
+
+    def _send(self, reader: Reader, blocks: list[Block]) -> None:
+        if blocks:
+            self.effects.append(Post(reader.inbox, (Retransmission(self._topic, self._repository),), blocks))

@@ -1,0 +1,346 @@
+"""Gossip: the repositories of a bundle tell each other what they have, and send each other what is missing.
+
+Recovery after a crash, joining, merging after a partition and catching up are one thing: whoever hears that another
+one has more asks for it. What is missing has its sequence numbers set aside as soon as later events are stored.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from stentor.machine import MILLISECOND, Report, Scanned
+from stentor.model.control import (
+    ControlEvent,
+    FactsRequest,
+    GossipAck,
+    GossipFacts,
+    GossipLeave,
+    GossipRequest,
+    GossipState,
+    GossipSteering,
+    GossipSync,
+    GossipVoid,
+    Held,
+    Retransmission,
+    bundle_of,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.ids import publisher_id
+from stentor.model.record import Fact, Kind, Line, Record
+from stentor.model.span import Spans
+from stentor.protocols.delivery.bundle import Bundle, Peer, stretch_of
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import LETTER, Dispatch
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+from stentor.wire.block import Block
+
+_ANSWER_WITHIN = 500 * MILLISECOND
+_WHOLE_EVERY = 10  # states, of which one names all streams
+
+
+class Gossip:
+    """One repository's part in the gossip of its bundle."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        store: Store,
+        registry: Registry,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+    ) -> None:
+        self._topic, self._settings = topic, settings
+        self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
+        self.bundle = Bundle(settings.name)
+        self.principal = ""
+        self.ready = self.leaving = False
+        self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
+        self.touched: dict[Stream, None] = {}  # of which somebody has more than before
+        self.stolen: list[GossipSteering] = []  # clients that another one steers now
+        self._linked = 0  # since when we can be heard
+        self._told = 0  # when our state was last told
+        self._states = 0
+        self._changed: dict[Stream, None] = {}
+        self._handlers: dict[type[ControlEvent], Callable[[int, Peer, Any], None]] = {
+            GossipState: self._hear_state,
+            GossipAck: self._hear_rows,
+            GossipSync: self._hear_syncs,
+            GossipFacts: self._hear_facts,
+            FactsRequest: self._tell_facts,
+            GossipRequest: self._answer,
+            GossipVoid: self._hear_voids,
+            GossipSteering: self._hear_steering,
+            GossipLeave: self._forget,
+        }
+
+    # ---- saying
+
+    def say(self, event: ControlEvent, to: Peer | str | None = None) -> None:
+        """To the whole bundle, or to one repository."""
+        if to is None and not self.bundle.peers:
+            return
+        name = to.name if isinstance(to, Peer) else to
+        topic = bundle_of(self._topic) if name is None else inbox_of(repository_name(name))
+        self._dispatch.effects.append(Post(topic, (event,)))
+
+    def linked(self, now: int, principal: str) -> None:
+        self.principal = principal
+        self._linked = now
+        self._states = 0
+        self.tell_state(now)
+
+    def admit(self, now: int, members: tuple[str, ...]) -> list[str]:
+        """These are the repositories of the topic now; returns who is none any more."""
+        before = len(self.bundle.peers)
+        gone = self.bundle.admit(members)
+        if len(self.bundle.peers) > before:
+            self._states = 0
+            self.tell_state(now)
+            self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
+        return gone
+
+    def stored(self, lines: Iterable[Line]) -> None:
+        """These are durable here."""
+        lines = list(lines)
+        for line in lines:
+            self._changed[self._store.streams[line.stream]] = None
+        if lines and self.bundle.peers:
+            stretches = tuple(stretch_of(line) for line in lines)
+            digests = tuple(line.digest for line in lines)
+            self.say(GossipAck(self._topic, self._settings.name, stretches, digests))
+
+    def tell_state(self, now: int) -> None:
+        if not self._linked:
+            return
+        self._told = now
+        whole = self._states % _WHOLE_EVERY == 0
+        self._states += 1
+        streams = self._store.streams.values() if whole else self._changed
+        held = tuple(
+            Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
+            for stream in streams
+        )
+        self._changed = {}
+        self.say(
+            GossipState(
+                self._topic, self._settings.name, self.ready, held, self._registry.digest, self.leaving, whole,
+                any(not peer.told for peer in self.bundle.peers.values()), self.principal,
+            )
+        )  # fmt: skip
+
+    def knows(self, sender: int) -> bool:
+        """Whether this id is that of a member."""
+        return any(peer.id == sender for peer in self.bundle.peers.values())
+
+    # ---- hearing
+
+    def hear(self, now: int, sender: int, event: ControlEvent, blocks: Iterable[Block]) -> None:
+        """Something that a repository said; nothing is heard of those that are no members."""
+        peer = self.bundle.peers.get(event.sender)
+        if peer is None:
+            return
+        if isinstance(event, GossipState) and publisher_id(event.principal, repository_name(peer.name)) == sender:
+            peer.id = sender
+        if peer.id != sender:
+            return
+        peer.heard = now
+        if isinstance(event, Retransmission):
+            self._take(now, peer, blocks)
+        elif (handler := self._handlers.get(type(event))) is not None:
+            handler(now, peer, event)
+
+    def _take(self, now: int, peer: Peer, blocks: Iterable[Block]) -> None:
+        peer.asked = 0
+        for block in blocks:
+            self._store.receive(now, block, known=True, ordered=True)
+        self.ask(now, peer, at_once=True)
+
+    def _hear_syncs(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
+        for name, frontier in gossip.syncs.items():
+            destination = self._table.destinations.get(name)
+            if destination is not None and destination.advance(frontier):
+                self._dispatch.dirty[name] = None
+
+    def _hear_facts(self, now: int, peer: Peer, gossip: GossipFacts) -> None:  # noqa: ARG002
+        self.learnt += self._registry.learn(gossip.facts)
+
+    def _tell_facts(self, now: int, peer: Peer, request: FactsRequest) -> None:  # noqa: ARG002
+        facts = self._registry.newer_than(request.versions)
+        if facts:
+            self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
+        self._tell_syncs(peer)
+
+    def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
+        for held in gossip.voids:
+            self._store.void(self._store.streams[held.publisher, held.incarnation], held.spans)
+
+    def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
+        self.stolen.append(gossip)
+
+    def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
+        self.bundle.take_state(peer, state, self._store.streams)
+        if state.asking:
+            self._states = 0
+            self.tell_state(now)
+        for held in state.held:
+            stream = self._store.streams[held.publisher, held.incarnation]
+            self.touched[stream] = None
+            if held.floor > stream.floor:
+                self._skip(stream, held.floor)
+        if state.facts != self._registry.digest:
+            self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        self.ask(now, peer)
+
+    def _skip(self, stream: Stream, floor: int) -> None:
+        """What others have forgotten is done with: we need not have it."""
+        for first, last in stream.held.missing(1, floor):
+            self._store.void(stream, ((first, last),))
+            stream.held.add(first, last)
+            stream.durable.add(first, last)
+
+    def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
+        rows = self.bundle.take_rows(peer, gossip)
+        self._store.entries += rows
+        for row in rows:
+            line = row.line
+            stream = self._store.streams[line.stream]
+            if not stream.ordered.covers(line.first, line.last):
+                stream.seen = now  # it is on its way to us too, most likely
+            stream.learn(peer.name, ((line.first, line.last),))
+            self.touched[stream] = None
+            known = stream.digest_at(line.first)
+            place = stream.locate(line.first)
+            if known is not None and known != line.digest and place is not None:
+                record = self._store.at(place[1])
+                if record is not None and record.line.length == line.length:
+                    self._store.clashes.append(line)
+            if stream.waiting:
+                self._store.admit(stream)
+
+    def _tell_syncs(self, peer: Peer) -> None:
+        syncs = {name: destination.reached() for name, destination in self._table.destinations.items()}
+        if syncs:
+            self.say(GossipSync(self._topic, self._settings.name, syncs), peer)
+
+    def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
+        for stream in self._store.streams.values():
+            stream.peers.pop(peer.name, None)
+        peer.leaving = True
+
+    # ---- sending each other what is missing
+
+    def ask(self, now: int, peer: Peer, at_once: bool = False) -> None:
+        """Ask another one for what it has and we lack, unless it may be on its way."""
+        if peer.asked and now - peer.asked < _ANSWER_WITHIN:
+            return
+        settled = now if at_once else now - self._settings.patience
+        wanted = self.bundle.wants(peer, self._store.streams.values(), settled)
+        peer.asked = now if wanted else 0
+        if wanted:
+            self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
+
+    def _answer(self, now: int, peer: Peer, request: GossipRequest) -> None:  # noqa: ARG002
+        """Send what is asked for, as much as fits into a letter; the other one asks for the rest."""
+        records: list[Record] = []
+        voids: list[Held] = []
+        room = LETTER
+        for wanted in request.wanted:
+            stream = self._store.streams[wanted.publisher, wanted.incarnation]
+            nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
+            if nothing:
+                voids.append(Held(*stream.id, 0, tuple(nothing)))
+            for place in _places(stream, wanted):
+                record = self._store.at(place)
+                if record is None and not records:
+                    self._read(peer, place, request)
+                if record is None or room <= 0:
+                    room = 0
+                    break
+                records.append(record)
+                room -= len(record.frame)
+            if room <= 0:
+                break
+        if voids:
+            self.say(GossipVoid(self._topic, self._settings.name, tuple(voids)), peer)
+        self._send(peer, records)
+
+    def _read(self, peer: Peer, sequence: int, request: GossipRequest) -> None:
+        wanted = {(each.publisher, each.incarnation): Spans(each.spans) for each in request.wanted}
+
+        def found(now: int, scanned: Scanned) -> None:  # noqa: ARG001
+            lines = [record.line for record in scanned.records]
+            self._send(
+                peer,
+                [
+                    record
+                    for record, line in zip(scanned.records, lines, strict=True)
+                    if line.stream in wanted and wanted[line.stream].within(line.first, line.last)
+                ],
+            )
+
+        self._dispatch.scan(found, sequence, LETTER)
+
+    def _send(self, peer: Peer, records: list[Record]) -> None:
+        blocks = [self._store.block(record) for record in records if record.line.kind is Kind.EVENTS]
+        if blocks:
+            to = inbox_of(repository_name(peer.name))
+            event = Retransmission(self._topic, self._settings.name)
+            self._dispatch.effects.append(Post(to, (event,), blocks))
+
+    # ---- time
+
+    def living(self, now: int) -> list[Peer]:
+        return self.bundle.living(now, self._settings.suspicion)
+
+    def copies(self, now: int) -> int:
+        """How many repositories must have an event before it is acknowledged: fewer than wished for if too few live."""
+        since = self._linked + self._settings.suspicion
+        expected = len(self.bundle.peers) if now < since or not self._linked else len(self.living(now))
+        return max(1, min(self._registry.terms.copies, 1 + expected))
+
+    def tick(self, now: int) -> bool:
+        """Whether something is awaited soon."""
+        busy = False
+        for peer in self.living(now):
+            self.ask(now, peer)
+            busy = busy or bool(peer.asked)
+        self._judge(now)
+        if now - self._told >= self._settings.interval:
+            self.tell_state(now)
+        return busy
+
+    def _judge(self, now: int) -> None:
+        """Whether we may steer clients: once we have all that any living member has."""
+        if self.ready or self.leaving or not self._linked or not self._registry.created:
+            return
+        living = self.living(now)
+        if len(living) < len(self.bundle.peers) and now - self._linked < self._settings.grace:
+            return
+        streams = self._store.streams.values()
+        if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
+            return
+        if any(peer.facts != self._registry.digest for peer in living):
+            return
+        self.ready = True
+        self._dispatch.effects.append(
+            Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
+        )
+        self.tell_state(now)
+
+
+def _places(stream: Stream, wanted: Held) -> Iterator[int]:
+    """The sequence numbers of the records that hold what is wanted, in order."""
+    for first, last in wanted.spans:
+        for start, end in stream.held.within(max(first, stream.floor + 1), last):
+            number = start
+            while number <= end:
+                place = stream.locate(number)
+                if place is None:
+                    break
+                yield place[1]
+                number = stream.next_record(number, end)

@@ -1,0 +1,206 @@
+"""The registry of a reliable topic: who owns it, which repositories manage it, and who may publish and subscribe.
+
+Every repository of the bundle has one. A fact has a version, and the newest counts, so registries that heard the same
+facts in any order are equal. What is taken back stays as a fact without a value.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+
+from stentor.model.control import Role
+from stentor.model.errors import Refusal, Refused
+from stentor.model.ids import publisher_id
+from stentor.model.record import Fact
+
+TOPIC = "topic"
+_MEMBER = "member/"
+_GRANT = "grant/"
+_PUBLISHER = "publisher/"
+_SUBSCRIPTION = "subscription/"
+PREFIXES = (TOPIC, _MEMBER, _GRANT, _PUBLISHER, _SUBSCRIPTION)
+
+SharedFact = tuple[str, int, str, bytes]  # key, version, who wrote it, value; b"" is that it is not so any more
+
+
+class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
+    """What the owner wants of a topic."""
+
+    owner: str  # its principal
+    copies: int = 2  # repositories that must have an event before it is acknowledged and released
+    keep: int = 86_400  # seconds that events are kept after everyone has them
+    expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody may publish or subscribe under a name."""
+
+    holder: str = ""  # the principal that may use the name; "" is anyone
+
+
+class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
+    """Who stands behind a publisher's id."""
+
+    name: str
+    principal: str
+    incarnation: int  # the newest one
+
+
+class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
+    """What a subscriber wants, and since when: everything after these numbers of the streams there were."""
+
+    where: str
+    frontier: tuple[tuple[int, int, int], ...] = ()
+    principal: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_terms = msgspec.msgpack.Decoder(TopicTerms)
+_grant = msgspec.msgpack.Decoder(Grant)
+_publisher = msgspec.msgpack.Decoder(KnownPublisher)
+_subscription = msgspec.msgpack.Decoder(KnownSubscription)
+_stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
+
+
+class Registry:
+    """The facts of one topic."""
+
+    def __init__(self, repository: str) -> None:
+        self._repository = repository
+        self._facts: dict[str, tuple[int, str, bytes]] = {}
+        self._digests: dict[str, int] = {}
+        self.digest = 0  # the same for equal registries
+        self.changed = False  # since somebody looked
+        self.terms = TopicTerms("")
+        self.members: tuple[str, ...] = ()
+        self.publishers: dict[int, KnownPublisher] = {}
+        self.subscriptions: dict[str, KnownSubscription] = {}
+
+    # ---- facts
+
+    def load(self, facts: dict[str, bytes]) -> None:
+        for key, value in facts.items():
+            if key.startswith(PREFIXES):
+                self._put(key, _stored.decode(value))
+
+    def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
+        """What is new among these, to be written down."""
+        news = []
+        for key, version, writer, value in facts:
+            known = self._facts.get(key)
+            if key.startswith(PREFIXES) and (known is None or (version, writer, value) > known):
+                self._put(key, (version, writer, value))
+                news.append(Fact(key, _encode((version, writer, value))))
+        return news
+
+    def shared(self, key: str) -> SharedFact:
+        version, writer, value = self._facts[key]
+        return key, version, writer, value
+
+    def versions(self) -> dict[str, tuple[int, str]]:
+        return {key: (version, writer) for key, (version, writer, _) in self._facts.items()}
+
+    def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
+        """What whoever knows these versions does not know."""
+        found = sorted(key for key, fact in self._facts.items() if fact[:2] > versions.get(key, (0, "")))
+        return tuple(self.shared(key) for key in found)
+
+    def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
+        """Write a fact of our own."""
+        version = self._facts.get(key, (0, "", b""))[0] + 1
+        return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
+
+    def _put(self, key: str, fact: tuple[int, str, bytes]) -> None:
+        self._facts[key] = fact
+        self.changed = True
+        number = int.from_bytes(blake2b(_encode((key, fact)), digest_size=7).digest(), "little")
+        self.digest ^= self._digests.get(key, 0) ^ number
+        self._digests[key] = number
+        value = fact[2]
+        kind, _, name = key.partition("/")
+        if key == TOPIC and value:
+            self.terms = _terms.decode(value)
+        elif kind == "member":
+            self.members = tuple(sorted({*self.members, name} if value else {*self.members} - {name}))
+        elif kind == "publisher":
+            self.publishers[int(name, 16)] = _publisher.decode(value)
+        elif kind == "subscription":
+            if value:
+                self.subscriptions[name] = _subscription.decode(value)
+            else:
+                self.subscriptions.pop(name, None)
+
+    # ---- the topic
+
+    @property
+    def created(self) -> bool:
+        return TOPIC in self._facts
+
+    def is_member(self, repository: str) -> bool:
+        return repository in self.members
+
+    def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
+        """A new topic: its repositories write down the same."""
+        keys = {TOPIC: _encode(terms), **{_MEMBER + name: _encode(Grant()) for name in members}}
+        return self.learn(tuple((key, 1, terms.owner, value) for key, value in keys.items()))
+
+    def set_member(self, repository: str, there: bool) -> list[Fact]:
+        return self.set(_MEMBER + repository, Grant() if there else None)
+
+    def check_owner(self, principal: str) -> None:
+        if principal != self.terms.owner:
+            raise Refused(Refusal.NOT_AUTHORISED, f"this topic belongs to {self.terms.owner}, not to {principal}")
+
+    # ---- who may do what
+
+    def grant(self, role: Role, name: str, holder: str) -> list[Fact]:
+        return self.set(f"{_GRANT}{role}/{name}", Grant(holder))
+
+    def revoke(self, role: Role, name: str) -> list[Fact]:
+        if self.granted(role, name) is None:
+            raise Refused(Refusal.UNKNOWN, f"{name} is no {role} of this topic")
+        facts = self.set(f"{_GRANT}{role}/{name}", None)
+        if role == "subscriber" and name in self.subscriptions:
+            facts += self.set(_SUBSCRIPTION + name, None)
+        return facts
+
+    def granted(self, role: Role, name: str) -> Grant | None:
+        value = self._facts.get(f"{_GRANT}{role}/{name}", (0, "", b""))[2]
+        return _grant.decode(value) if value else None
+
+    def grants(self, role: Role) -> dict[str, Grant]:
+        prefix = f"{_GRANT}{role}/"
+        return {
+            key.removeprefix(prefix): _grant.decode(fact[2])
+            for key, fact in sorted(self._facts.items())
+            if key.startswith(prefix) and fact[2]
+        }
+
+    def check(self, role: Role, topic: str, name: str, principal: str) -> None:
+        """Refuse whoever the owner has not authorised."""
+        grant = self.granted(role, name)
+        if grant is None:
+            raise Refused(
+                Refusal.NOT_AUTHORISED,
+                f"{name} is not registered as a {role} of {topic}: its owner can do that with "
+                f"`stentor topic grant {topic} --{role} {name}`",
+            )
+        if grant.holder and grant.holder != principal:
+            raise Refused(Refusal.NOT_AUTHORISED, f"as a {role} of {topic}, {name} is {grant.holder}, not {principal}")
+
+    def is_authorised(self, publisher: int) -> bool:
+        """Whether a publisher, known by its id, may publish now."""
+        known = self.publishers.get(publisher)
+        grant = self.granted("publisher", known.name) if known is not None else None
+        return known is not None and grant is not None and grant.holder in ("", known.principal)
+
+    def meet(self, name: str, end: str, principal: str, incarnation: int) -> list[Fact]:
+        """A publisher introduced itself; what is new of that."""
+        number = publisher_id(principal, end)
+        known = self.publishers.get(number)
+        if known is not None and known.incarnation >= incarnation:
+            return []
+        return self.set(f"{_PUBLISHER}{number:016x}", KnownPublisher(name, principal, incarnation))
+
+    def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
+        return self.set(_SUBSCRIPTION + name, subscription)

@@ -1,0 +1,420 @@
+"""The repository: stores every event of a reliable topic once, in order and without gaps, and sees to it that everyone
+who must have it gets it. This is one repository's machine for one topic: section 3 of the paper, and section 4 for
+bundles of several. Its parts:
+
+    store       streams, sequence numbers, reservations
+    dispatch    readers, and what they are told
+    commits     what must be durable before it is said
+    gossip      what the repositories of a bundle tell each other
+    enrolment   owners, grants, clients that want to be steered
+    collection  what may be forgotten
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from stentor.machine import (
+    MILLISECOND,
+    CommitFailed,
+    Committed,
+    Discard,
+    Effect,
+    Input,
+    Opened,
+    Report,
+    Scanned,
+    StartTimer,
+    Stop,
+    TimerFired,
+)
+from stentor.model.control import (
+    ControlEvent,
+    GossipLeave,
+    GossipSync,
+    GossipVoid,
+    Held,
+    Migrate,
+    PublisherOrder,
+    RepositoryAck,
+    RepositoryNak,
+    Retransmission,
+    SubscriberAck,
+    SubscriberNak,
+    end_name,
+    repository_name,
+)
+from stentor.model.ids import publisher_id
+from stentor.model.record import Kind
+from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.collection import Collection
+from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.post import Arrived, Heard, Linked
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+from stentor.wire.block import Block
+
+_BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
+_MOST_MISSING = 64  # spans that a publisher is asked for at once
+_LOAD = 4 << 20  # bytes read at once
+
+
+class Repository:
+    """One repository's part in one reliable topic."""
+
+    def __init__(self, topic: str, settings: RepositorySettings) -> None:
+        self.topic = topic
+        self._settings = settings
+        self.table = DisseminationTable()
+        self.registry = Registry(settings.name)
+        self.store = store = Store(settings.tail, self.table.audience)
+        self.dispatch = Dispatch(topic, settings.name, store, settings.window, settings.rectify_after)
+        self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
+        self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
+        self.enrolment = Enrolment(
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits
+        )
+        self.enrolment.report = self.status
+        self.collection = Collection(topic, store, self.registry, self.table, self.dispatch, self.gossip)
+        self.gone = False  # it has left the bundle
+        self._open = False
+        self._id = 0  # under which we send
+        self._timer = f"repository {topic}"
+        self._copies = 0
+        self._revived: dict[int, int] = {}  # publishers that came back anew with gaps behind them, and since when
+        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+            Opened: self._opened,
+            Committed: self._committed,
+            CommitFailed: lambda now, failed: self.commits.failed(now, failed.reason, failed.fatal),
+            Scanned: self._scanned,
+            Heard: self._heard,
+            Arrived: self._arrived,
+            Linked: self._linked,
+            TimerFired: self._tick,
+        }
+        self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
+            **self.enrolment.handlers,
+            PublisherOrder: self._order,
+            SubscriberAck: self._subscriber_ack,
+            SubscriberNak: self._subscriber_nak,
+        }
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        self._inputs[type(happened)](now, happened)
+        if self._open and not self.gone:
+            self._finish(now)
+        effects, self.dispatch.effects = self.dispatch.effects, []
+        return effects
+
+    def _report(self, level: str, what: str, **details: str | int | float) -> None:
+        self.dispatch.effects.append(Report(level, what, {"topic": self.topic, **details}))
+
+    # ---- the ledger
+
+    def _opened(self, now: int, opened: Opened) -> None:
+        if opened.reason:
+            self.dispatch.effects.append(Stop(f"the ledger of {self.topic} cannot be opened: {opened.reason}"))
+            return
+        facts = opened.holdings.facts
+        self.registry.load(facts)
+        self.store.load(opened.holdings)
+        self.gossip.admit(now, self.registry.members)
+        for row in opened.holdings.rows:
+            peer = self.gossip.bundle.peers.get(row.repository)
+            if peer is not None:
+                peer.enter(row.line)
+        for name, subscription in sorted(self.registry.subscriptions.items()):
+            note = facts.get(PROGRESS + name)
+            if note is None:
+                self.enrolment.register(name, subscription)
+            else:
+                self.table.recall(name, subscription.where, note)
+        self.commits.noted = self.store.horizon
+        self._load_tail(self.store.horizon + 1)
+
+    def _load_tail(self, first: int) -> None:
+        """Read what readers have not been shown, before anything else."""
+        if first < self.store.next:
+            self.dispatch.scan(self._seen, first, _LOAD)
+        else:
+            self._open = True
+            self.dispatch.effects.append(StartTimer(self._timer, 0))
+
+    def _seen(self, now: int, scanned: Scanned) -> None:  # noqa: ARG002
+        self._load_tail(self.store.see(scanned.records))
+
+    def _scanned(self, now: int, scanned: Scanned) -> None:
+        for line in scanned.damaged:
+            if line.kind is not Kind.RESERVED:
+                self.store.lose(line)
+                self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
+        then = self.dispatch.scans.pop(scanned.token, None)
+        if then is not None:
+            then(now, scanned)
+
+    def _committed(self, now: int, committed: Committed) -> None:  # noqa: ARG002
+        news, syncs = self.commits.committed(committed.token)
+        for line in news:
+            self.gossip.touched[self.store.streams[line.stream]] = None
+        self.gossip.stored(news)
+        self.commits.finish(committed.token)
+        for name, sync in syncs.items():
+            self.dispatch.synced(name, sync)
+        if self.gossip.bundle.peers:
+            steered = {name: self.table.destinations[name] for name in syncs if name in self.dispatch.readers}
+            frontiers = {name: destination.reached() for name, destination in steered.items()}
+            if frontiers:
+                self.gossip.say(GossipSync(self.topic, self._settings.name, frontiers))
+
+    # ---- events
+
+    def _linked(self, now: int, linked: Linked) -> None:
+        self._id = publisher_id(linked.principal, repository_name(self._settings.name))
+        self.gossip.linked(now, linked.principal)
+
+    def _arrived(self, now: int, arrived: Arrived) -> None:
+        if not self.commits.full:
+            for block in arrived.blocks:
+                self._receive(now, block, ordered=False)
+
+    def _receive(self, now: int, block: Block, ordered: bool) -> None:
+        known = self.registry.is_authorised(block.publisher)
+        if known or block.publisher not in self.registry.publishers:
+            self.store.receive(now, block, known, ordered)
+        else:
+            self.store.strangers += block.count  # it was authorised once
+
+    def _heard(self, now: int, heard: Heard) -> None:
+        if heard.sender == self._id:
+            return  # the bundle includes ourselves
+        for event in heard.events:
+            if event.topic != self.topic:
+                continue
+            handler = self._words.get(type(event))
+            if handler is not None:
+                handler(now, heard.sender, event)
+            elif isinstance(event, Retransmission) and not self.gossip.knows(heard.sender):
+                for block in heard.blocks:
+                    if block.publisher == heard.sender and not self.commits.full:
+                        self._receive(now, block, ordered=True)
+            else:
+                self.gossip.hear(now, heard.sender, event, heard.blocks)
+        self._obey(now)
+
+    def _order(self, now: int, sender: int, event: PublisherOrder) -> None:
+        if not 0 < event.first <= event.last:
+            return
+        self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
+        publisher = self.enrolment.publishers.get(sender)
+        stream = self.store.streams[sender, event.incarnation]
+        if publisher is not None and stream.durable.covers(1, event.last):
+            publisher.acknowledged = ()  # it asks again, so it has not heard
+            self.gossip.touched[stream] = None
+
+    # ---- subscribers
+
+    def _subscriber_ack(self, now: int, sender: int, event: SubscriberAck) -> None:
+        destination = self.table.destinations.get(event.sender)
+        if destination is None or not self._is_subscriber(event.sender, sender):
+            return
+        if event.repository == self._settings.name:
+            reader = self.dispatch.readers.get(event.sender)
+            if reader is not None and reader.incarnation == event.incarnation:
+                self.dispatch.acknowledge(now, reader, event.spans)
+            return
+        peer = self.gossip.bundle.peers.get(event.repository)
+        if peer is not None:
+            for first, last in event.spans:
+                for stream, start, end in peer.translate(first, last):
+                    destination.mark(stream, start, end)
+            self.dispatch.dirty[event.sender] = None
+
+    def _is_subscriber(self, name: str, sender: int) -> bool:
+        known = self.registry.subscriptions.get(name)
+        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self.topic)) == sender
+
+    def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
+        reader = self.dispatch.readers.get(event.sender)
+        if reader is None or reader.attempt != event.attempt or not self._is_subscriber(event.sender, sender):
+            return
+        reader.answered = now
+        if event.missing:
+            self.dispatch.resend(reader, event.missing)
+        if event.after is not None:
+            self.dispatch.rectify(reader)
+
+    # ---- what was registered
+
+    def _obey(self, now: int) -> None:
+        """Act upon what was registered in this step, here or elsewhere."""
+        learnt, self.gossip.learnt = self.gossip.learnt, []
+        if learnt:
+            self.store.note()
+            self.store.entries += learnt
+        if self.registry.changed:
+            self.registry.changed = False
+            self.enrolment.obey()
+            for name in self.gossip.admit(now, self.registry.members):
+                for stream in self.store.streams.values():
+                    stream.peers.pop(name, None)
+            for number, known in self.registry.publishers.items():
+                if any(key[0] == number and key[1] < known.incarnation for key in self.store.streams):
+                    self._revived.setdefault(number, now)
+            self._obey_removal()
+        self.enrolment.yield_to_others()
+
+    def _obey_removal(self) -> None:
+        """If we are no member any more, clients go elsewhere, and we are silent towards them."""
+        if not self.registry.created or self._settings.name in self.registry.members or self.gossip.leaving:
+            return
+        self.gossip.leaving, self.gossip.ready = True, False
+        publishers, readers = self.enrolment.publishers, self.dispatch.readers
+        for inbox in [*(each.inbox for each in publishers.values()), *(each.inbox for each in readers.values())]:
+            self.enrolment.say(inbox, Migrate(self.topic, self._settings.name))
+        publishers.clear()
+        readers.clear()
+
+    # ---- the end of a step
+
+    def _finish(self, now: int) -> None:
+        copies = self.gossip.copies(now)
+        touched, self.gossip.touched = self.gossip.touched, {}
+        if copies != self._copies:
+            self._copies = copies
+            touched = dict.fromkeys(self.store.streams.values())
+        self.commits.flush()
+        for stream in touched:
+            self._acknowledge(stream, copies)
+        if self.store.advance(copies):
+            for reader in list(self.dispatch.readers.values()):
+                self.dispatch.serve(reader)
+        for line in self.store.clashes:
+            what = "two bodies under one number: the second is refused"
+            self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)
+        self.store.clashes = []
+
+    def _acknowledge(self, stream: Stream, copies: int) -> None:
+        """Tell the publisher that we steer up to where its events are stored."""
+        publisher = self.enrolment.publishers.get(stream.id[0])
+        if publisher is None or publisher.incarnation != stream.id[1]:
+            return
+        upto = stream.stored(copies)
+        counts = tuple(stream.stored(number) for number in range(1, len(stream.peers) + 2))
+        said = (upto, *counts)
+        if upto and said != publisher.acknowledged:
+            publisher.acknowledged = said
+            singles = stream.singles(upto) if copies == 1 else ()
+            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts)
+            self.enrolment.say(publisher.inbox, ack)
+
+    # ---- time
+
+    def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+        if not self._open or self.gone:
+            return
+        self.commits.retry(now)
+        busy = self.gossip.tick(now)
+        busy = self.dispatch.tick(now) or busy
+        busy = self._ask_publishers(now) or busy
+        self._void(now)
+        self.collection.tick(now)
+        if self.gossip.leaving:
+            self._leave(now)
+        self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
+
+    def _ask_publishers(self, now: int) -> bool:
+        """Ask the publishers that we steer for what they have sent and we have not."""
+        busy = False
+        for number, publisher in self.enrolment.publishers.items():
+            stream = self.store.streams.get((number, publisher.incarnation))
+            if stream is None or not (missing := stream.missing):
+                continue
+            busy = True
+            if now - stream.seen >= self._settings.patience and now - stream.asked >= self._settings.again:
+                stream.asked = now
+                spans = tuple(missing[:_MOST_MISSING])
+                nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
+                self.enrolment.say(publisher.inbox, nak)
+        return busy
+
+    def _void(self, now: int) -> None:
+        """Close the gaps of publishers that came back anew and have forgotten what is missing."""
+        living = self.gossip.living(now)
+        for number, since in list(self._revived.items()):
+            if now - since < self._settings.void_after:
+                continue
+            del self._revived[number]
+            newest = self.registry.publishers[number].incarnation
+            for key, stream in list(self.store.streams.items()):
+                if key[0] != number or key[1] >= newest or not (missing := stream.missing):
+                    continue
+                if any(stream.wanted_from(peer.name) for peer in living):
+                    self._revived[number] = now  # somebody has it: it will come
+                    continue
+                voided = Held(*key, 0, tuple(self.store.void(stream, missing)))
+                self.gossip.say(GossipVoid(self.topic, self._settings.name, (voided,)))
+                self.gossip.touched[stream] = None
+
+    def _leave(self, now: int) -> None:
+        """Once others have all that we have, we are gone."""
+        living = self.gossip.living(now)
+        if not living or any(not _is_elsewhere(stream, living) for stream in self.store.streams.values()):
+            return
+        self.gossip.say(GossipLeave(self.topic, self._settings.name))
+        self._report("info", "repository left the bundle", repository=self._settings.name)
+        self.dispatch.effects.append(Discard(self.topic))
+        self.gone = True
+
+    # ---- people
+
+    def status(self) -> dict[str, Any]:
+        """What an operator wants to see."""
+        store, registry = self.store, self.registry
+        peers = self.gossip.bundle.peers.values()
+        return {
+            "topic": self.topic,
+            "repository": self._settings.name,
+            "ready": self.gossip.ready,
+            "leaving": self.gossip.leaving,
+            "trouble": self.commits.trouble,
+            "members": list(registry.members),
+            "owner": registry.terms.owner,
+            "copies": registry.terms.copies,
+            "keep": registry.terms.keep,
+            "expire": registry.terms.expire,
+            "first": store.first,
+            "next": store.next,
+            "horizon": store.horizon,
+            "conflicts": store.conflicts,
+            "unauthorised": store.strangers,
+            "publishers": {name: grant.holder for name, grant in registry.grants("publisher").items()},
+            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *self.dispatch.readers]),
+            "subscribers": {name: self._subscriber(name) for name in registry.grants("subscriber")},
+            "peers": {peer.name: {"ready": peer.ready, "rows": len(peer.lines)} for peer in peers},
+        }
+
+    def _subscriber(self, name: str) -> dict[str, Any]:
+        destination = self.table.destinations.get(name)
+        if destination is None:
+            return {"known": False}
+        reader = self.dispatch.readers.get(name)
+        sync = max(destination.sync, self.store.beginning(destination.frontier))
+        return {
+            "known": True,
+            "where": destination.where,
+            "sync": sync,
+            "lag": self.store.next - 1 - sync,
+            "steered": reader is not None,
+            "pending": reader.pending if reader is not None else 0,
+        }
+
+
+def _is_elsewhere(stream: Stream, living: list[Peer]) -> bool:
+    """Whether others have everything of a stream that we have."""
+    theirs = [stream.peers[peer.name] for peer in living if peer.name in stream.peers]
+    return all(any(spans.covers(first, last) for spans in theirs) for first, last in stream.durable)

@@ -1,0 +1,22 @@
+"""How a repository behaves towards clients and other repositories."""
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND
+
+
+class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are in nanoseconds."""
+
+    name: str
+    level: int = 0  # of the unit that it serves; 0 if it serves everyone
+    window: int = 8192  # events that a subscriber is told of before it acknowledges some
+    tail: int = 32 << 20  # bytes of the newest events in memory
+    interval: int = 500 * MILLISECOND  # between states that repositories tell each other
+    suspicion: int = 2 * SECOND  # of silence, after which another repository does not count
+    patience: int = 30 * MILLISECOND  # before what is missing is asked for
+    again: int = 250 * MILLISECOND  # before it is asked for again
+    grace: int = SECOND  # that a repository gives others to speak before it goes on without them
+    void_after: int = 10 * SECOND  # for which a gap of a publisher that came back anew is kept open
+    rectify_after: int = SECOND  # of silence, after which a subscriber is told again
+    unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing

@@ -1,0 +1,306 @@
+"""The store: how events get their sequence numbers, without gaps and in the order of each publisher.
+
+Readers see everything up to the horizon: what is durable on as many repositories as asked for, with nothing reserved
+before it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from stentor.model.attribute import EMPTY_SCHEMA, Schema
+from stentor.model.ids import NO_SCHEMA
+from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
+from stentor.model.span import Span
+from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import Tail
+from stentor.wire.block import Block
+
+_SCHEMA = "schema/"
+HORIZON = "local/horizon"
+_schemas = msgspec.msgpack.Decoder(Schema)
+_MOST_STRANGERS = 256  # streams of publishers that nobody has introduced
+
+
+class Streams(dict[StreamId, Stream]):
+    """Streams come into being when they are first spoken of."""
+
+    def __missing__(self, key: StreamId) -> Stream:
+        stream = self[key] = Stream(key)
+        return stream
+
+
+class Store:
+    """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
+
+    def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]]) -> None:
+        self.streams = Streams()
+        self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
+        self.next = 1
+        self.first = 1  # everything before it is forgotten
+        self.horizon = 0
+        self.newest = 0  # the latest time of an event
+        self.entries: list[Entry] = []  # to be committed
+        self.lines: list[Line] = []  # … and the lines among them
+        self.news: list[Line] = []
+        self.conflicts = self.strangers = self.repeated = self.stored = 0
+        self.clashes: list[Line] = []  # numbers under which two bodies came
+        self._most = tail
+        self._tail = Tail(1, tail)
+        self._audience = audience
+        self._writing: dict[int, list[Line]] = {}
+        self._stable: Counter[StreamId] = Counter()
+        self._unknown: dict[StreamId, None] = {}
+
+    # ---- from the ledger
+
+    def load(self, holdings: Holdings) -> None:
+        for key, value in holdings.facts.items():
+            if key.startswith(_SCHEMA):
+                schema = _schemas.decode(value)
+                self.schemas[schema.id] = schema
+        self.first = 0
+        for line in holdings.lines:
+            self.first = self.first or line.sequence
+            if line.publisher:
+                stream = self.streams[line.stream]
+                stream.file(line)
+                if line.kind is not Kind.RESERVED:
+                    stream.durable.add(line.first, line.last)
+        self.next = holdings.next
+        self.first = self.first or self.next
+        self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
+        self._stable[0, 0] = self.next
+        self._tail = Tail(self.horizon + 1, self._most)
+
+    def see(self, records: Iterable[Record]) -> int:
+        """Records that were there when we began and that no reader was shown; returns where to go on."""
+        end = self.next
+        for record in records:
+            end = record.line.end + 1
+            if record.line.end > self.horizon and self._tail.at(record.line.sequence) is None:
+                self._tail.put(record)
+        return end
+
+    # ---- from publishers and other repositories
+
+    def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
+        """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
+        stream = self.streams[block.publisher, block.incarnation]
+        first, last = block.catenation, block.last()
+        stream.seen = now
+        if ordered:
+            stream.ordered.add(first, last)
+        if known and stream.ordered.covers(first, last):
+            self._take(stream, block)
+            return
+        if not known:
+            self._unknown[stream.id] = None
+            if len(self._unknown) > _MOST_STRANGERS:
+                self.streams.pop(next(iter(self._unknown)), None)
+                del self._unknown[next(iter(self._unknown))]
+        if not stream.hold_back(block):
+            self.strangers += block.count
+
+    def order(self, now: int, key: StreamId, first: int, last: int, known: bool) -> None:
+        """A publisher says what it has sent."""
+        stream = self.streams[key]
+        if not stream.ordered.covers(first, last):
+            stream.seen = now
+            stream.ordered.add(first, last)
+        if known:
+            self.admit(stream)
+
+    def admit(self, stream: Stream) -> None:
+        """Store what waited for its order event, or for its publisher to be known."""
+        self._unknown.pop(stream.id, None)
+        for block in stream.take_ordered():
+            self._take(stream, block)
+
+    def _take(self, stream: Stream, block: Block) -> None:
+        first, last = block.catenation, block.last()
+        if last - first + 1 != block.count:
+            for row, offset in enumerate(block.offsets()):
+                number = first + offset
+                if number not in stream.held:
+                    self._place(stream, self._part(block, row, row), number, number)
+            return
+        gaps = stream.held.missing(first, last)
+        if not gaps:
+            self.repeated += block.count
+            self._compare(stream, block, first)
+        for start, end in gaps:
+            self._place(stream, self._part(block, start - first, end - first), start, end)
+
+    def _compare(self, stream: Stream, block: Block, first: int) -> None:
+        known, came = stream.digest_at(first), digest_of(block)
+        located = stream.locate(first)
+        if known is not None and known != came and located is not None and stream.locate(block.last()) == located:
+            record = self._tail.at(located[1])
+            if record is None or record.line.length == block.count:
+                self.conflicts += 1
+                self.clashes.append(Line(located[1], block.count, *stream.id, first, Kind.EVENTS, came))
+
+    def _part(self, block: Block, start: int, end: int) -> Block:
+        if end - start + 1 == block.count:
+            return block
+        return Block(block.excerpt(np.arange(start, end + 1)), block.schema)
+
+    def _place(self, stream: Stream, block: Block, first: int, last: int) -> None:
+        """Give new numbers of a stream their sequence numbers: those set aside for them, or the next ones."""
+        if first > stream.top + 1:
+            self._reserve(stream, stream.top + 1, first - 1)
+        for start, end, sequence in stream.places(first, last):
+            part = self._part(block, start - first, end - first)
+            rest = stream.remains(start, end)
+            self._write(stream, part, start, sequence)
+            for left, right, number in rest:
+                self._set_aside(Line(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+
+    def _reserve(self, stream: Stream, first: int, last: int) -> None:
+        for start, end in stream.held.missing(first, last):
+            line = Line(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
+            self.next += line.length
+            stream.file(line)
+            self._set_aside(line)
+
+    def _set_aside(self, line: Line) -> None:
+        self._put(Record(line))
+
+    def _write(self, stream: Stream, block: Block, first: int, sequence: int | None) -> None:
+        if block.schema.id not in self.schemas:
+            self.schemas[block.schema.id] = block.schema
+            key = f"{_SCHEMA}{block.schema.id:016x}"
+            self.entries.append(Fact(key, msgspec.msgpack.encode(block.schema)))
+        if sequence is None:
+            sequence = self.next
+            self.next += block.count
+        line = Line(sequence, block.count, *stream.id, first, Kind.EVENTS, digest_of(block))
+        stream.file(line)
+        self.newest = max(self.newest, block.time)
+        self.stored += block.count
+        self._put(Record(line, bytes(block.frame), self._audience(block), block.time))
+
+    def _put(self, record: Record) -> None:
+        self._tail.put(record)
+        self.entries.append(record)
+        self.lines.append(record.line)
+
+    def note(self) -> int:
+        """A sequence number for a registration; readers skip it."""
+        line = Line(self.next, 1, 0, 0, 0, Kind.NOTE)
+        self.next += 1
+        self._put(Record(line))
+        return line.sequence
+
+    def void(self, stream: Stream, spans: Iterable[Span]) -> list[Span]:
+        """Nobody has these: readers need not wait for them. Returns what was missing indeed."""
+        voided = [gap for first, last in spans for gap in stream.held.missing(first, last)]
+        for first, last in voided:
+            for start, end, sequence in stream.places(first, last):
+                if sequence is not None:
+                    rest = stream.remains(start, end)
+                    line = Line(sequence, end - start + 1, *stream.id, start, Kind.VOID)
+                    stream.file(line)
+                    self._put(Record(line))
+                    for left, right, number in rest:
+                        self._set_aside(Line(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                else:
+                    stream.ordered.remove(start, end)
+        return voided
+
+    def lose(self, line: Line) -> None:
+        """A record cannot be read any more: its numbers are set aside until somebody sends it again."""
+        if line.kind is Kind.RESERVED or not line.publisher:
+            return
+        self.streams[line.stream].lose(line)
+        self._tail.drop(line.sequence)
+        record = Record(line._replace(kind=Kind.RESERVED, digest=0))
+        self.entries.append(record)
+        self.lines.append(record.line)
+        if line.sequence >= self._tail.start:
+            self._tail.put(record)
+
+    # ---- to the ledger
+
+    def take_entries(self, token: int) -> list[Entry]:
+        """What is to be committed under this token."""
+        entries, self.entries = self.entries, []
+        self._writing[token], self.lines = self.lines, []
+        return entries
+
+    def committed(self, token: int) -> None:
+        for line in self._writing.pop(token, ()):
+            if line.publisher and line.kind is not Kind.RESERVED:
+                self.streams[line.stream].durable.add(line.first, line.last)
+                if line.kind is Kind.EVENTS:
+                    self.news.append(line)
+            elif line.kind is Kind.NOTE:
+                self._stable[0, 0] = max(self._stable[0, 0], line.sequence)
+
+    # ---- for readers
+
+    def advance(self, copies: int) -> bool:
+        """Move the horizon over all that is stored on so many repositories; whether it moved."""
+        before = self.horizon
+        stable: dict[StreamId, int] = {}
+        while (record := self._tail.at(self.horizon + 1)) is not None:
+            line = record.line
+            if line.kind is Kind.RESERVED:
+                break
+            if line.kind is Kind.NOTE:
+                if line.sequence > self._stable[0, 0]:
+                    break
+            else:
+                key = line.stream
+                if key not in stable:
+                    stream = self.streams[key]
+                    stable[key] = self._stable[key] = max(self._stable[key], stream.stored(copies))
+                if line.last > stable[key]:
+                    break
+            self.horizon = line.end
+        self._tail.trim(self.horizon)
+        return self.horizon > before
+
+    def at(self, sequence: int) -> Record | None:
+        """A record, if it is in memory."""
+        return self._tail.at(sequence)
+
+    @property
+    def start(self) -> int:
+        """From here on everything is in memory."""
+        return self._tail.start
+
+    def block(self, record: Record) -> Block:
+        return Block(record.frame, self.schemas[int.from_bytes(record.frame[24:32], "little")])
+
+    def beginning(self, frontier: Mapping[StreamId, int]) -> int:
+        """The last sequence number before the first record that is not all within a frontier."""
+        found = self.next
+        for key, stream in self.streams.items():
+            number = max(frontier.get(key, 0), stream.floor) + 1
+            later = stream.held.within(number, stream.held.last)
+            place = stream.locate(later[0][0]) if later else None
+            if place is not None:
+                found = min(found, place[1] + later[0][0] - place[0])
+            for start, end, sequence in stream.reserved:
+                if end >= number:
+                    found = min(found, sequence + max(number - start, 0))
+        return found - 1
+
+    def tops(self) -> tuple[tuple[int, int, int], ...]:
+        """All there is now, as a frontier."""
+        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)
+
+    def forget(self, records: Iterable[Line]) -> None:
+        """These are done with."""
+        for line in records:
+            self.first = line.end + 1
+            if line.publisher:
+                self.streams[line.stream].forget(line.last)
+
+
+def digest_of(block: Block) -> int:
+    return int.from_bytes(block.frame[60:64], "little")

@@ -1,0 +1,198 @@
+"""A stream: the numbers of one publisher's incarnation, as one repository sees them."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from stentor.model.record import Kind, Line, StreamId
+from stentor.model.span import Span, Spans
+from stentor.wire.block import Block
+
+_MOST_HELD_BACK = 4 << 20  # bytes of events that wait for their order event, or for their publisher to be known
+
+
+class Stream:
+    """What is stored, what is missing, and who else has what."""
+
+    __slots__ = (
+        "_digests", "_firsts", "_sequences", "asked", "durable", "floor", "held", "held_back", "id", "ordered", "peers",
+        "reserved", "seen", "top", "voids", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, stream: StreamId) -> None:
+        self.id = stream
+        self.held = Spans()  # has a record here, durable or about to be; or is forgotten
+        self.durable = Spans()  # … for sure; and what is void
+        self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
+        self.voids = Spans()
+        self.top = 0  # the highest number that has a sequence number, if only set aside
+        self.floor = 0  # all up to it is forgotten
+        self.seen = 0  # when something last changed
+        self.asked = 0  # when the publisher was last asked for what is missing
+        self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
+        self.peers: dict[str, Spans] = {}  # what other repositories have
+        self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
+        self.held_back = 0  # bytes in it
+        self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
+
+    # ---- the temporary buffer
+
+    def hold_back(self, block: Block) -> bool:
+        """Keep a block until its order event is there; False if there is no room."""
+        if self.held_back + len(block.frame) > _MOST_HELD_BACK:
+            return False
+        former = self.waiting.get(block.catenation)
+        if former is not None:
+            self.held_back -= len(former.frame)
+        self.waiting[block.catenation] = block
+        self.held_back += len(block.frame)
+        return True
+
+    def take_ordered(self) -> list[Block]:
+        """The blocks in the buffer whose order events are there, in order."""
+        covers = self.ordered.covers
+        ready = [first for first, block in self.waiting.items() if covers(first, block.last())]
+        blocks = [self.waiting.pop(first) for first in sorted(ready)]
+        self.held_back -= sum(len(block.frame) for block in blocks)
+        return blocks
+
+    # ---- records
+
+    def file(self, line: Line) -> None:
+        """A record of this stream is written or was found."""
+        first, last = line.first, line.last
+        self.top = max(self.top, last)
+        self.ordered.add(first, last)
+        if line.kind is Kind.RESERVED:
+            self.reserved.append((first, last, line.sequence))
+            self.reserved.sort()
+            return
+        self._fill(first, last)
+        if line.kind is Kind.VOID:
+            self.voids.add(first, last)
+            return
+        self.held.add(first, last)
+        self.voids.remove(first, last)
+        at = len(self._firsts)
+        if at and self._firsts[-1] > first:
+            at = bisect_right(self._firsts, first)
+        self._firsts.insert(at, first)
+        self._sequences.insert(at, line.sequence)
+        self._digests.insert(at, line.digest)
+
+    def _fill(self, first: int, last: int) -> None:
+        """These are not reserved any more; what is left of the reservations stays."""
+        rest: list[tuple[int, int, int]] = []
+        for start, end, sequence in self.reserved:
+            if end < first or start > last:
+                rest.append((start, end, sequence))
+                continue
+            if start < first:
+                rest.append((start, first - 1, sequence))
+            if end > last:
+                rest.append((last + 1, end, sequence + last + 1 - start))
+        self.reserved = rest
+
+    def places(self, first: int, last: int) -> list[tuple[int, int, int | None]]:
+        """New numbers, cut where a reservation begins or ends, with the sequence number set aside for each part."""
+        parts: list[tuple[int, int, int | None]] = []
+        for start, end, sequence in self.reserved:
+            if end < first or start > last:
+                continue
+            if start > first:
+                parts.append((first, start - 1, None))
+                first = start
+            cut = min(end, last)
+            parts.append((first, cut, sequence + first - start))
+            first = cut + 1
+        if first <= last:
+            parts.append((first, last, None))
+        return parts
+
+    def remains(self, first: int, last: int) -> list[tuple[int, int, int]]:
+        """What stays reserved of the reservations that these numbers take a part of."""
+        found: list[tuple[int, int, int]] = []
+        for start, end, sequence in self.reserved:
+            if end < first or start > last:
+                continue
+            if start < first:
+                found.append((start, first - 1, sequence))
+            if end > last:
+                found.append((last + 1, end, sequence + last + 1 - start))
+        return found
+
+    def locate(self, number: int) -> tuple[int, int] | None:
+        """The first number and the sequence number of the record that holds this number."""
+        at = bisect_right(self._firsts, number) - 1
+        return (self._firsts[at], self._sequences[at]) if at >= 0 and number in self.held else None
+
+    def next_record(self, number: int, last: int) -> int:
+        """The first number of the record after the one that holds this number; `last + 1` if there is none."""
+        at = bisect_right(self._firsts, number)
+        return self._firsts[at] if at < len(self._firsts) else last + 1
+
+    def digest_at(self, first: int) -> int | None:
+        """The checksum of the record that begins with this number."""
+        at = bisect_right(self._firsts, first) - 1
+        return self._digests[at] if at >= 0 and self._firsts[at] == first else None
+
+    def lose(self, line: Line) -> None:
+        """A record turned out to be damaged: its number is set aside until it is there again."""
+        self.held.remove(line.first, line.last)
+        self.durable.remove(line.first, line.last)
+        at = bisect_right(self._firsts, line.first) - 1
+        if at >= 0 and self._firsts[at] == line.first:
+            del self._firsts[at], self._sequences[at], self._digests[at]
+        self.file(line._replace(kind=Kind.RESERVED))
+
+    def forget(self, floor: int) -> None:
+        """All up to here is done with."""
+        if floor <= self.floor:
+            return
+        self.floor = floor
+        self.top = max(self.top, floor)
+        for spans in (self.held, self.durable, self.ordered):
+            spans.add(1, floor)
+        at = bisect_right(self._firsts, floor)
+        del self._firsts[:at], self._sequences[:at], self._digests[:at]
+        self._fill(1, floor)
+
+    # ---- what is missing, and who has it
+
+    @property
+    def missing(self) -> list[Span]:
+        """Numbers that are known to exist and are not here."""
+        if self.held.covers(1, self.ordered.last):
+            return []
+        gaps = [gap for first, last in self.ordered for gap in self.held.missing(first, last)]
+        return gaps if not self.voids else [rest for gap in gaps for rest in self.voids.missing(*gap)]
+
+    def cumulative(self) -> list[int]:
+        """Up to which number each repository has all of it, the most first; ourselves included."""
+        return sorted([self.durable.upto(), *(spans.upto() for spans in self.peers.values())], reverse=True)
+
+    def stored(self, copies: int) -> int:
+        """Up to which number all of it is on so many repositories, this one being one of them."""
+        mine = self.durable.upto()
+        if copies <= 1:
+            return mine
+        others = sorted((spans.upto() for spans in self.peers.values()), reverse=True)
+        return min(mine, others[copies - 2]) if len(others) >= copies - 1 else 0
+
+    def singles(self, upto: int) -> tuple[Span, ...]:
+        """What is durable beyond that."""
+        return tuple(self.durable.within(upto + 1, self.durable.last))
+
+    def wanted_from(self, peer: str) -> list[Span]:
+        """What the other one has and we do not."""
+        theirs = self.peers.get(peer)
+        if theirs is None:
+            return []
+        return [gap for first, last in theirs for gap in self.held.missing(first, last)]
+
+    def learn(self, peer: str, spans: Iterable[Span]) -> None:
+        """Another repository has these."""
+        known = self.peers.setdefault(peer, Spans())
+        for first, last in spans:
+            known.add(first, last)
+            self.ordered.add(first, last)
