@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 from tests.end_to_end.command import PATIENCE, Fabric
 
@@ -15,6 +16,8 @@ import stentor
 from stentor import operation
 from stentor.model.errors import StentorError
 from stentor.model.view import LinkView, MemberView, NetworkView
+
+T = TypeVar("T")
 
 
 def network(*members: int, more: str = "") -> str:
@@ -45,16 +48,22 @@ def member(url: str, unit: str) -> MemberView | None:
     return next((each for scope in view(url).scopes for each in scope.members if each.unit == unit), None)
 
 
-def until(condition: Callable[[], bool], what: str = "it") -> None:
-    """Wait for it, and for brokers that are away meanwhile."""
+def until(ask: Callable[[], T], what: str = "it") -> T:
+    """Ask until the answer is true and nothing in it is asserted in vain, and return it.
+
+    What a network says of itself changes while it is looked at, and on a busy machine any broker may be suspected for
+    a moment: what must hold together is asserted of one answer, within `ask`.
+    """
     end = time.monotonic() + PATIENCE
     while True:
+        trouble: Exception = AssertionError(f"{what} did not become true")
         try:
-            if condition():
-                return
-        except StentorError:
-            pass
-        assert time.monotonic() < end, f"{what} did not become true"
+            if answer := ask():
+                return answer
+        except (AssertionError, StentorError) as error:
+            trouble = error
+        if time.monotonic() > end:
+            raise trouble
         time.sleep(0.05)
 
 
