@@ -168,6 +168,17 @@ class Fabric(Command):
         """The processes of its nodes."""
         return children(self.process.pid)
 
+    def node_at(self, port: int) -> int:
+        """The process of the node that listens on a port."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        inode = next(line[9] for line in lines if line[3] == "0A" and line[1] == f"0100007F:{port:04X}")
+        for pid in self.nodes():
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):  # it may be closed meanwhile
+                    if str(handle.readlink()) == f"socket:[{inode}]":
+                        return pid
+        raise AssertionError(f"nobody listens at {port}")
+
 
 @contextmanager
 def fabric(cwd: Path, *arguments: str | Path) -> Iterator[Fabric]:

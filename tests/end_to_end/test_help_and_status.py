@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import typer
-from tests.end_to_end.command import STENTOR, Command, Fabric, environment, in_process
+from tests.end_to_end.command import PATIENCE, STENTOR, Command, Fabric, environment, in_process
 from tests.end_to_end.command import stentor as command
 from typer.testing import CliRunner
 
@@ -75,7 +75,7 @@ def test_shell_completion() -> None:
 def test_the_status_for_people_and_for_programs(running: Fabric) -> None:
     with (
         Command("sub", "flights/#", "--where", "n > 1", "--url", running.url()) as reader,
-        stentor.blocking.connect(running.url(), name="airport [bold]") as client,
+        stentor.blocking.connect(running.url(), name="airport [bold]", timeout=PATIENCE) as client,
     ):
         reader.line("subscribed", err=True)
         client.publish_many("flights/jfk", [b""] * 3, {"n": [1, 2, 3]})

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.command import Fabric, resident
+from tests.end_to_end.command import PATIENCE, Fabric, resident
 
 import stentor
 from stentor.model.ids import Incarnation
@@ -35,7 +35,7 @@ def files(count: int) -> Iterator[None]:
 
 def test_an_idle_broker_stays_small(running: Fabric) -> None:
     (node,) = running.nodes()
-    with stentor.blocking.connect(running.url()) as client:
+    with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
         client.flush()
     assert resident(node) < 80 << 20
 
@@ -51,7 +51,7 @@ def test_ten_thousand_idle_clients(tmp_path: Path) -> None:
         alone = resident(node)
         crowd = [greeted(links, port, number) for number in range(MANY)]
         await_welcomes(crowd)
-        with stentor.blocking.connect(running.url(), timeout=60) as client, client.subscribe("t") as events:
+        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client, client.subscribe("t") as events:
             assert client.status().clients == MANY + 1
             client.publish("t", b"and it still works")
             for event in events:
@@ -75,7 +75,7 @@ def await_welcomes(crowd: list[socket.socket]) -> None:
             selector.register(link, selectors.EVENT_READ)
         waiting = len(crowd)
         while waiting:
-            ready = selector.select(60)
+            ready = selector.select(PATIENCE)
             assert ready, f"{waiting} clients were not welcomed"
             for key, _ in ready:
                 assert isinstance(key.fileobj, socket.socket)

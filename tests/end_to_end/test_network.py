@@ -6,13 +6,13 @@ import re
 import signal
 import socket
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 from tests.end_to_end.command import PATIENCE, Fabric, stentor
+from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
 import stentor as api
@@ -28,13 +28,7 @@ LINKS = (
     ("south/lab/b2", "south/dorm/b2"), ("north/hall/b1", "south/lab/b1"), ("north/library/b2", "south/lab/b2"),
 )  # fmt: skip
 
-
-def free_ports(count: int) -> list[int]:
-    with_sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in with_sockets]
-    for each in with_sockets:
-        each.close()
-    return ports
+_ARRIVAL = 15.0  # seconds after which an event is taken to be lost
 
 
 class Campus:
@@ -46,8 +40,8 @@ class Campus:
         detours: dict[tuple[str, str], str] | None = None,
         ports: dict[str, int] | None = None,
     ) -> None:
-        self.ports = ports or dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
-        lines = ["[limits]", 'heartbeat = "1 s"']
+        self.ports = ports or {name: free_port() for name in NAMES}
+        lines = ["[limits]", 'heartbeat = "2 s"']  # who is silent for longer is suspected, and gets nothing
         for name, port in self.ports.items():
             lines += ["[[node]]", f'name = "{name}"', f'listen = "127.0.0.1:{port}"', 'http = ""']
         for unit in UNITS:
@@ -63,29 +57,19 @@ class Campus:
         return "stentor://" + ",".join(f"127.0.0.1:{self.ports[name]}" for name in names)
 
     def pid(self, name: str) -> int:
-        """The process that listens on a broker's port."""
-        inode = next(
-            line.split()[9]
-            for line in Path("/proc/net/tcp").read_text().splitlines()
-            if f"0100007F:{self.ports[name]:04X}" in line.split()[1] and line.split()[3] == "0A"
-        )
-        for pid in self.fabric.nodes():
-            for handle in Path(f"/proc/{pid}/fd").iterdir():
-                try:
-                    target = str(handle.readlink())
-                except OSError:
-                    continue
-                if target == f"socket:[{inode}]":
-                    return pid
-        raise AssertionError(f"nobody listens for {name}")
+        return self.fabric.node_at(self.ports[name])
+
+    def connect(self, name: str) -> api.Fabric:
+        return api.connect(self.url(name), timeout=PATIENCE)
 
     async def view(self, name: str) -> NetworkView:
-        async with api.connect(self.url(name), timeout=PATIENCE) as fabric:
-            return await view(fabric)
+        async with self.connect(name) as fabric:
+            return await view(fabric, PATIENCE)
 
     async def until(self, name: str, holds: Callable[[NetworkView], bool]) -> NetworkView:
         """Wait until a broker sees the network so."""
         end = time.monotonic() + PATIENCE
+        seen = None
         while True:
             try:
                 seen = await self.view(name)
@@ -129,17 +113,27 @@ class Reader:
             self.bodies.append(event.body)
             self.arrived.set()
 
-    async def has(self, count: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while len(self.bodies) < count:
-                self.arrived.clear()
-                await self.arrived.wait()
+    def since(self, first: int) -> list[int]:
+        return [int(body) for body in self.bodies if int(body) >= first]
 
-    async def sees(self, number: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while b"%d" % number not in self.bodies:
-                self.arrived.clear()
-                await self.arrived.wait()
+    async def sees(self, numbers: list[int]) -> bool:
+        """Whether all these arrive, and nothing else behind the first of them; they have some seconds for it."""
+        try:
+            async with asyncio.timeout(_ARRIVAL):
+                while len(self.since(numbers[0])) < len(numbers):
+                    self.arrived.clear()
+                    await self.arrived.wait()
+        except TimeoutError:
+            return False
+        return self.since(numbers[0]) == numbers
+
+    def check(self) -> None:
+        """Whatever was lost on the way, nothing came twice, or after what was published later."""
+        numbers = self.since(0)
+        assert numbers == sorted(set(numbers))
+
+
+Readers = dict[str, tuple[Reader, Callable[[int], bool]]]  # by their brokers, and which numbers they want
 
 
 @asynccontextmanager
@@ -167,8 +161,8 @@ async def reaches(campus: Campus, at: str, topic: str, attributes: dict[str, int
     while pending:
         name, level, masks = pending.pop()
         try:
-            async with api.connect(campus.url(name), timeout=PATIENCE) as fabric:
-                found = await explain(fabric, topic, attributes, level=level, masks=masks)
+            async with campus.connect(name) as fabric:
+                found = await explain(fabric, topic, attributes, level=level, masks=masks, within=PATIENCE)
         except api.StentorError:
             return False
         if name == to and found.enters:
@@ -183,6 +177,23 @@ async def publish_numbers(fabric: api.Fabric, topic: str, numbers: range) -> Non
     await fabric.flush()
 
 
+async def arrive(campus: Campus, publisher: api.Fabric, topic: str, readers: Readers, first: int, count: int) -> range:
+    """Publish so many numbers until all those arrive that readers want; returns those that did.
+
+    On a busy machine a broker may be suspected for a moment: then events for it are lost, and must not be later.
+    """
+    at, end = publisher.node, time.monotonic() + PATIENCE
+    while True:
+        for name in readers:
+            await known(campus, at, topic, {"n": 1}, name)
+        numbers = range(first, first + count)
+        await publish_numbers(publisher, topic, numbers)
+        if all([await reader.sees(list(filter(wants, numbers))) for reader, wants in readers.values()]):
+            return numbers
+        assert time.monotonic() < end, f"what {at} publishes is lost again and again"
+        first += count
+
+
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(3 * PATIENCE):
@@ -191,33 +202,42 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+def everything(number: int) -> bool:
+    return number >= 0
+
+
 @pytest.mark.req("GE-01", "GE-08", "GE-09")
 def test_everybody_gets_what_they_want_once_and_nobody_else_sees_it(campus: Campus) -> None:
     async def work() -> None:
         async with (
             reading(campus.url("north/library/b2"), "t/#") as (all_of_it, _),
-            reading(campus.url("south/dorm/b2"), "t/a", "n > 7") as (some, _),
+            reading(campus.url("south/dorm/b2"), "t/a", "n < 2") as (some, _),
             reading(campus.url("south/lab/b2"), "other") as (nothing, _),
+            campus.connect("north/hall/b2") as publisher,
         ):
-            for to in ("north/library/b2", "south/dorm/b2"):
-                await known(campus, "north/hall/b2", "t/a", {"n": 9}, to)
-            before = {name: await campus.view(name) for name in NAMES}
-            async with api.connect(campus.url("north/hall/b2")) as publisher:
-                await publish_numbers(publisher, "t/a", range(500))
-            await all_of_it.has(500)
-            await some.has(100)
-            assert Counter(all_of_it.bodies) == Counter(b"%d" % number for number in range(500))
-            assert all_of_it.bodies == sorted(all_of_it.bodies, key=int)
-            assert some.bodies == [b"%d" % number for number in range(500) if number % 10 > 7]
-            assert nothing.bodies == []
-            for name in NAMES:
-                seen = await campus.view(name)
-                assert seen.most_matchings <= LEVELS + 1
-                assert (seen.circling, seen.stranded) == (0, 0)
-            # what is wanted in the dorm crosses the lab, on whichever way, and no more than that
-            crossed = {(await campus.view(name)).relayed - before[name].relayed for name in NAMES[5:7]}
+            readers: Readers = {
+                "north/library/b2": (all_of_it, everything),
+                "south/dorm/b2": (some, lambda number: number % 10 < 2),
+            }
+            first, crossed = 0, None
+            for _ in range(5):  # what is wanted in the dorm crosses the lab, on whichever way, and no more than that
+                await whole(campus)
+                before = {name: await campus.view(name) for name in NAMES}
+                arrived = await arrive(campus, publisher, "t/a", readers, first, 500)
+                after = {name: await campus.view(name) for name in NAMES}
+                crossed = {after[name].relayed - before[name].relayed for name in NAMES[5:7]}
+                lost = sum(after[name].stranded - before[name].stranded for name in NAMES)
+                if (arrived.start, lost) == (first, 0):  # nobody was suspected meanwhile
+                    break
+                first = arrived.stop
+            assert crossed is not None
             assert crossed <= {0, 100}
             assert 100 in crossed
+            assert all(each.most_matchings <= LEVELS + 1 and not each.circling for each in after.values())
+            all_of_it.check()
+            some.check()
+            assert all(int(body) % 10 < 2 for body in some.bodies)
+            assert nothing.bodies == []
 
     run(work)
 
@@ -225,16 +245,17 @@ def test_everybody_gets_what_they_want_once_and_nobody_else_sees_it(campus: Camp
 @pytest.mark.req("GE-10")
 def test_a_client_roams_and_takes_its_subscriptions_along(campus: Campus) -> None:
     async def work() -> None:
-        async with reading(campus.url("north/library/b1"), "roam") as (reader, fabric):
-            async with api.connect(campus.url("south/dorm/b1")) as publisher:
-                for home, first in (("north/library/b1", 0), ("south/lab/b2", 10), ("north/hall/b2", 20)):
-                    if first:
-                        await fabric.move(campus.url(home))
-                    await known(campus, "south/dorm/b1", "roam", {}, home)
-                    await publish_numbers(publisher, "roam", range(first, first + 10))
-                    await reader.has(first + 10)
-            assert reader.bodies == [b"%d" % number for number in range(30)]
-            assert fabric.node == "north/hall/b2"
+        async with (
+            reading(campus.url("north/library/b1"), "roam") as (reader, fabric),
+            campus.connect("south/dorm/b1") as publisher,
+        ):
+            first = 0
+            for home in ("north/library/b1", "south/lab/b2", "north/hall/b2"):
+                if first:
+                    await fabric.move(campus.url(home))
+                first = (await arrive(campus, publisher, "roam", {home: (reader, everything)}, first, 10)).stop
+                assert fabric.node == home
+            reader.check()
 
     run(work)
 
@@ -242,26 +263,23 @@ def test_a_client_roams_and_takes_its_subscriptions_along(campus: Campus) -> Non
 @pytest.mark.req("GE-05")
 def test_traffic_goes_round_a_broker_that_was_killed_and_it_comes_back(campus: Campus) -> None:
     async def work() -> None:
-        async with reading(campus.url("south/dorm/b2"), "k") as (reader, _):
-            publishing = api.connect(campus.url("north/library/b2"))
-            async with publishing as publisher:
-                await known(campus, "north/library/b2", "k", {}, "south/dorm/b2")
-                path = (await campus.view("north/library/b2")).scopes[2].members[1]
-                assert path.unit == "south"
-                victim = path.hop
-                os.kill(campus.pid(victim), signal.SIGKILL)
-                number = 0
-                async with asyncio.timeout(PATIENCE):
-                    while not reader.bodies:  # whatever was under way may be lost, what comes later must not
-                        await publish_numbers(publisher, "k", range(number, number + 10))
-                        number += 10
-                        await asyncio.sleep(0.02)
-                await known(campus, "north/library/b2", "k", {}, "south/dorm/b2")
-                first = number
-                await publish_numbers(publisher, "k", range(first, first + 100))
-                await reader.sees(first + 99)
-                assert set(reader.bodies) >= {b"%d" % each for each in range(first, first + 100)}
-                assert max(Counter(reader.bodies).values()) == 1
+        async with (
+            reading(campus.url("south/dorm/b2"), "k") as (reader, _),
+            campus.connect("north/library/b2") as publisher,
+        ):
+            await known(campus, "north/library/b2", "k", {}, "south/dorm/b2")
+            seen = await campus.until("north/library/b2", lambda seen: bool(seen.scopes[2].members[1].hop))
+            path = seen.scopes[2].members[1]
+            assert path.unit == "south"
+            os.kill(campus.pid(path.hop), signal.SIGKILL)
+            number = 0
+            async with asyncio.timeout(PATIENCE):
+                while not reader.bodies:  # whatever was under way may be lost, what comes later must not
+                    await publish_numbers(publisher, "k", range(number, number + 10))
+                    number += 10
+                    await asyncio.sleep(0.02)
+            await arrive(campus, publisher, "k", {"south/dorm/b2": (reader, everything)}, number, 100)
+            reader.check()
         await whole(campus)  # the supervisor has started it again
 
     run(work)
@@ -276,26 +294,25 @@ def test_a_partition_is_told_and_heals(campus: Campus) -> None:
         for pid in held:
             os.kill(pid, signal.SIGSTOP)
         try:
-            seen = await campus.until("north/hall/b2", lambda seen: bool(seen.parted))
-            assert seen.parted == ("south",)
-            seen = await campus.until("south/dorm/b1", lambda seen: "north" in seen.parted)
-            assert set(seen.parted) == {"north", "south/lab"}
+            await campus.until("north/hall/b2", lambda seen: seen.parted == ("south",))
+            await campus.until("south/dorm/b1", lambda seen: set(seen.parted) == {"north", "south/lab"})
         finally:
             for pid in held:
                 os.kill(pid, signal.SIGCONT)
         await whole(campus)
-        assert re.search(r"warning .* cannot reach +units=.*south", campus.fabric.errors)
+        await asyncio.to_thread(campus.fabric.line, r"warning .* cannot reach +units=.*south", err=True)
 
     run(work)
 
 
+@pytest.mark.slow
 @pytest.mark.req("GE-05", "GE-09")
 def test_cut_links_under_load_lose_no_more_than_what_was_under_way(tmp_path: Path) -> None:
     """The links between north and south run through proxies that are cut again and again."""
 
     async def work() -> None:
         pairs = (("north/hall/b1", "south/lab/b1"), ("north/library/b2", "south/lab/b2"))
-        ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
+        ports = {name: free_port() for name in NAMES}
         async with Proxy(ports[pairs[0][1]]) as one, Proxy(ports[pairs[1][1]]) as other:
             detours = {
                 pair: proxy.url.removeprefix("stentor://") for pair, proxy in zip(pairs, (one, other), strict=True)
@@ -311,7 +328,7 @@ def test_cut_links_under_load_lose_no_more_than_what_was_under_way(tmp_path: Pat
 async def _cut_again_and_again(campus: Campus, proxies: tuple[Proxy, Proxy]) -> None:
     async with reading(campus.url("south/dorm/b1"), "load", "n < 5") as (reader, _):
         await known(campus, "north/library/b1", "load", {"n": 1}, "south/dorm/b1")
-        async with api.connect(campus.url("north/library/b1")) as publisher:
+        async with campus.connect("north/library/b1") as publisher:
             stop = asyncio.Event()
             sent = 0
 
@@ -335,14 +352,9 @@ async def _cut_again_and_again(campus: Campus, proxies: tuple[Proxy, Proxy]) -> 
             await whole(campus)
             stop.set()
             await task
-            await known(campus, "north/library/b1", "load", {"n": 1}, "south/dorm/b1")
-            first = sent
-            await publish_numbers(publisher, "load", range(first, first + 100))
-            await reader.sees(first + 94)
-            assert max(Counter(reader.bodies).values()) == 1
-            wanted = [number for number in range(first, first + 100) if number % 10 < 5]
-            assert [int(body) for body in reader.bodies if int(body) >= first] == wanted
-            assert reader.bodies == sorted(reader.bodies, key=int)
+            readers: Readers = {"south/dorm/b1": (reader, lambda number: number % 10 < 5)}
+            await arrive(campus, publisher, "load", readers, sent, 100)
+            reader.check()
 
 
 def test_the_log_of_a_healthy_start_has_no_errors(campus: Campus) -> None:

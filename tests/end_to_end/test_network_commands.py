@@ -148,6 +148,7 @@ def test_without_a_renderer_there_is_advice(network: Fabric, tmp_path: Path, mon
     assert done.stderr == "stentor: --png needs a renderer: pip install 'stentor[map]', or use --svg\n"
 
 
+@pytest.mark.slow  # it takes its time to be sure, as all commands do
 def test_nobody_to_ask() -> None:
     done = in_process("map", "--url", "stentor://127.0.0.1:1")
     assert done.returncode == 3
@@ -284,17 +285,6 @@ class Reading:
         return False
 
 
-def listener(network: Fabric, name: str) -> int:
-    """The process that listens where a broker does."""
-    port = int(network.url(name).rpartition(":")[2])
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    inode = next(line[9] for line in lines if line[3] == "0A" and line[1].endswith(f":{port:04X}"))
-    for pid in network.nodes():
-        if any(str(each.readlink()) == f"socket:[{inode}]" for each in Path(f"/proc/{pid}/fd").iterdir()):
-            return pid
-    raise AssertionError(f"nobody listens at {port}")
-
-
 @pytest.mark.req("GE-05")
 def test_a_broker_that_no_longer_speaks_parts_the_network(network: Fabric, tmp_path: Path) -> None:
     def parted() -> bool:
@@ -321,7 +311,7 @@ def test_a_broker_that_no_longer_speaks_parts_the_network(network: Fabric, tmp_p
         sleeper.subscribe("late/#"),
     ):
         until(lambda: explained(network, "late/news")[0])
-        pid = listener(network, "south/lab/b1")
+        pid = network.node_at(int(network.url("south/lab/b1").rpartition(":")[2]))
         os.kill(pid, signal.SIGSTOP)  # a process that ends is started again
         try:
             ends = "ends at north/hall/b2: north/hall/b2 cannot reach south"

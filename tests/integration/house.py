@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.integration.ports import free_port
+
 from stentor.client import Events, Fabric, connect
 from stentor.event import Batch, Event
 from stentor.gateways.http.app import HttpServer, application
@@ -29,7 +31,7 @@ from stentor.runtime.server import listen
 T = TypeVar("T")
 Loops = Callable[[], asyncio.AbstractEventLoop] | None
 
-PATIENCE = 60.0  # seconds after which a test is taken to hang
+PATIENCE = 120.0  # seconds after which a test is taken to hang
 
 
 def run(main: Coroutine[Any, Any, T], loops: Loops = None) -> T:
@@ -40,9 +42,11 @@ def run(main: Coroutine[Any, Any, T], loops: Loops = None) -> T:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         async with asyncio.timeout(PATIENCE):
             result = await main
-        for _ in range(10):  # what was cancelled or closed gets its turn
-            await asyncio.sleep(0)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for turn in range(200):  # what was cancelled or closed gets its turn
+            await asyncio.sleep(0 if turn < 10 else 0.01)
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            if turn >= 10 and not left:
+                break
         assert not left, f"tasks were left running: {left}"
         return result
 
@@ -100,6 +104,7 @@ class Node:
         driver.start()
         await driver.serving
         within = (limits or Limits()).hello_within
+        port = port or free_port()  # that it may be started again there
         return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates, within))
 
     def serve_http(self) -> None:

@@ -8,6 +8,7 @@ from tests.integration.house import node, prove_well, run, standstill, until
 from tests.integration.peer import NO_ATTRIBUTES, Peer, pretender
 
 import stentor
+from stentor import client
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Credit, Echo, Marker, Receipt, StatusRequest, Subscription
@@ -37,8 +38,14 @@ class Grudging:
         await self.peer.send(Credit(limit))
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients do not linger when they are closed: these servers would not tell them that all has arrived."""
+    monkeypatch.setattr(client, "_LINGER", 0.1)
+
+
 @pytest.mark.req("SC-14")
-def test_a_publisher_waits_for_a_broker_that_takes_nothing_in(tmp_path: Path) -> None:
+def test_a_publisher_waits_for_a_broker_that_takes_nothing_in(hasty: None) -> None:
     async def main() -> None:
         server = Grudging(window=256 << 10)
         buffer = 1 << 20
@@ -82,7 +89,7 @@ def test_flush_waits_for_a_broker_that_takes_nothing_in(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_publisher_waits_for_a_kernel_that_takes_nothing(tmp_path: Path) -> None:
+def test_a_publisher_waits_for_a_kernel_that_takes_nothing(hasty: None) -> None:
     """The server stops to read: what the client holds stays within its window and its buffer."""
 
     async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

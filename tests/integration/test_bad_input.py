@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.house import node, refused, run, take, until
+from tests.integration.house import PATIENCE, node, refused, run, take, until
 from tests.integration.peer import Peer, pretender, wait_for_end
 
 import stentor
@@ -317,6 +317,6 @@ def test_long_filters_do_not_make_a_status_that_nobody_can_read(tmp_path: Path) 
             for number in range(400):
                 await peer.send(Subscription(SubscriptionId(number), f"t/{number}", where))
                 await peer.expect(Receipt)
-            assert (await fabric.status(timeout=5)).subscriptions == 400
+            assert (await fabric.status(timeout=PATIENCE)).subscriptions == 400
 
     run(main())

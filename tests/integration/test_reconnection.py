@@ -271,7 +271,7 @@ def test_a_client_gives_up_a_broker_that_falls_silent(tmp_path: Path) -> None:
         async with pretender(fall_silent) as port, stentor.connect(f"stentor://127.0.0.1:{port}") as fabric:
             await fabric.wait_until(connected=False)
             await fabric.wait_until(connected=True)
-            assert links == 2
+            assert links >= 2
 
     run(main())
 

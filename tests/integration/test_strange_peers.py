@@ -160,7 +160,7 @@ def test_a_hello_cut_anywhere_is_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize("loops", LOOPS)
 def test_a_peer_that_says_nothing_is_ended(tmp_path: Path, loops: Loops) -> None:
     async def main() -> None:
-        async with undisturbed(tmp_path, Limits(hello_within=0.2)) as broker:
+        async with undisturbed(tmp_path, Limits(hello_within=1.0)) as broker:
             async with await Peer.dial(broker.port) as silent, await Peer.dial(broker.port) as gone:
                 gone.writer.close()
                 assert (await silent.last_word()).code is stentor.Refusal.SILENT
@@ -171,7 +171,7 @@ def test_a_peer_that_says_nothing_is_ended(tmp_path: Path, loops: Loops) -> None
 
 def test_a_peer_that_speaks_one_byte_at_a_time_is_ended(tmp_path: Path) -> None:
     async def main() -> None:
-        async with undisturbed(tmp_path, Limits(hello_within=0.3)) as broker, await Peer.dial(broker.port) as slow:
+        async with undisturbed(tmp_path, Limits(hello_within=1.0)) as broker, await Peer.dial(broker.port) as slow:
             talking = asyncio.create_task(drip(slow, PREAMBLE + struct.pack("<IBB", 4000, 2, 1) + bytes(100_000)))
             assert (await slow.last_word()).code is stentor.Refusal.SILENT, "bytes are no greeting"
             talking.cancel()
