@@ -28,7 +28,7 @@ test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
 	$(BIN)/pytest -m slow

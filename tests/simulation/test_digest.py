@@ -30,12 +30,12 @@ def digests_elsewhere(name: str, seeds: range, hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "4242"])
 @pytest.mark.parametrize("name", sorted(SEEDS))
-def test_a_seed_has_one_digest(name: str, hash_seed: str) -> None:
+def test_a_seed_has_one_digest(name: str) -> None:
     here = [SCENARIOS[name].run(seed).digest for seed in SEEDS[name]]
-    assert here == digests_elsewhere(name, SEEDS[name], hash_seed)
     assert len(set(here)) == len(here)
+    for hash_seed in ("1", "4242"):
+        assert here == digests_elsewhere(name, SEEDS[name], hash_seed)
 
 
 @pytest.mark.parametrize("name", sorted(SEEDS))

@@ -96,7 +96,7 @@ def thousand(levels: int) -> tuple[list[str], list[tuple[str, str]]]:
     return names, links
 
 
-@pytest.mark.parametrize("levels", [3, 4])
+@pytest.mark.parametrize("levels", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_newcomer_in_a_large_network_is_news_to_its_unit_alone(levels: int) -> None:
     mesh = mesh_of(*thousand(levels))
     unit = "/".join(["m0"] * (levels - 1))

@@ -34,7 +34,7 @@ def apply(twin: Twin, change: Change) -> bool:
     return twin.remove(numbers[choice % len(numbers)])
 
 
-@tried(250)
+@tried(125)
 @given(changes, st.lists(events, min_size=1, max_size=6))
 def test_single_events_find_what_the_filters_find(several: list[Change], some: list[Row]) -> None:
     twin = Twin()
@@ -49,7 +49,7 @@ def test_single_events_find_what_the_filters_find(several: list[Change], some: l
     twin.prove_empty()
 
 
-@tried(200)
+@tried(100)
 @given(changes, tables(), tables(size=64))
 def test_batches_find_what_the_filters_find(several: list[Change], few: Table, many: Table) -> None:
     """The large one is above what is looked at event by event, and its snapshot is stale after every change."""

@@ -48,7 +48,7 @@ pairs = st.one_of(
 )
 
 
-@tried(300)
+@tried(150)
 @given(pairs)
 @example((Filter("a = 7.0"), Filter("a = 7")))
 @example((Filter("a > 7.0"), Filter("a > 7")))
@@ -59,7 +59,7 @@ def test_what_is_covered_matches_no_other_event(both: tuple[Filter, Filter]) -> 
             assert [event for event in events if other.matches(event) and not one.matches(event)] == []
 
 
-@tried(300)
+@tried(150)
 @given(pairs)
 def test_what_does_not_overlap_matches_no_common_event(both: tuple[Filter, Filter]) -> None:
     one, other = both
@@ -69,7 +69,7 @@ def test_what_does_not_overlap_matches_no_common_event(both: tuple[Filter, Filte
         assert [event for event in events if one.matches(event) and other.matches(event)] == []
 
 
-@tried(300)
+@tried(150)
 @given(pairs)
 def test_what_is_merged_loses_nothing(both: tuple[Filter, Filter]) -> None:
     one, other = both
@@ -84,7 +84,7 @@ def test_what_is_merged_loses_nothing(both: tuple[Filter, Filter]) -> None:
             assert covers(merged, other)
 
 
-@tried(300)
+@tried(150)
 @given(st.lists(near_filters, min_size=4, max_size=4))
 def test_covering_is_reflexive_and_transitive(several: list[Filter]) -> None:
     assert all(covers(one, one) for one in several)
@@ -93,7 +93,7 @@ def test_covering_is_reflexive_and_transitive(several: list[Filter]) -> None:
             assert covers(one, third)
 
 
-@tried(300)
+@tried(150)
 @given(pairs)
 def test_equality_is_symmetric(both: tuple[Filter, Filter]) -> None:
     one, other = both

@@ -344,4 +344,4 @@ def wanted(wishes: list[Wish], name: str, event: Row) -> bool:
 
 
 TestUnit = Unit.TestCase
-TestUnit.settings = tried(100)
+TestUnit.settings = tried(60)

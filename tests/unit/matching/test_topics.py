@@ -33,7 +33,7 @@ def needed(names: set[str]) -> int:
     return len({tuple(name.split("/")[: depth + 1]) for name in names for depth in range(name.count("/") + 1)})
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.tuples(st.booleans(), patterns, numbers), max_size=30),
     st.lists(topics, max_size=10),
@@ -58,7 +58,7 @@ def test_the_pattern_tree_finds_what_plain_matching_finds(
         assert sorted(tree.covering(pattern)) == sorted(each for each in held if covers(each[0], pattern))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.booleans(), topics, numbers), max_size=30), st.lists(patterns, max_size=10))
 def test_the_topic_tree_finds_what_plain_matching_finds(changes: list[tuple[bool, str, int]], asked: list[str]) -> None:
     tree: TopicTree[tuple[str, int]] = TopicTree()

@@ -188,7 +188,7 @@ class Pair:
             assert each.heard(Disconnect) == []
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 @example(0)
 def test_a_hostile_client_disturbs_nobody(new_stage: "type[Stage]", seed: int) -> None:
@@ -224,7 +224,7 @@ def test_a_hostile_client_disturbs_nobody(new_stage: "type[Stage]", seed: int) -
     assert status.queued <= 6 * LIMITS.queue
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from(["", "preamble", "hello"]))
 @example([b"\x18\0\0\0\x02\x01\0\0\x00HC\xfd\x92\xa8farewell\xa1\xff"], "preamble")
 def test_any_bytes_at_all_disturb_nobody(new_stage: "type[Stage]", garbage: list[bytes], after: str) -> None:
@@ -240,7 +240,7 @@ def test_any_bytes_at_all_disturb_nobody(new_stage: "type[Stage]", garbage: list
     pair.exchange()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**32), st.sampled_from(["nothing", "preamble", "welcome"]))
 def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, after: str) -> None:
     random = Random(seed)
@@ -271,7 +271,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
         step(TimerFired("tick"), TimerFired("greeting"))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=300), st.booleans())
 @example(frame.encode(SchemaDefinition(Schema(("a",), ()))), True)
 @example(frame.encode(Welcome("n", 1, "p", 1, 1, float("nan"))), False)

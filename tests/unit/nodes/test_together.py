@@ -358,7 +358,7 @@ def wanted(pattern: str, where: str, topic: str, attributes: dict[str, Value]) -
     return matches(pattern, topic) and (not where or Filter(where).matches(attributes))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.integers(0, 2**32))
 def test_everyone_gets_just_what_he_asked_for_in_order_and_once(new_stage: "type[Stage]", seed: int) -> None:
     random = Random(seed)

@@ -117,7 +117,7 @@ def assert_holds(found: Block, batch: Batch, events: Sequence[int]) -> None:
 
 
 @pytest.mark.req("GE-06")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(batches())
 def test_what_was_encoded_is_decoded(batch: Batch) -> None:
     frame = batch.encode()
@@ -127,7 +127,7 @@ def test_what_was_encoded_is_decoded(batch: Batch) -> None:
     assert struct.unpack_from("<IBBxB", frame) == (len(frame), 1, 1, 0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.data(), batches(longest=60))
 def test_a_selection_of_a_selection_holds_just_the_chosen_events(data: st.DataObject, batch: Batch) -> None:
     events = list(range(len(batch.bodies)))

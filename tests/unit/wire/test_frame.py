@@ -134,7 +134,7 @@ def test_every_message_is_tried_here() -> None:
     assert set(MESSAGES) == set(typing.get_args(AnyMessage))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(messages)
 def test_every_message_goes_through(message: Message) -> None:
     frame = encode(message)
@@ -214,7 +214,7 @@ def test_another_version_of_a_frame_is_refused() -> None:
             attempt()
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(messages, st.lists(st.tuples(st.integers(0, 100), st.integers(0, 255)), max_size=4), st.integers(0, 100))
 @example(Farewell("x"), [(11, 0xFF)], 100)
 def test_a_mutated_message_with_a_right_checksum_is_refused_or_understood(
@@ -227,7 +227,7 @@ def test_a_mutated_message_with_a_right_checksum_is_refused_or_understood(
         decode(framed(bytes(payload[:length])))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=60))
 def test_any_payload_is_refused_or_understood(payload: bytes) -> None:
     with suppress(FrameError):

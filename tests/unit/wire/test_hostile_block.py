@@ -94,7 +94,7 @@ def test_a_block_with_more_at_its_end_is_refused() -> None:
             Block(sealed(frame + b"x"), ALL_KINDS).bodies()
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(
     st.sampled_from(frames()),
     st.lists(st.tuples(st.integers(4, 300), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6),
@@ -110,7 +110,7 @@ def test_a_mutated_block_with_a_right_checksum_is_survived(
     look_at_everything(sealed(broken + bytes(tail)), ALL_KINDS)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.integers(0, 3), st.integers(0, 65535), st.integers(0, 2**32 - 1), st.binary(max_size=200),
     st.lists(st.sampled_from(Kind), max_size=3),
@@ -217,7 +217,7 @@ def test_numbers_that_do_not_grow_are_refused_or_harmless() -> None:
                 look_at_everything(bytes(frame), EMPTY_SCHEMA)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2**64 - 1), st.sampled_from(range(8)), st.binary(max_size=60)),
              min_size=2, max_size=4),

@@ -69,7 +69,7 @@ def test_parts_that_do_not_fit_are_refused(change: tuple[int, int]) -> None:
         parse(bytes(data), 0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.binary(min_size=HEADER_SIZE, max_size=300))
 def test_garbage_is_read_or_refused(data: bytes) -> None:
     data = len(data).to_bytes(4, "little") + data[4:]

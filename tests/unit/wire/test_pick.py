@@ -152,7 +152,7 @@ alike = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.one_of(mixed, alike), st.sampled_from(ALL), rates, st.integers(0, 2**32))
 def test_every_way_to_pick_gives_the_same_events(plans: list[Plan], schema: Schema, rate: float, seed: int) -> None:
     random = Random(seed)
@@ -162,7 +162,7 @@ def test_every_way_to_pick_gives_the_same_events(plans: list[Plan], schema: Sche
         check(picked, rows, frames, schema)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.one_of(mixed, alike), st.sampled_from(ALL), st.integers(0, 2**32))
 def test_columns_and_rows_are_those_of_the_blocks(plans: list[Plan], schema: Schema, seed: int) -> None:
     frames = made(plans, schema, Random(seed))
@@ -178,7 +178,7 @@ def test_columns_and_rows_are_those_of_the_blocks(plans: list[Plan], schema: Sch
     assert sheaf.count == len(rows)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     st.one_of(mixed, alike), st.sampled_from(ALL), st.sampled_from([0.05, 0.3, 0.9]), st.integers(0, 2**32), st.data()
 )
@@ -314,7 +314,7 @@ def test_frames_of_empty_events_make_sheaves_of_a_bounded_size() -> None:
     assert max(sheaf.count for sheaf in found) < 300_000
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from([run(2, 16, 4), run(1, 0, 5), run(3, 5, 3, NUMBERS)]),
     st.lists(st.tuples(st.integers(0, 3), st.integers(4, 300), st.integers(0, 255)), min_size=1, max_size=4),

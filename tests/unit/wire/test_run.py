@@ -68,7 +68,7 @@ def expected(frames: list[bytes]) -> tuple[list[Run], int]:
     return runs, position
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.lists(event_frames | event_frames | control_frames | unknown_frames, max_size=12), st.integers(0, 40),
     st.binary(max_size=5),
@@ -139,7 +139,7 @@ def read(stream: bytes, cuts: list[int], largest: int = 1 << 20) -> list[bytes]:
     return frames
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.data(), st.lists(event_frames | control_frames | unknown_frames, min_size=1, max_size=15))
 def test_a_stream_cut_at_any_bytes_gives_the_same_frames(data: st.DataObject, frames: list[bytes]) -> None:
     stream = b"".join(frames)
@@ -153,7 +153,7 @@ def test_a_stream_that_comes_byte_by_byte_gives_the_same_frames() -> None:
     assert read(stream, list(range(len(stream)))) == frames
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(event_frames | control_frames, max_size=5), st.binary(max_size=300), st.integers(0, 2**32))
 def test_garbage_in_a_stream_never_loops_for_ever(frames: list[bytes], garbage: bytes, seed: int) -> None:
     stream = b"".join(frames) + garbage

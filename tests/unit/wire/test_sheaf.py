@@ -47,7 +47,7 @@ def bound(random: Random, schema: Schema, sizes: list[int]) -> Sheaf:
 sizes = st.lists(st.integers(1, 30), min_size=1, max_size=6) | st.lists(st.just(1), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(sizes, st.sampled_from([ALL_KINDS, NUMBERS, EMPTY_SCHEMA]), st.integers(0, 2**32))
 def test_columns_and_rows_are_those_of_the_blocks_one_after_the_other(
     counts: list[int], schema: Schema, seed: int
@@ -64,7 +64,7 @@ def test_columns_and_rows_are_those_of_the_blocks_one_after_the_other(
     assert sheaf.column("nothing") is None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(sizes, st.sampled_from([ALL_KINDS, EMPTY_SCHEMA]), st.sampled_from([0.0, 0.2, 0.8, 1.0]), st.integers(0, 2**32))
 def test_a_pick_holds_just_what_is_kept(counts: list[int], schema: Schema, rate: float, seed: int) -> None:
     sheaf = bound(Random(seed), schema, counts)

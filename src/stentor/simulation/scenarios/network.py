@@ -28,8 +28,7 @@ from stentor.simulation.witness import Witness
 from stentor.simulation.workload import TOPICS, draw_attributes
 from stentor.simulation.world import World
 
-_TROUBLE = 5 * SECOND
-_CALM = _TROUBLE + 11 * SECOND  # whatever the faults left behind is found out, and speakers had their patience
+_CALM = 11 * SECOND  # after the last fault, whatever it left behind is found out, and speakers had their patience
 _SETTLED = _CALM + 1 * SECOND
 _END = _SETTLED + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
@@ -52,19 +51,19 @@ def _draw_faults(random: Random, brokers: int) -> Faults:
         return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
 
     return Faults(
-        until=_TROUBLE,
+        until=random.choice((2 * SECOND, 3 * SECOND, 5 * SECOND)),
         weather=Weather(
             mean_delay=random.choice(quick),
             cut=0.1,
             damage=some(random.choice((0.02, 0.005))),
             damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
         ),
-        breaks=some(1.5),
-        partitions=some(1.0),
-        crashes=some(0.6),
-        stalls=some(0.6),
+        breaks=some(2.0),
+        partitions=some(1.3),
+        crashes=some(0.8),
+        stalls=some(0.8),
         mean_stall=SECOND,
-        jumps=some(0.3),
+        jumps=some(0.4),
     )
 
 
@@ -75,6 +74,7 @@ class _Stage:
         self.random = random = Random(f"{seed}/{SCENARIO.name}")
         size = _draw_size(random)
         self.world = world = World(seed, _draw_faults(random, size), keep_trace=keep_trace)
+        self.trouble = world.faults.until
         self.ledger = Ledger(world.anomalies)
         self.adversary = Adversary(world)
         self.applications: list[Application] = []
@@ -84,14 +84,14 @@ class _Stage:
         self._incarnations: Counter[str] = Counter()
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
-        for number in range(random.choice((3, 3, 3, 4, 5, 10))):
+        for number in range(random.choices((3, 4, 5, 10), (60, 20, 10, 10))[0]):
             self._add_client(f"c{number}")
         for address in self.addresses.values():
             world.restart(world.hosts[address], random.randrange(SECOND))
         for application in self.applications:
             world.restart(world.hosts[application.host], random.randrange(2 * SECOND))
         if random.random() < 0.3:
-            world.schedule.at(random.randrange(SECOND, _TROUBLE), self._stop_broker)
+            world.schedule.at(random.randrange(SECOND, self.trouble), self._stop_broker)
 
     def _broker(self, name: str) -> Factory:
         links = [(far, cost) for near, far, cost in self.topology.links if near == name]
@@ -122,7 +122,7 @@ class _Stage:
             return self._incarnations[name]
 
         homes = tuple(brokers) if self.random.random() < 0.5 else ()
-        rest = _TROUBLE + 2 * SECOND
+        rest = self.trouble + 2 * SECOND
         application = Application(self.world, name, settings, self.ledger, new_incarnation, rest, homes)
         self.applications.append(application)
         self.world.add(name, application.factory, application)
@@ -140,12 +140,12 @@ class _Stage:
     def run(self) -> None:
         world = self.world
         self.adversary.begin()
-        for time in range(SECOND, _END, SECOND):
+        for time in range(SECOND, self.trouble + _END, SECOND):
             world.schedule.at(time, self._check_matchings)
-        world.run(_CALM)
+        world.run(self.trouble + _CALM)
         for application in self.applications:
             application.wake_up()
-        world.run(_SETTLED)
+        world.run(self.trouble + _SETTLED)
         self._check_connections()
         alarms = self._alarms()
         self._check_pictures()

@@ -307,7 +307,7 @@ def reference(node: Expression, event: dict[str, Value]) -> Result:
             return apply(node, event)
 
 
-@tried(400)
+@tried(200)
 @given(texts, events)
 @example("a = -1 XOR TRUE", {"a": 1})
 def test_evaluates_as_the_reference_does(text: str, event: dict[str, Value]) -> None:
@@ -318,7 +318,7 @@ def test_evaluates_as_the_reference_does(text: str, event: dict[str, Value]) -> 
     assert made.matches(event) is (value is True and error is None)
 
 
-@tried(250)
+@tried(125)
 @given(texts, st.lists(events, max_size=3))
 def test_its_text_is_the_same_filter(text: str, some: list[dict[str, Value]]) -> None:
     made = parse(text)
@@ -332,7 +332,7 @@ def test_its_text_is_the_same_filter(text: str, some: list[dict[str, Value]]) ->
         assert again.evaluate(event) == made.evaluate(event)
 
 
-@tried(150)
+@tried(100)
 @given(texts)
 def test_its_text_is_never_doubtful(text: str) -> None:
     """Whatever CESQL's precedence makes of a text, its canonical text says in a way that people read so too."""
@@ -371,7 +371,7 @@ def _column(kind: Kind, cells: list[Value | None]) -> Column:
     return Column(kind, np.array([0 if cell is None else cell for cell in cells], dtype), valid)
 
 
-@tried(500)
+@tried(250)
 @given(texts, batches())
 def test_selects_what_matches(text: str, batch: tuple[dict[str, Column], list[dict[str, Value]]]) -> None:
     columns, rows = batch
@@ -385,7 +385,7 @@ tokens = st.sampled_from(
 )  # fmt: skip
 
 
-@tried(300)
+@tried(150)
 @given(st.text(max_size=40) | st.lists(tokens, max_size=30).map(" ".join) | st.lists(tokens, max_size=30).map("".join))
 def test_any_text_is_a_filter_or_a_filter_error(text: str) -> None:
     for strict in (True, False):

@@ -85,14 +85,14 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     shape._shape.cache_clear()
 
 
-@tried(400)
+@tried(200)
 @given(texts)
 def test_any_filter_is_what_the_parser_says(text: str) -> None:
     for strict in (True, False):
         assert described(text, strict=strict) == in_full(text, strict=strict)
 
 
-@tried(600)
+@tried(300)
 @given(slotted | garbage.map(" ".join) | garbage.map("".join) | st.text(max_size=40))
 @example('a = \'b\\"c"')
 @example("a = '\"b\" AND c = '")
@@ -102,7 +102,7 @@ def test_any_text_is_what_the_parser_says(text: str) -> None:
         assert described(text, strict=strict) == in_full(text, strict=strict)
 
 
-@tried(200)
+@tried(100)
 @given(texts)
 def test_only_nothing_or_the_smallest_integer_needs_the_parser_again(text: str) -> None:
     try:

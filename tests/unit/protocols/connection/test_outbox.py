@@ -196,7 +196,7 @@ operations = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(operations, max_size=60), st.integers(0, 150))
 def test_whatever_happens_order_counts_and_bounds_hold(steps: list[tuple[str, int, int]], bound: int) -> None:
     box = outbox(bound)

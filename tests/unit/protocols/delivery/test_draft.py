@@ -49,7 +49,7 @@ KINDS: list[Value] = [1, 1.5, "x", True]
 attribute_sets = st.dictionaries(st.sampled_from("abc"), st.sampled_from(KINDS), max_size=3)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(attribute_sets, min_size=1, max_size=15))
 def test_whatever_is_taken_comes_out_as_it_was(events: list[dict[str, Value]]) -> None:
     drafts = [Draft("t", 0)]

@@ -103,7 +103,7 @@ events = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(events, max_size=25), st.sampled_from([1, 50_000, PLENTY]))
 def test_every_event_leaves_once_in_order_and_with_the_next_number(
     plan: list[tuple[str, dict[str, Value], int, bool]], step: int

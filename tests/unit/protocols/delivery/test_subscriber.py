@@ -265,7 +265,7 @@ def test_a_refused_subscription_that_had_something_gives_its_credit_back_once() 
     assert subscriber.taken == 0, "the other one still holds it"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.lists(
         st.one_of(

@@ -225,7 +225,7 @@ changes = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(changes, max_size=50))
 def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
     steps: list[tuple[str, int, str]],

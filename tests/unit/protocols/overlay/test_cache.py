@@ -270,7 +270,7 @@ units = st.sampled_from(UNITS)
 changes = st.tuples(units, units, st.none() | st.tuples(st.integers(0, DEPTH - 1), st.integers(1, 3)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(st.tuples(st.lists(changes, max_size=25), st.booleans()), max_size=8))
 def test_many_changes_at_once_are_repaired_as_one(
     rounds: list[tuple[list[tuple[str, str, tuple[int, int] | None]], bool]],
@@ -289,7 +289,7 @@ def test_many_changes_at_once_are_repaired_as_one(
             taken = ways
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(changes, max_size=60), st.randoms(use_true_random=False))
 def test_the_order_of_changes_leaves_no_trace(
     steps: list[tuple[str, str, tuple[int, int] | None]], rng: random.Random
