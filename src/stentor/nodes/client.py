@@ -80,6 +80,7 @@ from stentor.wire.run import FLOW, split
 
 FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else may be a damaged stream: try again
 _TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
+TIMERS = frozenset((_TICK, _REDIAL, _GREETING))
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _GREETING_WITHIN = 5 * SECOND
 _LONGEST_HEARTBEAT = 3600.0

@@ -33,6 +33,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
+from stentor.runtime.ledgers import Cabinet, Ledgers
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.storage.segment import LogError
@@ -57,6 +58,7 @@ class Driver:
         dialler: Dialler | None = None,
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
+        cabinet: Cabinet | None = None,
         window: int = 4 << 20,
         log: Logger = logger,
     ) -> None:
@@ -69,6 +71,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
+        self._ledgers = Ledgers(cabinet, self._notice) if cabinet is not None else None
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,6 +92,8 @@ class Driver:
             Serve: lambda _: self.serving.set_result(None),
             Stop: self._stop,
         }
+        if self._ledgers is not None:
+            self._perform.update(dict.fromkeys(Ledgers.EFFECTS, self._ledgers.perform))
 
     def tell(self, happened: Input) -> None:
         """Step the machine and carry out what it wants; raises what the machine raises, for the caller's own inputs."""
@@ -218,3 +223,5 @@ class Driver:
         for link in closing:
             link.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._ledgers is not None:
+            await self._ledgers.close()

@@ -16,7 +16,7 @@ from stentor.model.attribute import (
 )
 from stentor.model.errors import AttributeValueError
 from stentor.wire import block
-from stentor.wire.block import LARGEST_COUNT, Origin
+from stentor.wire.block import LARGEST_COUNT, Block, Origin
 from stentor.wire.frame import SOFT_FRAME
 
 _OVERHEAD = 64  # bytes of memory that an event costs beyond its values, roughly
@@ -87,11 +87,30 @@ class Draft:
         self.size = self._content + len(bodies) * (_OVERHEAD + _VALUE * len(columns))
 
     @property
+    def count(self) -> int:
+        return len(self.bodies)
+
+    @property
     def schema(self) -> Schema:
         return Schema(tuple(self._kinds), tuple(self._kinds.values()))
 
     def encode(self, origin: Origin) -> bytes:
         return block.encode(origin, self.schema, self._columns, self.bodies)
+
+
+class Sealed:
+    """A batch that is a frame already: sent as it is, whatever numbers its topic has come to."""
+
+    __slots__ = ("_block", "count", "schema", "size", "time", "topic")
+
+    def __init__(self, topic: str, block: Block) -> None:
+        self.topic = topic
+        self._block = block
+        self.count, self.schema, self.time = block.count, block.schema, block.time
+        self.size = len(block.frame) + _OVERHEAD
+
+    def encode(self, origin: Origin) -> bytes:  # noqa: ARG002
+        return bytes(self._block.frame)
 
 
 class Shapes:

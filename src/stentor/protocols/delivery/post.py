@@ -38,4 +38,5 @@ class Post(Effect, frozen=True):
 class Publish(Effect, frozen=True):
     """Publish events as they are, under the numbers that they have."""
 
+    topic: str
     block: Block

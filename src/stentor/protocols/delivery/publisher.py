@@ -9,8 +9,8 @@ from stentor.model.errors import BodyTooLarge
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.topic import check_topic
-from stentor.protocols.delivery.draft import Draft, Shapes, check_columns, cuts
-from stentor.wire.block import Origin
+from stentor.protocols.delivery.draft import Draft, Sealed, Shapes, check_columns, cuts
+from stentor.wire.block import Block, Origin
 
 
 class Port(Protocol):
@@ -28,7 +28,7 @@ class Publisher:
     def __init__(self, incarnation: Incarnation, bound: int) -> None:
         self._incarnation = incarnation
         self._bound = bound
-        self._drafts: deque[Draft] = deque()
+        self._drafts: deque[Draft | Sealed] = deque()
         self._open: dict[str, Draft] = {}
         self._next: dict[str, int] = {}
         self._shapes = Shapes()
@@ -72,6 +72,14 @@ class Publisher:
             start = end
         self.published += len(bodies)
 
+    def forward(self, topic: str, block: Block) -> None:
+        """Take events in that have their numbers already."""
+        sealed = Sealed(topic, block)
+        self._open.pop(topic, None)
+        self._drafts.append(sealed)
+        self.pending += sealed.size
+        self.published += block.count
+
     def _check_size(self, body: bytes) -> None:
         if len(body) > self.largest_body:
             raise BodyTooLarge(
@@ -94,7 +102,7 @@ class Publisher:
             draft = self._drafts.popleft()
             if self._open.get(draft.topic) is draft:
                 del self._open[draft.topic]
-            topic, schema, count = topic_id(draft.topic), draft.schema, len(draft.bodies)
+            topic, schema, count = topic_id(draft.topic), draft.schema, draft.count
             port.define(topic, Topic(topic, draft.topic))
             if schema.names:
                 port.define(schema.id, SchemaDefinition(schema))

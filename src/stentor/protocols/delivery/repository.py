@@ -82,7 +82,7 @@ class Repository:
         self.enrolment.report = self.status
         self.collection = Collection(topic, store, self.registry, self.table, self.dispatch, self.gossip)
         self.gone = False  # it has left the bundle
-        self._open = False
+        self.is_open = False  # it knows what its ledger held
         self._id = 0  # under which we send
         self._timer = f"repository {topic}"
         self._copies = 0
@@ -106,7 +106,7 @@ class Repository:
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         self._inputs[type(happened)](now, happened)
-        if self._open and not self.gone:
+        if self.is_open and not self.gone:
             self._finish(now)
         effects, self.dispatch.effects = self.dispatch.effects, []
         return effects
@@ -142,7 +142,7 @@ class Repository:
         if first < self.store.next:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
-            self._open = True
+            self.is_open = True
             self.dispatch.effects.append(StartTimer(self._timer, 0))
 
     def _seen(self, now: int, scanned: Scanned) -> None:  # noqa: ARG002
@@ -315,7 +315,7 @@ class Repository:
     # ---- time
 
     def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
-        if not self._open or self.gone:
+        if not self.is_open or self.gone:
             return
         self.commits.retry(now)
         busy = self.gossip.tick(now)

@@ -79,6 +79,9 @@ class Store:
         """Records that were there when we began and that no reader was shown; returns where to go on."""
         end = self.next
         for record in records:
+            if self._tail.end < record.line.sequence - 1:  # lost without a trace: nobody can be asked for it
+                lost = Line(self._tail.end + 1, record.line.sequence - 1 - self._tail.end, 0, 0, 0, Kind.NOTE)
+                self._tail.put(Record(lost))
             end = record.line.end + 1
             if record.line.end > self.horizon and self._tail.at(record.line.sequence) is None:
                 self._tail.put(record)

@@ -34,6 +34,11 @@ class Tail:
         self._records[line.sequence] = record
         self._size += len(record.frame) + _OVERHEAD
 
+    @property
+    def end(self) -> int:
+        """The last sequence number; that before `start` if there is none."""
+        return self._records[self._sequences[-1]].line.end if self._sequences else self.start - 1
+
     def at(self, sequence: int) -> Record | None:
         """The record that holds this sequence number."""
         at = bisect_right(self._sequences, sequence) - 1

@@ -1,0 +1,122 @@
+"""Correspondence: how machines of reliable delivery speak over a link: through a client, on communication topics."""
+
+from collections.abc import Sequence
+
+from stentor.machine import Effect, Input, Report, TimerFired
+from stentor.model.errors import FrameError
+from stentor.model.ids import SubscriptionId
+from stentor.nodes.application import Confirm, Connect, Deliver, Demanded, Deny, Offered, TurnEnded, Unwished, Wished
+from stentor.nodes.client import TIMERS, Client, Settings
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Publish
+from stentor.protocols.delivery.subscriber import frames
+from stentor.wire.block import Block
+from stentor.wire.letter import read, write
+
+
+class Correspondence:
+    """A client whose deliveries become inputs of other machines, and whose publications are their effects."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.client = Client(settings)
+        self._letters: set[SubscriptionId] = set()
+        self._numbers = 0
+        self._waiting: dict[SubscriptionId, None] = {}  # subscriptions that are not in force on this link
+        self._pending: list[Effect] = []
+        self._principal = ""
+        self.linked = False
+
+    def listen(self, now: int, pattern: str, where: str = "", letters: bool = True) -> SubscriptionId:
+        """Hear what is said on a topic: letters, or events as they are."""
+        self._numbers += 1
+        subscription = SubscriptionId(self._numbers)
+        if letters:
+            self._letters.add(subscription)
+        self._waiting[subscription] = None
+        for happened in (Wished(subscription, pattern, where), Demanded(subscription)):
+            self._pending += self.client.step(now, happened)
+        return subscription
+
+    def ignore(self, now: int, subscription: SubscriptionId) -> None:
+        self._letters.discard(subscription)
+        self._waiting.pop(subscription, None)
+        self._pending += self.client.step(now, Unwished(subscription))
+
+    def is_mine(self, happened: Input) -> bool:
+        """Whether an input is about the link."""
+        return not isinstance(happened, TimerFired) or happened.timer in TIMERS
+
+    def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
+        """What is to be done, and what other machines should know."""
+        return self._sort(now, self.client.step(now, happened))
+
+    def _sort(self, now: int, effects: list[Effect]) -> tuple[list[Effect], list[Input]]:
+        done: list[Effect] = []
+        told: list[Input] = []
+        while effects:
+            again: list[Effect] = []
+            for effect in effects:
+                match effect:
+                    case Deliver():
+                        told += self._open(effect, done)
+                        again += self.client.step(now, Demanded(effect.subscription))
+                    case Connect():
+                        self._principal, self.linked = effect.principal, False
+                        self._waiting = dict.fromkeys(self.client.subscriber.wishes)
+                        done.append(effect)
+                        told += self._settle()
+                    case Confirm() | Deny():
+                        self._waiting.pop(effect.subscription, None)
+                        done.append(effect)
+                        told += self._settle()
+                    case _:
+                        done.append(effect)
+            effects = again
+        return done, told
+
+    def _settle(self) -> list[Input]:
+        """A link is of use once everything on it is heard."""
+        if self._waiting or self.linked:
+            return []
+        self.linked = True
+        return [Linked(self._principal)]
+
+    def _open(self, deliver: Deliver, done: list[Effect]) -> list[Input]:
+        inputs: list[Input] = []
+        letters = deliver.subscription in self._letters
+        blocks: list[Block] = []
+        for data in deliver.data:
+            for frame in frames(data):
+                schema = self.client.schemas[int.from_bytes(frame[24:32], "little")]  # type: ignore[index]
+                block = Block(frame, schema)
+                if not letters:
+                    blocks.append(block)
+                    continue
+                for body in block.bodies():
+                    try:
+                        letter = read(body)
+                    except FrameError as error:
+                        done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
+                    else:
+                        inputs.append(Heard(block.publisher, letter.events, letter.blocks))
+        if blocks:
+            inputs.append(Arrived(blocks))
+        return inputs
+
+    def send(self, now: int, effects: Sequence[Effect]) -> tuple[list[Effect], list[Input]]:
+        """Put on the link what machines want to be said; the rest of their effects is handed back."""
+        rest: list[Effect] = []
+        said = bool(self._pending)
+        pending, self._pending = self._pending, []
+        for effect in effects:
+            if isinstance(effect, Post):
+                self.client.step(now, Offered(effect.to, {}, write(effect.events, effect.blocks), 0))
+                said = True
+            elif isinstance(effect, Publish):
+                self.client.publisher.forward(effect.topic, effect.block)
+                said = True
+            else:
+                rest.append(effect)
+        if not said:
+            return rest, []
+        done, told = self._sort(now, [*pending, *self.client.step(now, TurnEnded())])
+        return [*rest, *done], told

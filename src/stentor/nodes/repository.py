@@ -1,0 +1,235 @@
+"""A repository node: all reliable topics that a repository manages, over one link to a broker."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from stentor.machine import (
+    Commit,
+    CommitFailed,
+    Committed,
+    Effect,
+    Input,
+    Open,
+    Opened,
+    Scanned,
+    Serve,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from stentor.model.control import (
+    ControlEvent,
+    GossipFacts,
+    Registration,
+    RegistrationReceipt,
+    TopicTask,
+    bundle_of,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.ids import SubscriptionId, publisher_id
+from stentor.model.topic import check_topic
+from stentor.nodes.application import Connect
+from stentor.nodes.client import Settings
+from stentor.nodes.correspondence import Correspondence
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.settings import RepositorySettings
+
+_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned)
+_TIMER = "repository "
+
+
+class _Managed:
+    """A topic at this repository."""
+
+    __slots__ = ("heard", "machine", "topics")
+
+    def __init__(self, machine: Repository) -> None:
+        self.machine = machine
+        self.topics: list[SubscriptionId] = []  # what it listens to
+        self.heard: list[Input] = []  # while its ledger is being opened
+
+
+class RepositoryNode:
+    """One repository; `topics` are those whose ledgers it has."""
+
+    def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
+        assert link.name == repository_name(settings.name)
+        self._settings = settings
+        self._post = Correspondence(link)
+        self._topics = list(topics)
+        self._managed: dict[str, _Managed] = {}
+        self._ids: dict[SubscriptionId, str] = {}
+        self._principal = ""
+        self._id = 0
+        self._effects: list[Effect] = []
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        self._effects = []
+        if isinstance(happened, Started):
+            self._start(now)
+        if isinstance(happened, _LEDGER_INPUTS):
+            self._tell_one(now, happened.ledger, happened)
+        elif not self._post.is_mine(happened):
+            assert isinstance(happened, TimerFired)
+            self._tell_one(now, happened.timer.removeprefix(_TIMER), happened)
+        else:
+            effects, told = self._post.step(now, happened)
+            self._take(now, effects, told)
+        effects, told = self._post.send(now, [])
+        self._take(now, effects, told)
+        done, self._effects = self._effects, []
+        if isinstance(happened, StopRequested):
+            done = [effect for effect in done if not isinstance(effect, Commit)]
+        return done
+
+    def _start(self, now: int) -> None:
+        self._post.listen(now, inbox_of(repository_name(self._settings.name)))
+        for topic in self._topics:
+            self._manage(now, topic)
+        self._effects.append(Serve())
+
+    def _manage(self, now: int, topic: str) -> _Managed:
+        """Take up a topic, whose ledger is there or is made."""
+        managed = self._managed[topic] = _Managed(Repository(topic, self._settings))
+        events = self._post.listen(now, topic, letters=False)
+        self._ids[events] = topic
+        managed.topics = [events, self._post.listen(now, bundle_of(topic))]
+        self._effects.append(Open(topic))
+        return managed
+
+    # ---- inputs
+
+    def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:
+        """Do what can be done here; what machines say to that may bring more."""
+        queue = list(told)
+        for effect in effects:
+            if isinstance(effect, Connect):
+                self._principal = effect.principal
+                self._id = publisher_id(effect.principal, repository_name(self._settings.name))
+            else:
+                self._effects.append(effect)
+        for each in queue:
+            match each:
+                case Linked():
+                    for topic in list(self._managed):
+                        self._tell_one(now, topic, each)
+                case Arrived():
+                    self._arrived(now, each)
+                case Heard():
+                    self._heard(now, each)
+                case _:
+                    raise AssertionError(each)
+
+    def _tell_one(self, now: int, topic: str, happened: Input) -> None:
+        managed = self._managed.get(topic)
+        if managed is None:
+            return
+        machine = managed.machine
+        opened = machine.is_open
+        effects = machine.step(now, happened)
+        if machine.is_open and not opened:
+            if self._post.linked:
+                effects += machine.step(now, Linked(self._principal))
+            for each in managed.heard:
+                effects += machine.step(now, each)
+            managed.heard.clear()
+        if machine.gone:
+            self._let_go(now, topic)
+        rest, told = self._post.send(now, effects)
+        self._take(now, rest, told)
+
+    def _let_go(self, now: int, topic: str) -> None:
+        for subscription in self._managed.pop(topic).topics:
+            self._post.ignore(now, subscription)
+            self._ids.pop(subscription, None)
+
+    def _arrived(self, now: int, arrived: Arrived) -> None:
+        """Each topic's events go to its machine."""
+        by_topic: dict[str, list[object]] = {}
+        for block in arrived.blocks:
+            by_topic.setdefault(self._post.client.topics[block.topic], []).append(block)
+        for topic, blocks in by_topic.items():
+            self._hand(now, topic, Arrived(blocks))  # type: ignore[arg-type]
+
+    def _hand(self, now: int, topic: str, happened: Input) -> None:
+        managed = self._managed.get(topic)
+        if managed is not None and not managed.machine.is_open:
+            managed.heard.append(happened)
+        else:
+            self._tell_one(now, topic, happened)
+
+    def _heard(self, now: int, heard: Heard) -> None:
+        if heard.sender == self._id:
+            return  # bundles include ourselves
+        by_topic: dict[str, list[ControlEvent]] = {}
+        for event in heard.events:
+            if isinstance(event, Registration) and self._answered(now, heard.sender, event):
+                continue
+            if event.topic not in self._managed and not self._is_invitation(now, event):
+                continue
+            by_topic.setdefault(event.topic, []).append(event)
+        for topic, events in by_topic.items():
+            self._hand(now, topic, Heard(heard.sender, events, heard.blocks))
+
+    def _is_invitation(self, now: int, event: ControlEvent) -> bool:
+        """Another repository says that we are to manage a topic."""
+        if isinstance(event, GossipFacts):
+            mine = f"member/{self._settings.name}"
+            if any(key == mine and value for key, _, _, value in event.facts):
+                self._manage(now, event.topic)
+                return True
+        return False
+
+    # ---- operators
+
+    def _answered(self, now: int, sender: int, event: Registration) -> bool:
+        """Whether an operator's wish concerns no topic of ours alone."""
+        try:
+            if event.task is TopicTask.STATUS:
+                self._reply(now, event, report=msgspec.json.encode(self.status()))
+                return True
+            if event.task is TopicTask.DRAIN:
+                self._drain(now, sender, event)
+                return True
+            if event.topic in self._managed:
+                return False
+            if event.task is not TopicTask.CREATE:
+                raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
+            if self._settings.name not in event.repositories:
+                raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
+            try:
+                check_topic(event.topic)
+            except InvalidInput as error:
+                raise Refused(Refusal.TOPIC, str(error)) from None
+            self._manage(now, event.topic)
+        except Refused as refused:
+            self._reply(now, event, refused)
+            return True
+        return False
+
+    def _drain(self, now: int, sender: int, event: Registration) -> None:
+        """Leave all bundles; refused if we are the last of one."""
+        for topic, managed in self._managed.items():
+            if len(managed.machine.registry.members) < 2:
+                raise Refused(Refusal.TOPIC, f"{self._settings.name} is the last repository of {topic}")
+        for topic in list(self._managed):
+            removal = msgspec.structs.replace(
+                event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(self._settings.name,), token=0
+            )
+            self._tell_one(now, topic, Heard(sender, [removal]))
+        self._reply(now, event, report=msgspec.json.encode(self.status()))
+
+    def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
+        code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
+        receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
+        rest, told = self._post.send(now, [Post(inbox_of(event.sender), (receipt,))])
+        self._take(now, rest, told)
+
+    def status(self) -> dict[str, object]:
+        """What an operator wants to see."""
+        topics = {topic: managed.machine.status() for topic, managed in sorted(self._managed.items())}
+        return {"repository": self._settings.name, "level": self._settings.level, "topics": topics}

@@ -1,0 +1,149 @@
+"""A repository's ledgers on real disks: each is used by one thread at a time, and what waits is committed at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from stentor.machine import (
+    Collect,
+    Commit,
+    CommitFailed,
+    Committed,
+    Discard,
+    Effect,
+    Input,
+    Open,
+    Opened,
+    Scan,
+    Scanned,
+)
+from stentor.model.errors import StentorError
+from stentor.model.record import Entry, Holdings
+from stentor.storage.ledger import Ledger, LedgerBusy, LedgerFailed
+
+_THREADS = 4
+_MOST_ENTRIES = 8192  # in one commit
+
+
+class Cabinet(Protocol):
+    """Where ledgers come from."""
+
+    def open(self, topic: str) -> Ledger: ...
+    def discard(self, topic: str) -> None: ...
+
+
+class _Desk:
+    """One ledger and what waits to be done with it."""
+
+    __slots__ = ("blocked", "busy", "failure", "ledger", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Effect] = deque()
+        self.busy = False
+        self.ledger: Ledger | None = None
+        self.failure = ""
+        self.blocked = 0  # the commit that must be taken before any later one
+
+
+class Ledgers:
+    """Carries out Open, Commit, Scan, Collect and Discard, and tells what came of them on the event loop."""
+
+    EFFECTS = (Open, Commit, Scan, Collect, Discard)
+
+    def __init__(self, cabinet: Cabinet, tell: Callable[[Input], None]) -> None:
+        self._cabinet = cabinet
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
+        self._desks: dict[str, _Desk] = {}
+
+    def perform(self, effect: Open | Commit | Scan | Collect | Discard) -> None:
+        desk = self._desks.get(effect.ledger)
+        if desk is None:
+            desk = self._desks[effect.ledger] = _Desk()
+        desk.queue.append(effect)
+        if not desk.busy:
+            desk.busy = True
+            self._threads.submit(self._work, desk)
+
+    async def close(self) -> None:
+        """Let what was asked for be done, then close."""
+        await asyncio.to_thread(self._threads.shutdown)
+        for desk in self._desks.values():
+            if desk.ledger is not None:
+                desk.ledger.close()
+
+    # ---- in a thread
+
+    def _work(self, desk: _Desk) -> None:
+        while desk.queue:
+            effect = desk.queue.popleft()
+            if isinstance(effect, Commit):
+                self._commit(desk, effect)
+            else:
+                self._do(desk, effect)
+        self._loop.call_soon_threadsafe(self._rest, desk)
+
+    def _rest(self, desk: _Desk) -> None:
+        """On the loop: nothing came while the thread was about to end, or it goes on."""
+        desk.busy = bool(desk.queue)
+        if desk.busy:
+            self._threads.submit(self._work, desk)
+
+    def _notify(self, inputs: Sequence[Input]) -> None:
+        self._loop.call_soon_threadsafe(self._tell_all, inputs)
+
+    def _tell_all(self, inputs: Sequence[Input]) -> None:
+        for happened in inputs:
+            self._tell(happened)
+
+    def _commit(self, desk: _Desk, first: Commit) -> None:
+        """Everything that waits at the head of the queue is one commit: one sync for all of it."""
+        commits = [first]
+        entries: list[Entry] = list(first.entries)
+        while desk.queue and isinstance(desk.queue[0], Commit) and len(entries) < _MOST_ENTRIES:
+            commit = desk.queue.popleft()
+            assert isinstance(commit, Commit)
+            commits.append(commit)
+            entries += commit.entries
+        try:
+            if desk.ledger is None:
+                raise LedgerFailed(desk.failure or "the ledger is not open")
+            if desk.blocked not in (0, first.token):
+                raise LedgerBusy("an earlier commit has not been taken yet")
+            desk.ledger.commit(entries)
+            desk.blocked = 0
+        except (StentorError, OSError) as error:
+            fatal = isinstance(error, LedgerFailed | OSError)
+            desk.blocked = desk.blocked or first.token
+            self._notify([CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits])
+        else:
+            self._notify([Committed(each.ledger, each.token) for each in commits])
+
+    def _do(self, desk: _Desk, effect: Effect) -> None:
+        try:
+            match effect:
+                case Open():
+                    desk.ledger = self._cabinet.open(effect.ledger)
+                    self._notify([Opened(effect.ledger, desk.ledger.load())])
+                case Scan():
+                    assert desk.ledger is not None
+                    first = desk.ledger.find(effect.time) if effect.time else effect.first
+                    found = desk.ledger.scan(first, effect.budget)
+                    self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
+                case Collect():
+                    assert desk.ledger is not None
+                    desk.ledger.collect(effect.end)
+                case Discard():
+                    if desk.ledger is not None:
+                        desk.ledger.close()
+                        desk.ledger = None
+                    self._cabinet.discard(effect.ledger)
+        except (StentorError, OSError) as error:
+            desk.failure = str(error)
+            if isinstance(effect, Open):
+                self._notify([Opened(effect.ledger, Holdings(), str(error))])
+            elif isinstance(effect, Scan):
+                self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])

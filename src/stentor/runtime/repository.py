@@ -1,0 +1,73 @@
+"""A repository as a part of a process: its node, its link to a broker and its ledgers."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from stentor.machine import StopRequested
+from stentor.model.control import repository_name
+from stentor.model.ids import Incarnation
+from stentor.nodes.client import Settings
+from stentor.nodes.repository import RepositoryNode
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.runtime.dialler import Dialler
+from stentor.runtime.driver import Driver
+from stentor.runtime.ledgers import Cabinet
+from stentor.runtime.log import Logger, logger
+from stentor.version import __version__
+
+_WINDOW = 64 << 20  # bytes of events that may be under way to it: publishers bound what they have in flight
+_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
+
+
+class Topics(Cabinet, Protocol):
+    """A cabinet that knows what it holds."""
+
+    def topics(self) -> Iterable[str]: ...
+    def close(self) -> None: ...
+
+
+class RepositoryHost:
+    """Runs one repository on this event loop, from `start` to `close`; `stopped` tells that it cannot go on."""
+
+    def __init__(
+        self,
+        settings: RepositorySettings,
+        addresses: tuple[str, ...],
+        cabinet: Topics,
+        certificates: Path | None = None,
+        log: Logger = logger,
+    ) -> None:
+        link = Settings(
+            name=repository_name(settings.name),
+            addresses=addresses,
+            incarnation=Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7),
+            window=_WINDOW,
+            buffer=_WINDOW,
+            agent=f"stentor-repository {__version__}",
+            secure=certificates is not None,
+        )
+        self._cabinet = cabinet
+        self.node = RepositoryNode(link, settings, list(cabinet.topics()))
+        self._driver = Driver(
+            self.node,
+            dialler=Dialler(certificates),
+            application=lambda _: None,
+            cabinet=cabinet,
+            window=_WINDOW,
+            log=log,
+        )
+
+    @property
+    def stopped(self) -> asyncio.Future[str]:
+        return self._driver.stopped
+
+    def start(self) -> None:
+        self._driver.start()
+
+    async def close(self) -> None:
+        self._driver.tell(StopRequested())
+        await self._driver.close()
+        self._cabinet.close()
