@@ -16,6 +16,8 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
+from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
+from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
 Question = StatusRequest | ViewRequest | ExplanationRequest | Order
 Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt
@@ -39,10 +41,6 @@ class OfferedMany(Input, frozen=True):
     columns: Mapping[str, Sequence[Value | None]]
     bodies: Sequence[bytes]
     time: int
-
-
-class TurnEnded(Input, frozen=True, gc=False):
-    """The application's turn is over: what it offered leaves now."""
 
 
 class Wished(Input, frozen=True, gc=False):
@@ -111,10 +109,6 @@ class Settle(Effect, frozen=True, gc=False):
 
 class Tell(Effect, frozen=True, gc=False):
     answer: Answer
-
-
-class MakeRoom(Effect, frozen=True, gc=False):
-    """The buffer has room again: a publisher that waits may go on."""
 
 
 class Connect(Effect, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Correspondence: how machines of reliable delivery speak over a link: through a client, on communication topics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from stentor.machine import Effect, Input, Report, TimerFired
 from stentor.model.errors import FrameError
@@ -12,11 +12,15 @@ from stentor.protocols.delivery.subscriber import frames
 from stentor.wire.block import Block
 from stentor.wire.letter import read, write
 
+_LETTER = 512 << 10
+
 
 class Correspondence:
     """A client whose deliveries become inputs of other machines, and whose publications are their effects."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, topic: str = "") -> None:
+        """`topic` is that of the events which are published as they are."""
+        self._topic = topic
         self.client = Client(settings)
         self._letters: set[SubscriptionId] = set()
         self._numbers = 0
@@ -109,10 +113,11 @@ class Correspondence:
         pending, self._pending = self._pending, []
         for effect in effects:
             if isinstance(effect, Post):
-                self.client.step(now, Offered(effect.to, {}, write(effect.events, effect.blocks), 0))
+                for blocks in _letters(effect.blocks):
+                    self.client.step(now, Offered(effect.to, {}, write(effect.events, blocks), 0))
                 said = True
             elif isinstance(effect, Publish):
-                self.client.publisher.forward(effect.topic, effect.block)
+                self.client.publisher.forward(self._topic, effect.block)
                 said = True
             else:
                 rest.append(effect)
@@ -120,3 +125,14 @@ class Correspondence:
             return rest, []
         done, told = self._sort(now, [*pending, *self.client.step(now, TurnEnded())])
         return [*rest, *done], told
+
+
+def _letters(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
+    """Events that are sent again, in as many letters as it takes so that none is larger than its largest event."""
+    start = size = 0
+    for at, block in enumerate(blocks):
+        size += len(block.frame)
+        if size > _LETTER and at > start:
+            yield blocks[start:at]
+            start, size = at, len(block.frame)
+    yield blocks[start:]

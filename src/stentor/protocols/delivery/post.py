@@ -27,6 +27,10 @@ class Linked(Input, frozen=True, gc=False):
     principal: str
 
 
+class Unlinked(Input, frozen=True, gc=False):
+    """The link is gone: whatever is said now is lost."""
+
+
 class Post(Effect, frozen=True):
     """Send a letter to whoever listens to this topic."""
 
@@ -38,5 +42,4 @@ class Post(Effect, frozen=True):
 class Publish(Effect, frozen=True):
     """Publish events as they are, under the numbers that they have."""
 
-    topic: str
     block: Block

@@ -1,0 +1,105 @@
+"""What an application and the ends of a reliable topic say to each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stentor.machine import Effect, Input
+from stentor.model.attribute import Value
+from stentor.model.errors import Refusal
+from stentor.model.span import Span
+from stentor.wire.block import Block
+
+# ---- what the application says
+
+
+class Entrusted(Input, frozen=True):
+    """An event to publish reliably; `time` is nanoseconds since 1970."""
+
+    attributes: Mapping[str, Value]
+    body: bytes
+    time: int
+
+
+class EntrustedMany(Input, frozen=True):
+    """Many events; each attribute is a column as long as `bodies`."""
+
+    columns: Mapping[str, Sequence[Value | None]]
+    bodies: Sequence[bytes]
+    time: int
+
+
+class TurnEnded(Input, frozen=True, gc=False):
+    """The application's turn is over: what it offered leaves now."""
+
+
+class Awaited(Input, frozen=True, gc=False):
+    """The application waits until all is safe that it said before; one Assure with this token follows. A publisher's
+    events are safe when they are stored, on `copies` repositories if it asks for more than the topic does; a
+    subscriber's acknowledgements when they are synced.
+    """
+
+    token: int
+    copies: int = 0
+
+
+class Wanted(Input, frozen=True, gc=False):
+    """The application can take more events; one Release follows, now or when there are some."""
+
+
+class Acknowledged(Input, frozen=True):
+    """The application is done with the events at these positions; they may come in any order."""
+
+    spans: Sequence[Span]
+
+
+# ---- what the application is told
+
+
+class Portion(NamedTuple):
+    """Events that are released together. Event i is at `position` + i; positions count from 1 in this life."""
+
+    block: Block
+    position: int
+    redelivered: bool  # an earlier life of this subscriber may have had them
+    repository: str  # whose sequence numbers these are
+    first: int
+    last: int
+
+
+class Release(Effect, frozen=True):
+    """Events that are stable, in order; each of them comes once."""
+
+    portions: Sequence[Portion]
+
+
+class Assure(Effect, frozen=True, gc=False):
+    """What was waited for is safe, a publisher's events on so many repositories; with a code, it will never be."""
+
+    token: int
+    copies: int = 0
+    code: Refusal | None = None
+    reason: str = ""
+
+
+class MakeRoom(Effect, frozen=True, gc=False):
+    """The buffer has room again: a publisher that waits may go on."""
+
+
+class Attach(Effect, frozen=True, gc=False):
+    """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own."""
+
+    repository: str
+    epoch: int = 0
+
+
+class Complain(Effect, frozen=True, gc=False):
+    """No repository steers us, for some time now, and why; it is still tried."""
+
+    reason: str
+
+
+class Forbid(Effect, frozen=True, gc=False):
+    """No repository will ever steer us; this end is over."""
+
+    code: Refusal
+    reason: str

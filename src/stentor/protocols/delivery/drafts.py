@@ -1,0 +1,85 @@
+"""All drafts of a publisher: events are checked when they come in, and what one turn brings of a topic is one batch."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from stentor.model.attribute import Value
+from stentor.model.errors import BodyTooLarge
+from stentor.model.topic import check_topic
+from stentor.protocols.delivery.draft import Draft, Sealed, Shapes, check_columns, cuts
+from stentor.wire.block import Block
+
+
+class Drafts:
+    """What waits to leave, in order."""
+
+    def __init__(self) -> None:
+        self._drafts: deque[Draft | Sealed] = deque()
+        self._open: dict[str, Draft] = {}  # the one of a topic that takes more
+        self._shapes = Shapes()
+        self.largest_body = 1 << 20
+        self.pending = 0  # bytes that wait
+        self.published = 0
+
+    def offer(self, topic: str, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        """Take an event in, or raise what is wrong with it and change nothing."""
+        draft = self._open.get(topic)
+        if draft is None:
+            check_topic(topic)
+        self._check_size(body)
+        shape = self._shapes.check(attributes)
+        before = draft.size if draft is not None else 0
+        if draft is None or not draft.add(shape, attributes, body):
+            draft, before = self._draft(topic, time), 0
+            draft.add(shape, attributes, body)
+        self.pending += draft.size - before
+        self.published += 1
+
+    def _draft(self, topic: str, time: int) -> Draft:
+        draft = self._open[topic] = Draft(topic, time)
+        self._drafts.append(draft)
+        return draft
+
+    def offer_many(
+        self, topic: str, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int
+    ) -> None:
+        """Take all of them in, or raise what is wrong with one and take none."""
+        check_topic(topic)
+        if not bodies:
+            return
+        self._check_size(max(bodies, key=len))
+        schema, kept = check_columns(len(bodies), columns)
+        start = 0
+        for end in cuts(schema, kept, bodies):
+            draft = self._draft(topic, time)
+            draft.fill(schema, [column[start:end] for column in kept], bodies[start:end])
+            self.pending += draft.size
+            start = end
+        self.published += len(bodies)
+
+    def forward(self, topic: str, block: Block) -> None:
+        """Take events in that have their numbers already."""
+        sealed = Sealed(topic, block)
+        self._open.pop(topic, None)
+        self._drafts.append(sealed)
+        self.pending += sealed.size
+        self.published += block.count
+
+    def _check_size(self, body: bytes) -> None:
+        if len(body) > self.largest_body:
+            raise BodyTooLarge(
+                f"the body has {len(body)} bytes, the broker takes {self.largest_body}: "
+                "split it, or raise limits.largest_body"
+            )
+
+    @property
+    def idle(self) -> bool:
+        return not self._drafts
+
+    def take(self) -> Draft | Sealed:
+        """The oldest one: it leaves now, nothing more comes into it."""
+        draft = self._drafts.popleft()
+        if self._open.get(draft.topic) is draft:
+            del self._open[draft.topic]
+        self.pending -= draft.size
+        return draft

@@ -1,0 +1,317 @@
+"""The reliable publisher of one topic: keeps what it sends until a repository has acknowledged it.
+
+Events are checked and batched as at best effort. What leaves in a turn is followed by an order with its numbers, so
+that the repositories of the bundle notice what they miss; sections 3.4 to 3.6 of the paper.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.attribute import LARGEST_ATTRIBUTES
+from stentor.model.control import (
+    ControlEvent,
+    PublisherOrder,
+    Recovery,
+    RecoveryResponse,
+    RepositoryAck,
+    RepositoryNak,
+    Retransmission,
+    bundle_of,
+    end_name,
+)
+from stentor.model.errors import Refusal
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
+from stentor.model.span import Span
+from stentor.model.topic import check_topic
+from stentor.protocols.delivery.dialogue import (
+    Assure,
+    Awaited,
+    Entrusted,
+    EntrustedMany,
+    Forbid,
+    MakeRoom,
+    TurnEnded,
+)
+from stentor.protocols.delivery.drafts import Drafts
+from stentor.protocols.delivery.outstanding import Outstanding
+from stentor.protocols.delivery.patience import NEVER, Patience
+from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.wire.block import Block, Origin
+
+_TIMER = "reliable publisher"
+_LETTER_OVERHEAD = 64 << 10  # what a schema and a header add to a frame that is sent again in a letter
+
+
+class PublisherSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a publisher keeps, and how long it waits; sizes in bytes, times in nanoseconds."""
+
+    buffer: int = 16 << 20  # of events that wait or are not acknowledged
+    window: int = 8 << 20  # of events that have left and are not acknowledged
+    window_events: int = 65_536
+    letter: int = 512 << 10  # of events that are sent again in one letter
+    first_silence: int = 300 * MILLISECOND  # without an acknowledgement, until the order is repeated
+    longest_silence: int = 5 * SECOND
+    rounds: int = 3  # of silence, until another repository is looked for
+    steering: SteeringSettings = SteeringSettings()
+
+
+class Recovered(NamedTuple):
+    """The newest stream of this publisher that its repository knew, and the last number of it that is stored."""
+
+    incarnation: int
+    last: int
+
+
+class _Waiting(NamedTuple):
+    token: int
+    number: int
+    copies: int
+
+
+class ReliablePublisher:
+    """A machine: `Linked`, `Unlinked`, `Heard` and what an application says go in."""
+
+    def __init__(
+        self, topic: str, name: str, incarnation: Incarnation, settings: PublisherSettings | None = None
+    ) -> None:
+        self.topic, self.name = check_topic(topic), name
+        self._incarnation = incarnation
+        self._settings = settings = settings or PublisherSettings()
+        self.steering = Steering(topic, name, "publisher", incarnation, self._introduce, settings.steering)
+        self.outstanding = Outstanding()
+        self.recovered: Recovered | None = None
+        self._drafts = Drafts()
+        self._principal = ""
+        self._publisher: PublisherId | None = None  # None: there was no link yet
+        self._linked = False
+        self._full = False
+        self._terms = 1  # copies that the topic asks for
+        self._copies: tuple[int, ...] = ()
+        self._waiting: deque[_Waiting] = deque()  # for what the topic asks for, in order
+        self._demanding: list[_Waiting] = []  # for more copies than that
+        self._silence = Patience(settings.first_silence, settings.longest_silence)
+        self._timer = NEVER
+        self._effects: list[Effect] = []
+        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+            Entrusted: self._entrusted,
+            EntrustedMany: self._entrusted_many,
+            TurnEnded: lambda *_: None,
+            Awaited: self._awaited,
+            Linked: self._link_made,
+            Unlinked: self._link_lost,
+            Heard: self._heard,
+            TimerFired: self._timer_fired,
+        }
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        """Raises InvalidInput, with nothing changed, for an event that cannot be published."""
+        self._inputs[type(happened)](now, happened)
+        if type(happened) is Entrusted or type(happened) is EntrustedMany:
+            return []  # it leaves when the turn ends
+        self._publish()
+        self._watch(now)
+        self._settle()
+        if self._full and 2 * self._held <= self._settings.buffer:
+            self._full = False
+            self._effects.append(MakeRoom())
+        self._arm()
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def room(self) -> bool:
+        """Whether an application need not wait."""
+        if self._held > self._settings.buffer:
+            self._full = True
+        return not self._full
+
+    @property
+    def _held(self) -> int:
+        return self._drafts.pending + self.outstanding.size
+
+    @property
+    def largest_body(self) -> int:
+        return self._drafts.largest_body
+
+    def limit(self, largest_body: int) -> None:
+        """A broker takes bodies of this size: a letter with an event in it must still be one."""
+        self._drafts.largest_body = max(largest_body - LARGEST_ATTRIBUTES - _LETTER_OVERHEAD, 1)
+
+    # ---- the application
+
+    def _entrusted(self, now: int, event: Entrusted) -> None:  # noqa: ARG002
+        self._drafts.offer(self.topic, event.attributes, event.body, event.time)
+
+    def _entrusted_many(self, now: int, events: EntrustedMany) -> None:  # noqa: ARG002
+        self._drafts.offer_many(self.topic, events.columns, events.bodies, events.time)
+
+    def _awaited(self, now: int, awaited: Awaited) -> None:  # noqa: ARG002
+        waiting = _Waiting(awaited.token, self._drafts.published, awaited.copies)
+        if waiting.copies > self._terms:
+            self._demanding.append(waiting)
+        else:
+            self._waiting.append(waiting)
+
+    def _settle(self) -> None:
+        """Tell those whose events are all stored; nobody before what went before it is."""
+        upto, ended = self.outstanding.upto, self.steering.ended
+        while self._waiting and (self._waiting[0].number <= upto or ended is not None):
+            waiting = self._waiting.popleft()
+            self._assure(waiting, ended if waiting.number > upto else None)
+        for waiting in self._demanding.copy():
+            enough = waiting.number <= min(upto, self._stored(waiting.copies))
+            if enough or ended is not None:
+                self._demanding.remove(waiting)
+                self._assure(waiting, None if enough else ended)
+
+    def _assure(self, waiting: _Waiting, ended: Forbid | None) -> None:
+        if ended is not None:
+            self._effects.append(Assure(waiting.token, 0, ended.code, ended.reason))
+        else:
+            copies = sum(number >= waiting.number for number in self._copies)
+            self._effects.append(Assure(waiting.token, max(copies, 1) if waiting.number else 0))
+
+    def _stored(self, copies: int) -> int:
+        """Up to where all is on so many repositories."""
+        if copies <= self._terms:
+            return self.outstanding.upto
+        return self._copies[copies - 1] if copies <= len(self._copies) else 0
+
+    # ---- the link
+
+    def _link_made(self, now: int, linked: Linked) -> None:
+        if self._publisher is None:
+            self._principal = linked.principal
+            self._publisher = publisher_id(linked.principal, end_name("publisher", self.name, self.topic))
+        elif linked.principal != self._principal:  # what has been sent carries the id of the former one
+            self.steering.end(
+                Refusal.UNAUTHENTICATED, f"this publisher was {self._principal!r} and is {linked.principal!r} now"
+            )
+        self._linked = True
+        self._silence.rest()
+        self.steering.link(now)
+
+    def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
+        self._linked = False
+        self.steering.unlink()
+
+    def _introduce(self, attempt: int) -> Recovery:
+        return Recovery(
+            self.topic, self.name, "publisher", attempt, self._principal, self._incarnation, self.outstanding.last
+        )
+
+    def _publish(self) -> None:
+        """Let out what the window takes, then its order."""
+        if not self._linked or self.steering.ended is not None:
+            return
+        settings, outstanding, drafts = self._settings, self.outstanding, self._drafts
+        first = outstanding.last + 1
+        while not drafts.idle and outstanding.size < settings.window and outstanding.events < settings.window_events:
+            block = self._seal()
+            outstanding.add(block)
+            self._effects.append(Publish(block))
+        if outstanding.last >= first:
+            self._order(first)
+
+    def _seal(self) -> Block:
+        assert self._publisher is not None
+        draft = self._drafts.take()
+        first = CatenationNumber(self.outstanding.last + 1)
+        origin = Origin(topic_id(self.topic), self._publisher, self._incarnation, first, draft.time)
+        return Block(draft.encode(origin), draft.schema)
+
+    def _order(self, first: int) -> None:
+        self._post((PublisherOrder(self.topic, self.name, self._incarnation, first, self.outstanding.last),))
+
+    def _post(self, events: Sequence[ControlEvent], blocks: Sequence[Block] = ()) -> None:
+        self._effects.append(Post(bundle_of(self.topic), events, blocks))
+
+    # ---- the repository
+
+    def _heard(self, now: int, heard: Heard) -> None:
+        missing: list[Span] = []
+        for event in heard.events:
+            if not self.steering.hear(now, heard.sender, event):
+                continue
+            if isinstance(event, RecoveryResponse):
+                self._recovered(now, event)
+            elif isinstance(event, RepositoryAck):
+                self._acknowledged(event)
+            elif isinstance(event, RepositoryNak) and event.incarnation == self._incarnation:
+                self._silence.tries = min(self._silence.tries, 1)
+                missing += event.missing
+        for blocks in self._letters(self.outstanding.overlapping(missing)):
+            self._post((Retransmission(self.topic, self.name),), blocks)
+
+    def _recovered(self, now: int, response: RecoveryResponse) -> None:
+        self.recovered = Recovered(response.incarnation, response.last)
+        self._terms = max(response.copies, 1)
+        self._ask_again()
+        self._silence.ask(now)
+
+    def _ask_again(self) -> None:
+        """Say what is not acknowledged, so that it is acknowledged or missed."""
+        if self._pending:
+            self._order(min(self.outstanding.upto + 1, self.outstanding.last))
+
+    @property
+    def _pending(self) -> bool:
+        return self.outstanding.events > 0 or any(each.number <= self.outstanding.upto for each in self._demanding)
+
+    def _acknowledged(self, ack: RepositoryAck) -> None:
+        if ack.incarnation != self._incarnation:
+            return
+        self._silence.tries = min(self._silence.tries, 1)
+        more = [0] * max(len(ack.copies) - len(self._copies), 0)
+        copies = tuple(map(max, [*self._copies, *more], ack.copies)) + self._copies[len(ack.copies) :]
+        news = copies != self._copies
+        self._copies = copies
+        if self.outstanding.acknowledge(ack.upto, ack.singles) or news:
+            self._silence.rest()  # and begins anew if something is left
+
+    def _letters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
+        letter: list[Block] = []
+        size = 0
+        for block in blocks:
+            if letter and size + len(block.frame) > self._settings.letter:
+                yield letter
+                letter, size = [], 0
+            letter.append(block)
+            size += len(block.frame)
+        if letter:
+            yield letter
+
+    # ---- time
+
+    def _watch(self, now: int) -> None:
+        """A repository that steers us must be heard as long as something is not acknowledged."""
+        silence = self._silence
+        if not (self._linked and self.steering.steered and self._pending):
+            silence.rest()
+        elif not silence.open:
+            silence.ask(now)
+
+    def _timer_fired(self, now: int, fired: TimerFired) -> None:
+        if fired.timer != _TIMER:
+            return
+        self._timer = NEVER
+        if self._silence.due <= now:
+            if self._silence.tries >= self._settings.rounds:
+                self.steering.suspect(now, "it does not acknowledge")
+            else:
+                self._silence.again(now)
+                self._ask_again()
+        self.steering.tick(now)
+
+    def _arm(self) -> None:
+        self._effects += self.steering.effects
+        self.steering.effects.clear()
+        due = min(self._silence.due, self.steering.due)
+        if due < self._timer:  # one that fires too early does no harm
+            self._timer = due
+            self._effects.append(StartTimer(_TIMER, due))

@@ -1,0 +1,251 @@
+"""Steering: a client finds the repositories of a topic, has one of them steer it, and leaves it if it fails."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND, Effect
+from stentor.model.control import (
+    ControlEvent,
+    Denial,
+    Migrate,
+    Persistent,
+    Probe,
+    ProbeAnswer,
+    Recovery,
+    RecoveryResponse,
+    Rectify,
+    Role,
+    Sync,
+    bundle_of,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.errors import Refusal
+from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
+from stentor.protocols.delivery.patience import NEVER, Patience
+from stentor.protocols.delivery.post import Post
+
+FINAL = frozenset({Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FENCED, Refusal.FILTER})
+_ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
+
+
+class SteeringSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a client waits for whom; in nanoseconds."""
+
+    grace: int = 20 * MILLISECOND  # for others, after the first repository that answered
+    second_choice: int = 250 * MILLISECOND  # for others, if this one was left out
+    first_pause: int = 100 * MILLISECOND  # between probes
+    longest_pause: int = 2 * SECOND
+    answer: int = 250 * MILLISECOND  # for the answer to a Recovery
+    tries: int = 4
+    left_out: int = 10 * SECOND  # a repository that failed us
+    complaint: int = 5 * SECOND  # before the application is told what the trouble is
+
+
+class _Candidate(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    sender: int
+    level: int
+    order: int
+
+
+class Steering:
+    """The choice of one end. What it wants done gathers in `effects`; it is to be ticked when it is `due`."""
+
+    def __init__(
+        self,
+        topic: str,
+        name: str,
+        role: Role,
+        incarnation: int,
+        introduce: Callable[[int], Recovery],
+        settings: SteeringSettings,
+    ) -> None:
+        self._topic, self._name, self._role = topic, name, role
+        self._introduce = introduce
+        self._settings = settings
+        self.attempt = incarnation << _ATTEMPTS
+        self.repository = ""  # that steers us, or is asked to
+        self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
+        self.steered = False
+        self.ended: Forbid | None = None
+        self.effects: list[Effect] = []
+        self._sender = 0  # the repository's id: nobody else can use it
+        self._linked = False
+        self._candidates: dict[str, _Candidate] = {}
+        self._answered: set[str] = set()
+        self._expected: set[str] = set()
+        self._left_out: dict[str, int] = {}
+        self._failures = 0  # since a repository steered us
+        self._trouble = ""
+        self._decision = self._complaint = NEVER
+        self._probing = Patience(settings.first_pause, settings.longest_pause)
+        self._asking = Patience(settings.answer, settings.answer)
+
+    @property
+    def due(self) -> int:
+        if not self._linked or self.ended is not None:
+            return NEVER
+        return min(self._decision, self._complaint, self._probing.due, self._asking.due)
+
+    def link(self, now: int) -> None:
+        """There is a new link: ask again for what may be lost with the old one."""
+        self._linked = True
+        if self.ended is not None:
+            return
+        if self.repository:
+            self._ask(now)
+        elif self._complaint == NEVER:
+            self._begin(now, now)
+        else:
+            self._complaint = now + self._settings.complaint
+            self._probing.rest()
+            self._probe(now)
+
+    def unlink(self) -> None:
+        self._linked = False
+
+    def suspect(self, now: int, reason: str) -> None:
+        """The repository fails us: look for another one."""
+        assert self.repository, "only one that steers us, or is asked to, can fail"
+        self._left_out[self.repository] = now + self._settings.left_out
+        self._trouble = f"repository {self.repository} of topic {self._topic!r}: {reason}"
+        pause = self._settings.first_pause << min(self._failures - 1, 16) if self._failures else 0
+        self._failures += 1
+        self._begin(now, now + min(pause, self._settings.longest_pause))
+
+    def end(self, code: Refusal, reason: str) -> None:
+        """It is of no use to go on."""
+        self.steered = False
+        self.ended = Forbid(code, reason)
+        self.effects.append(self.ended)
+
+    def hear(self, now: int, sender: int, event: ControlEvent) -> bool:
+        """Whether this is for the end that we steer: from its repository, and of this attempt."""
+        if self.ended is not None:
+            return False
+        if isinstance(event, ProbeAnswer):
+            if event.attempt == self.attempt and not self.repository:
+                self._consider(now, sender, event)
+            return False
+        if not self.repository or event.sender != self.repository or sender != self._sender:
+            return False
+        if isinstance(event, RecoveryResponse | Denial | Persistent | Rectify | Sync) and event.attempt != self.attempt:
+            return False
+        if isinstance(event, Denial):
+            self._denied(now, event)
+        elif isinstance(event, Migrate):
+            self.suspect(now, "it leaves")
+        elif isinstance(event, RecoveryResponse):
+            self._accepted(event)
+        return self.steered
+
+    def tick(self, now: int) -> None:
+        """Do what is due."""
+        if self.due > now:
+            return
+        if self._decision <= now:
+            self._choose(now)
+        if self._probing.due <= now:
+            self._probe(now)
+        if self._asking.due <= now:
+            if self._asking.tries >= self._settings.tries:
+                self.suspect(now, "it does not answer")
+            else:
+                self._asking.again(now)
+                self._post_recovery()
+        if self._complaint <= now:
+            self._complaint = now + self._settings.complaint
+            self.effects.append(Complain(self._describe()))
+
+    # ---- finding one
+
+    def _begin(self, now: int, at: int) -> None:
+        """A new attempt, with a probe at this time."""
+        self.attempt += 1
+        self.repository, self.steered = "", False
+        self._candidates.clear()
+        self._answered.clear()
+        self._expected.clear()
+        self._decision = NEVER
+        self._asking.rest()
+        self._probing.rest()
+        if self._complaint == NEVER:
+            self._complaint = now + self._settings.complaint
+        if at > now or not self._linked:
+            self._probing.due = at
+        else:
+            self._probe(now)
+
+    def _probe(self, now: int) -> None:
+        if self._probing.tries:
+            self._probing.again(now)
+        else:
+            self._probing.ask(now)
+        self._post(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt))
+
+    def _consider(self, now: int, sender: int, answer: ProbeAnswer) -> None:
+        name = answer.sender
+        self._answered.add(name)
+        self._expected.update(answer.members)
+        if answer.ready and name not in self._candidates:
+            self._candidates[name] = _Candidate(name, sender, answer.level, len(self._candidates))
+        if not self._candidates:
+            return
+        left_out = self._avoided(now)
+        if not self._expected - self._answered - left_out:
+            self._choose(now)
+        else:
+            fresh = any(each not in left_out for each in self._candidates)
+            wait = self._settings.grace if fresh else self._settings.second_choice
+            self._decision = min(self._decision, now + wait)
+
+    def _avoided(self, now: int) -> set[str]:
+        self._left_out = {name: until for name, until in self._left_out.items() if until > now}
+        return set(self._left_out)
+
+    def _choose(self, now: int) -> None:
+        """The finest level, and there the one that answered first."""
+        left_out = self._avoided(now)
+        best = min(self._candidates.values(), key=lambda each: (each.name in left_out, each.level, each.order))
+        self.repository, self._sender = best.name, best.sender
+        self._decision = NEVER
+        self._probing.rest()
+        self._ask(now)
+
+    # ---- having it steer us
+
+    def _ask(self, now: int) -> None:
+        self._asking.ask(now)
+        self._post_recovery()
+
+    def _post_recovery(self) -> None:
+        self._post(inbox_of(repository_name(self.repository)), self._introduce(self.attempt))
+
+    def _accepted(self, response: RecoveryResponse) -> None:
+        self.members = response.members
+        self._asking.rest()
+        if not self.steered:
+            self.effects.append(Attach(self.repository, response.epoch))
+        self.steered = True
+        self._failures = 0
+        self._complaint = NEVER
+        self._trouble = ""
+
+    def _denied(self, now: int, denial: Denial) -> None:
+        if denial.code in FINAL:
+            self.end(denial.code, denial.reason)
+        else:
+            self._failures = max(self._failures, 1)  # it is there and says no: do not ask at once
+            self.suspect(now, denial.reason)
+
+    def _describe(self) -> str:
+        if self.repository:
+            return f"repository {self.repository} of topic {self._topic!r} does not answer"
+        if self._answered:
+            return f"no repository of topic {self._topic!r} is ready yet: {', '.join(sorted(self._answered))}"
+        return self._trouble or f"no repository answers for topic {self._topic!r}: is it created?"
+
+    def _post(self, to: str, event: ControlEvent) -> None:
+        self.effects.append(Post(to, (event,)))

@@ -1,0 +1,320 @@
+"""The reliable publisher: numbers and orders, what is kept and sent again, who is told when something is stored."""
+
+import pytest
+
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.control import (
+    ControlEvent,
+    Denial,
+    Probe,
+    ProbeAnswer,
+    PublisherOrder,
+    Recovery,
+    RecoveryResponse,
+    RepositoryAck,
+    RepositoryNak,
+    Retransmission,
+    bundle_of,
+    end_name,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.errors import BodyTooLarge, Refusal, TopicError
+from stentor.model.ids import Incarnation, publisher_id
+from stentor.protocols.delivery.dialogue import (
+    Assure,
+    Attach,
+    Awaited,
+    Entrusted,
+    EntrustedMany,
+    Forbid,
+    MakeRoom,
+    TurnEnded,
+)
+from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.wire import letter
+
+REPOSITORY = 77  # its id
+LIFE = Incarnation(3)
+BUNDLE = bundle_of("t")
+
+
+class Bench:
+    """A publisher, and the repository `r` as a script."""
+
+    def __init__(self, settings: PublisherSettings | None = None) -> None:
+        self.publisher = ReliablePublisher("t", "me", LIFE, settings)
+        self.timer = 0
+        self.now = 0
+
+    def step(self, happened: Input) -> list[Effect]:
+        """What it does, without timers."""
+        effects = self.publisher.step(self.now, happened)
+        for effect in effects:
+            if isinstance(effect, StartTimer):
+                self.timer = effect.at
+        return [effect for effect in effects if not isinstance(effect, StartTimer)]
+
+    def wait(self) -> list[Effect]:
+        """Until it does something by itself."""
+        effects: list[Effect] = []
+        while not effects and self.timer > self.now:
+            self.now = self.timer
+            effects = self.step(TimerFired("reliable publisher"))
+        return effects
+
+    def hear(self, *events: ControlEvent, sender: int = REPOSITORY) -> list[Effect]:
+        return self.step(Heard(sender, events))
+
+    def link(self) -> list[Effect]:
+        return self.step(Linked("alice"))
+
+    def steer(self, copies: int = 1, members: tuple[str, ...] = ("r",)) -> list[Effect]:
+        attempt = self.publisher.steering.attempt
+        self.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+        return self.hear(RecoveryResponse("t", "r", attempt, copies, members))
+
+    def send(self, *bodies: bytes) -> list[Effect]:
+        for body in bodies:
+            assert self.publisher.step(self.now, Entrusted({}, body, 5)) == []
+        return self.step(TurnEnded())
+
+    def ack(self, upto: int, singles: tuple[tuple[int, int], ...] = (), copies: tuple[int, ...] = ()) -> list[Effect]:
+        return self.hear(RepositoryAck("t", "r", LIFE, upto, singles, copies))
+
+
+def ready(settings: PublisherSettings | None = None, copies: int = 1) -> Bench:
+    bench = Bench(settings)
+    bench.link()
+    bench.steer(copies)
+    return bench
+
+
+def order(first: int, last: int) -> Post:
+    return Post(BUNDLE, (PublisherOrder("t", "me", LIFE, first, last),))
+
+
+def published(effects: list[Effect]) -> list[tuple[int, int]]:
+    return [(each.block.catenation, each.block.last()) for each in effects if isinstance(each, Publish)]
+
+
+def resent(effects: list[Effect]) -> list[list[tuple[int, int]]]:
+    return [
+        [(block.catenation, block.last()) for block in effect.blocks]
+        for effect in effects
+        if isinstance(effect, Post) and effect.events == (Retransmission("t", "me"),) and effect.to == BUNDLE
+    ]
+
+
+@pytest.mark.req("RD-02")
+def test_what_a_turn_brings_leaves_with_one_order() -> None:
+    bench = ready()
+    effects = bench.send(b"one", b"two")
+    block = effects[0].block if isinstance(effects[0], Publish) else None
+    assert block is not None
+    assert block.bodies() == [b"one", b"two"]
+    assert (block.catenation, block.incarnation, block.time) == (1, LIFE, 5)
+    assert block.publisher == publisher_id("alice", end_name("publisher", "me", "t"))
+    block.verify()
+    assert effects[1:] == [order(1, 2)]
+    bench.publisher.step(0, Entrusted({"a": 1}, b"", 0))
+    bench.publisher.step(0, Entrusted({"a": "text"}, b"", 0))
+    effects = bench.step(TurnEnded())
+    assert published(effects) == [(3, 3), (4, 4)]
+    assert effects[2:] == [order(3, 4)], "one for all frames of the turn"
+
+
+def test_before_there_is_a_link_events_wait() -> None:
+    bench = Bench()
+    assert bench.send(b"1") == []
+    bench.publisher.step(0, EntrustedMany({}, [b"2", b"3"], 0))
+    assert bench.step(TurnEnded()) == []
+    effects = bench.link()
+    assert published(effects) == [(1, 1), (2, 3)]
+    assert effects[2] == order(1, 3)
+    assert isinstance(effects[3], Post)
+    assert isinstance(effects[3].events[0], Probe)
+    bench.step(Unlinked())
+    assert bench.send(b"4") == []
+    assert published(bench.link()) == [(4, 4)]
+
+
+def test_wrong_events_change_nothing() -> None:
+    with pytest.raises(TopicError):
+        ReliablePublisher("t/#", "me", LIFE)
+    bench = ready()
+    bench.publisher.limit(1 << 20)
+    with pytest.raises(BodyTooLarge):
+        bench.publisher.step(0, Entrusted({}, bytes(1 << 20), 0))
+    assert bench.step(TurnEnded()) == []
+    bench.publisher.step(0, Entrusted({}, bytes(bench.publisher.largest_body), 0))
+    block = next(each.block for each in bench.step(TurnEnded()) if isinstance(each, Publish))
+    assert len(letter.write([Retransmission("t", "me")], [block])) < 1 << 20, "it can be sent again"
+
+
+@pytest.mark.req("RD-02", "RD-04")
+def test_what_is_acknowledged_is_forgotten() -> None:
+    bench = ready()
+    for body in (b"1", b"2", b"3"):
+        bench.send(body)
+    bench.ack(0, singles=((2, 2),))
+    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 3),)))) == [[(1, 1), (3, 3)]]
+    bench.ack(3)
+    assert bench.publisher.outstanding.size == 0
+    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 3),)))) == []
+
+
+@pytest.mark.req("RD-04", "RD-17")
+def test_exactly_what_is_missing_is_sent_again_to_the_whole_bundle() -> None:
+    bench = ready(PublisherSettings(letter=1000))
+    for _ in range(6):
+        bench.send(*[bytes(200)] * 2)
+    effects = bench.hear(RepositoryNak("t", "r", LIFE, ((4, 4), (7, 9))), RepositoryNak("t", "r", LIFE, ((3, 3),)))
+    assert resent(effects) == [[(3, 4), (7, 8)], [(9, 10)]], "letters are not too large"
+    assert resent(bench.hear(RepositoryNak("t", "r", LIFE - 1, ((1, 2),)))) == [], "of an earlier life"
+    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 2),)), sender=5)) == [], "somebody else"
+    assert resent(bench.hear(RepositoryNak("t", "q", LIFE, ((1, 2),)))) == [], "one that does not steer us"
+
+
+def test_who_waits_is_told_when_all_before_is_stored() -> None:
+    bench = ready(copies=2)
+    assert bench.step(Awaited(1)) == [Assure(1, 0)]
+    bench.publisher.step(0, Entrusted({}, b"1", 0))
+    effects = bench.step(Awaited(2))
+    assert effects[1:] == [order(1, 1)]
+    bench.send(b"2")
+    assert bench.step(Awaited(3)) == []
+    assert bench.step(Awaited(4, copies=3)) == []
+    assert bench.ack(0, singles=((2, 2),)) == []
+    assert bench.ack(1, copies=(2, 1)) == [Assure(2, 2)]
+    assert bench.ack(2, copies=(2, 2, 1)) == [Assure(3, 2)]
+    assert bench.ack(2, copies=(2, 2, 2)) == [Assure(4, 3)]
+    assert bench.step(Awaited(5, copies=3)) == [Assure(5, 3)]
+
+
+def test_fewer_copies_than_asked_for_are_told() -> None:
+    bench = ready(copies=2)
+    bench.send(b"1")
+    bench.step(Awaited(1))
+    assert bench.ack(1, copies=(1, 0)) == [Assure(1, 1)]
+
+
+def test_who_asked_for_more_copies_asks_again() -> None:
+    bench = ready()
+    bench.send(b"1")
+    bench.step(Awaited(1, copies=2))
+    assert bench.ack(1, copies=(1,)) == []
+    assert bench.wait() == [order(1, 1)]
+    assert bench.ack(1, copies=(1, 1)) == [Assure(1, 2)]
+
+
+def test_what_has_left_is_bounded_and_the_rest_waits() -> None:
+    bench = ready(PublisherSettings(window_events=4))
+    assert published(bench.send(b"1", b"2", b"3")) == [(1, 3)]
+    assert published(bench.send(b"4", b"5")) == [(4, 5)]
+    assert published(bench.send(b"6", b"7")) == []
+    assert published(bench.send(b"8")) == []
+    effects = bench.ack(3)
+    assert published(effects) == [(6, 8)]
+    assert effects[1:] == [order(6, 8)]
+
+
+def test_a_full_buffer_makes_the_application_wait() -> None:
+    bench = ready(PublisherSettings(buffer=10_000, window=4_000))
+    sent = 0
+    while bench.publisher.room:
+        bench.send(bytes(1000))
+        sent += 1
+    assert 9 <= sent <= 11
+    effects: list[Effect] = []
+    upto = 0
+    while MakeRoom() not in effects:
+        upto += 1
+        effects = bench.ack(upto)
+    assert 4 <= upto <= sent
+    assert bench.publisher.room
+
+
+@pytest.mark.req("RD-19")
+def test_silence_repeats_the_order_then_another_repository_is_looked_for() -> None:
+    bench = ready()
+    bench.send(b"1")
+    bench.send(b"2")
+    assert bench.wait() == [order(1, 2)]
+    assert bench.now == 300 * MILLISECOND
+    assert bench.wait() == [order(1, 2)]
+    assert bench.now == 900 * MILLISECOND
+    attempt = bench.publisher.steering.attempt
+    assert bench.wait() == [Post(BUNDLE, (Probe("t", "me", "publisher", attempt + 1),))]
+    assert bench.now == 2100 * MILLISECOND
+    bench.ack(2)
+    assert bench.publisher.outstanding.events == 2, "it does not steer us any more"
+    assert bench.steer() == [Attach("r"), order(1, 2)][::-1], "RD-28: so that it notices what it lacks"
+
+
+def test_progress_makes_patient() -> None:
+    bench = ready()
+    bench.send(b"1", b"2", b"3")
+    bench.wait()
+    bench.wait()
+    bench.hear(RepositoryNak("t", "r", LIFE, ((3, 3),)))
+    assert bench.wait() == [order(1, 3)], "it is there, at least"
+    bench.ack(2)
+    start = bench.now
+    assert bench.wait() == [order(3, 3)]
+    assert bench.now == start + 300 * MILLISECOND
+    bench.ack(3)
+    assert bench.wait() == []
+
+
+@pytest.mark.req("RD-13", "RD-28")
+def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compare() -> None:
+    bench = Bench()
+    bench.link()
+    bench.send(b"1", b"2")
+    attempt = bench.publisher.steering.attempt
+    effects = bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    assert effects == [
+        Post(
+            inbox_of(repository_name("r")),
+            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2),),
+        )
+    ]
+    effects = bench.hear(RecoveryResponse("t", "r", attempt, 2, ("r", "q"), LIFE - 1, 17))
+    assert effects == [order(1, 2), Attach("r")]
+    assert bench.publisher.recovered == (LIFE - 1, 17)
+    assert bench.publisher.outstanding.upto == 0
+    assert bench.publisher.steering.members == ("r", "q")
+
+
+def test_a_new_link_asks_the_repository_again() -> None:
+    bench = ready()
+    bench.send(b"1")
+    bench.step(Unlinked())
+    bench.now = 10 * SECOND
+    assert bench.step(TimerFired("reliable publisher")) == []
+    effects = bench.link()
+    assert [type(event) for each in effects if isinstance(each, Post) for event in each.events] == [Recovery]
+    attempt = bench.publisher.steering.attempt
+    assert bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",))) == [order(1, 1)]
+
+
+@pytest.mark.req("RD-01")
+def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
+    bench = ready()
+    bench.send(b"1")
+    bench.step(Awaited(1))
+    bench.step(Awaited(2, copies=2))
+    attempt = bench.publisher.steering.attempt
+    effects = bench.hear(Denial("t", "r", attempt, Refusal.NOT_AUTHORISED, "revoked"))
+    over = (0, Refusal.NOT_AUTHORISED, "revoked")
+    assert effects == [Assure(1, *over), Assure(2, *over), Forbid(Refusal.NOT_AUTHORISED, "revoked")]
+    assert bench.send(b"2") == []
+    assert bench.step(Awaited(3)) == [Assure(3, *over)]
+
+
+def test_another_principal_cannot_go_on_with_the_same_events() -> None:
+    bench = ready()
+    effects = bench.step(Linked("bob"))
+    assert effects == [Forbid(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
