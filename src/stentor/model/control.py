@@ -254,6 +254,7 @@ class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=Fa
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
     facts: tuple[tuple[str, int, str, bytes], ...]
+    principal: str = ""  # under which it is connected, for those who have not heard of it
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):

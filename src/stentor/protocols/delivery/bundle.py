@@ -16,13 +16,14 @@ _MOST_NUMBERS = 16_384  # events that one request names
 class Peer:
     """Another repository of the bundle."""
 
-    __slots__ = ("_sequences", "asked", "facts", "heard", "id", "leaving", "lines", "name", "ready", "told")
+    __slots__ = ("_sequences", "answered", "asked", "facts", "heard", "id", "leaving", "lines", "name", "ready", "told")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.id = 0  # under which it sends; 0 until it has proved it
         self.heard = 0  # when; 0 is never
         self.ready = self.leaving = False
+        self.answered = -(1 << 62)  # when it was last told all that we have
         self.told = False  # it has told us all that it has
         self.facts = 0  # the digest of its registry
         self.asked = 0  # when it was asked for events; 0 if nothing is under way

@@ -289,8 +289,10 @@ class Enrolment:
         for name in repositories:
             self.remember(self._registry.set_member(name, there=True))
         for name in repositories:
-            facts = self._registry.newer_than({})
-            self._gossip.say(GossipFacts(self._topic, self._settings.name, facts), name)
+            invitation = GossipFacts(
+                self._topic, self._settings.name, self._registry.newer_than({}), self._gossip.principal
+            )
+            self._gossip.say(invitation, name)
 
     def _remove(self, repositories: tuple[str, ...]) -> None:
         for name in repositories:

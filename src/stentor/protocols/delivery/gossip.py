@@ -114,23 +114,28 @@ class Gossip:
             digests = tuple(line.digest for line in lines)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests))
 
-    def tell_state(self, now: int) -> None:
+    def tell_state(self, now: int, to: Peer | None = None) -> None:
+        """To the bundle, of what has changed; to one of it, all that we have."""
         if not self._linked:
             return
-        self._told = now
-        whole = self._states % _WHOLE_EVERY == 0
-        self._states += 1
+        whole = to is not None or self._states % _WHOLE_EVERY == 0
+        if to is None:
+            self._told = now
+            self._states += 1
         streams = self._store.streams.values() if whole else self._changed
         held = tuple(
             Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
             for stream in streams
         )
-        self._changed = {}
+        asking = not self.ready and to is None and any(not peer.told for peer in self.bundle.peers.values())
+        if to is None:
+            self._changed = {}
         self.say(
             GossipState(
                 self._topic, self._settings.name, self.ready, held, self._registry.digest, self.leaving, whole,
-                any(not peer.told for peer in self.bundle.peers.values()), self.principal,
-            )
+                asking, self.principal,
+            ),
+            to,
         )  # fmt: skip
 
     def knows(self, sender: int) -> bool:
@@ -143,6 +148,8 @@ class Gossip:
         """Something that a repository said; nothing is heard of those that are no members."""
         peer = self.bundle.peers.get(event.sender)
         if peer is None:
+            if isinstance(event, GossipFacts) and not self._registry.created:
+                self._join(sender, event)
             return
         if isinstance(event, GossipState) and publisher_id(event.principal, repository_name(peer.name)) == sender:
             peer.id = sender
@@ -153,6 +160,13 @@ class Gossip:
             self._take(now, peer, blocks)
         elif (handler := self._handlers.get(type(event))) is not None:
             handler(now, peer, event)
+
+    def _join(self, sender: int, invitation: GossipFacts) -> None:
+        """A repository of the topic says that we are to manage it too."""
+        member = f"member/{invitation.sender}"
+        proved = publisher_id(invitation.principal, repository_name(invitation.sender)) == sender
+        if proved and any(key == member and value for key, _, _, value in invitation.facts):
+            self.learnt += self._registry.learn(invitation.facts)
 
     def _take(self, now: int, peer: Peer, blocks: Iterable[Block]) -> None:
         peer.asked = 0
@@ -184,9 +198,9 @@ class Gossip:
 
     def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
         self.bundle.take_state(peer, state, self._store.streams)
-        if state.asking:
-            self._states = 0
-            self.tell_state(now)
+        if state.asking and now - peer.answered >= self._settings.interval // 2:
+            peer.answered = now
+            self.tell_state(now, peer)
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = None

@@ -408,7 +408,7 @@ class Repository:
             "known": True,
             "where": destination.where,
             "sync": sync,
-            "lag": self.store.next - 1 - sync,
+            "lag": self.store.behind(destination.frontier),
             "steered": reader is not None,
             "pending": reader.pending if reader is not None else 0,
         }

@@ -293,6 +293,15 @@ class Store:
                     found = min(found, sequence + max(number - start, 0))
         return found - 1
 
+    def behind(self, frontier: Mapping[StreamId, int]) -> int:
+        """How many of the events that are stored lie beyond a frontier."""
+        streams = self.streams.items()
+        return sum(
+            last - first + 1
+            for key, stream in streams
+            for first, last in stream.held.within(max(frontier.get(key, 0), stream.floor) + 1, stream.held.last)
+        )
+
     def tops(self) -> tuple[tuple[int, int, int], ...]:
         """All there is now, as a frontier."""
         return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)

@@ -1,0 +1,49 @@
+"""An end of a reliable topic: its publisher or subscriber, over a link of its own."""
+
+from stentor.machine import Effect, Input, LinkLost, LinkOpened, Machine, Received, Started, StopRequested, TimerFired
+from stentor.model.control import inbox_of
+from stentor.nodes.application import Connect, Disconnect, Moved
+from stentor.nodes.client import Settings
+from stentor.nodes.correspondence import Correspondence
+from stentor.protocols.delivery.post import Unlinked
+from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+
+_ABOUT_THE_LINK = (LinkOpened, LinkLost, Received, Started, StopRequested, Moved)
+
+
+class End:
+    """Composes the machine of an end with a client that carries what it says."""
+
+    def __init__(self, link: Settings, topic: str, machine: Machine, where: str | None = None) -> None:
+        """With a filter, be it "" for all, it hears the topic's events as they are published."""
+        self.machine = machine
+        self._name, self._topic, self._where = link.name, topic, where
+        self._post = Correspondence(link, topic)
+        self._effects: list[Effect] = []
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
+        if isinstance(happened, Started):
+            self._post.listen(now, inbox_of(self._name))
+            if self._where is not None:
+                self._post.listen(now, self._topic, self._where, letters=False)
+        if isinstance(happened, _ABOUT_THE_LINK) or (isinstance(happened, TimerFired) and self._post.is_mine(happened)):
+            self._take(now, *self._post.step(now, happened))
+        else:
+            self._say(now, self.machine.step(now, happened))
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _say(self, now: int, effects: list[Effect]) -> None:
+        if effects:
+            self._take(now, *self._post.send(now, effects))
+
+    def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:
+        for effect in effects:
+            if isinstance(effect, Connect) and isinstance(self.machine, ReliablePublisher):
+                self.machine.limit(self._post.client.publisher.largest_body)
+            elif isinstance(effect, Disconnect):
+                self._say(now, self.machine.step(now, Unlinked()))
+            self._effects.append(effect)
+        for each in told:
+            self._say(now, self.machine.step(now, each))

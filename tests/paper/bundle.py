@@ -1,0 +1,251 @@
+"""A bundle of repository machines that hear each other at once, and the letters that they send to clients."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from stentor.machine import (
+    Commit,
+    CommitFailed,
+    Committed,
+    Effect,
+    Input,
+    Opened,
+    Report,
+    Scan,
+    Scanned,
+    Stop,
+    TimerFired,
+)
+from stentor.model.attribute import schema_of
+from stentor.model.control import (
+    ControlEvent,
+    Probe,
+    PublisherOrder,
+    Recovery,
+    Registration,
+    Retransmission,
+    Role,
+    SubscriberAck,
+    SubscriberNak,
+    TopicTask,
+    bundle_of,
+    end_name,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
+from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.wire.block import Block, Origin, encode
+
+C = TypeVar("C", bound=ControlEvent)
+TOPIC = "orders"
+MILLISECOND = 1_000_000
+_SCHEMA = schema_of({"price": 1})
+
+
+class MemoryLedger:
+    """What a ledger holds, without a disk."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.facts: dict[str, bytes] = {}
+        self.next = 1
+        self.damaged: set[int] = set()
+
+    def load(self) -> Holdings:
+        return Holdings(dict(self.facts), [self.records[key].line for key in sorted(self.records)], (), self.next)
+
+    def commit(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if isinstance(entry, Record):
+                self._put(entry)
+            elif isinstance(entry, Fact):
+                if entry.value is None:
+                    self.facts.pop(entry.key, None)
+                else:
+                    self.facts[entry.key] = entry.value
+
+    def _put(self, record: Record) -> None:
+        for key, former in list(self.records.items()):
+            if former.line.end >= record.line.sequence and former.line.sequence <= record.line.end:
+                assert former.line.kind is Kind.RESERVED or former.line.sequence in self.damaged
+                del self.records[key]
+        self.records[record.line.sequence] = record
+        self.damaged.discard(record.line.sequence)
+        self.next = max(self.next, record.line.end + 1)
+
+    def scan(self, first: int) -> tuple[list[Record], list[Line]]:
+        found = [self.records[key] for key in sorted(self.records) if self.records[key].line.end >= first]
+        whole = [record for record in found if record.line.sequence not in self.damaged]
+        return whole, [record.line for record in found if record.line.sequence in self.damaged]
+
+    def numbers(self) -> list[tuple[int, int, int]]:
+        """What is stored: sequence number, first catenation number, count."""
+        lines = [self.records[key].line for key in sorted(self.records)]
+        return [(line.sequence, line.first, line.length) for line in lines if line.kind is Kind.EVENTS]
+
+
+class PaperBundle:
+    """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
+
+    def __init__(self, *names: str, copies: int = 0, create: bool = True) -> None:
+        self.now = 1
+        self.repositories: dict[str, Repository] = {}
+        self.ledgers = {name: MemoryLedger() for name in names}
+        self.mail: list[tuple[str, ControlEvent, Sequence[Block]]] = []  # to clients
+        self.said: list[tuple[str, ControlEvent]] = []  # among repositories
+        self.reports: list[Report] = []
+        self.deaf: set[str] = set()
+        self.lazy: set[str] = set()  # whose disks take their time
+        self.full: set[str] = set()  # whose disks take nothing
+        self.unwritten: dict[str, list[Commit]] = {name: [] for name in names}
+        for name in names:
+            self.start(name)
+        if create:
+            for name in names:
+                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies)
+            self.pass_time(2000)
+            self.owner(names[0], TopicTask.GRANT, role="publisher", name="shop")
+            for subscriber in ("billing", "audit"):
+                self.owner(names[0], TopicTask.GRANT, role="subscriber", name=subscriber)
+
+    # ---- the world
+
+    def start(self, name: str) -> None:
+        self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name))
+        self.step(name, Opened(TOPIC, self.ledgers[name].load()))
+        self.step(name, Linked(""))
+
+    def kill(self, name: str) -> None:
+        del self.repositories[name]
+        self.unwritten[name].clear()
+
+    def step(self, name: str, happened: Input) -> None:
+        for effect in self.repositories[name].step(self.now, happened):
+            self._perform(name, effect)
+
+    def _perform(self, name: str, effect: Effect) -> None:
+        match effect:
+            case Commit():
+                if name in self.full:
+                    self.step(name, CommitFailed(TOPIC, effect.token, "no space", fatal=False))
+                elif name in self.lazy:
+                    self.unwritten[name].append(effect)
+                else:
+                    self._write(name, effect)
+            case Scan():
+                records, damaged = self.ledgers[name].scan(effect.first)
+                self.step(name, Scanned(TOPIC, effect.token, records, damaged))
+            case Post():
+                self._deliver(publisher_id("", repository_name(name)), effect)
+            case Report():
+                self.reports.append(effect)
+            case Stop():
+                raise AssertionError(effect.reason)
+
+    def _write(self, name: str, commit: Commit) -> None:
+        self.ledgers[name].commit(commit.entries)
+        self.step(name, Committed(TOPIC, commit.token))
+
+    def write(self, name: str) -> None:
+        """A disk that took its time has done it."""
+        commits, self.unwritten[name] = self.unwritten[name], []
+        for commit in commits:
+            self._write(name, commit)
+
+    def _deliver(self, sender: int, post: Post) -> None:
+        inboxes = {inbox_of(repository_name(name)): name for name in self.repositories}
+        if post.to == bundle_of(TOPIC) or post.to in inboxes:
+            self.said += [(post.to, event) for event in post.events]
+            names = list(self.repositories) if post.to == bundle_of(TOPIC) else [inboxes[post.to]]
+            speaker = next((n for n in self.repositories if publisher_id("", repository_name(n)) == sender), "")
+            if speaker in self.deaf:
+                return
+            for name in names:
+                if name in self.repositories and name not in self.deaf:
+                    self.step(name, Heard(sender, post.events, post.blocks))
+        else:
+            self.mail += [(post.to, event, post.blocks) for event in post.events]
+
+    def pass_time(self, milliseconds: int, pace: int = 50) -> None:
+        for _ in range(milliseconds // pace):
+            self.now += pace * MILLISECOND
+            for name in list(self.repositories):
+                self.step(name, TimerFired(f"repository {TOPIC}"))
+
+    # ---- clients
+
+    def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
+              role: Role = "publisher", name: str = "", principal: str = "") -> None:  # fmt: skip
+        event = Registration(TOPIC, "owner", 1, task, principal, repositories, copies, role, name)
+        self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
+
+    def say(
+        self, role: Role, name: str, event: ControlEvent, to: str | None = None, blocks: Sequence[Block] = ()
+    ) -> None:
+        """A client speaks to one repository, or to the bundle."""
+        sender = publisher_id("", end_name(role, name, TOPIC))
+        for each in list(self.repositories) if to is None else [to]:
+            if each not in self.deaf:
+                self.step(each, Heard(sender, [event], blocks))
+
+    def probe(self, role: Role, name: str) -> None:
+        self.say(role, name, Probe(TOPIC, name, role, 1))
+
+    def recover(self, role: Role, name: str, to: str, *, attempt: int = 1, incarnation: int = 5, where: str = "",
+                since: str = "now", last: int = 0) -> None:  # fmt: skip
+        self.say(role, name, Recovery(TOPIC, name, role, attempt, "", incarnation, last, where, since), to)
+
+    def arrive(self, block: Block, *only: str) -> None:
+        """Events reach the repositories, as they were published."""
+        for name in only or list(self.repositories):
+            self.step(name, Arrived([block]))
+
+    def order(self, first: int, last: int, *only: str, incarnation: int = 5) -> None:
+        for name in only or list(self.repositories):
+            self.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation, first, last), name)
+
+    def publish(self, first: int, count: int, *only: str, incarnation: int = 5) -> None:
+        self.arrive(block(first, count, incarnation), *only)
+        self.order(first, first + count - 1, *only, incarnation=incarnation)
+
+    def retransmit(self, first: int, count: int) -> None:
+        self.say("publisher", "shop", Retransmission(TOPIC, "shop"), blocks=[block(first, count)])
+
+    def acknowledge(self, name: str, repository: str, *spans: tuple[int, int], incarnation: int = 5) -> None:
+        self.say("subscriber", name, SubscriberAck(TOPIC, name, incarnation, repository, spans))
+
+    def miss(self, name: str, to: str, *spans: tuple[int, int], attempt: int = 1, after: int | None = None) -> None:
+        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after), to)
+
+    # ---- what clients were told
+
+    def told(self, kind: type[C], name: str = "") -> list[C]:
+        return [event for to, event, _ in self.mail if isinstance(event, kind) and name in to]
+
+    def sent_again(self, name: str) -> list[bytes]:
+        """The bodies that were sent again to a subscriber."""
+        return [
+            body
+            for to, event, blocks in self.mail
+            if isinstance(event, Retransmission) and name in to
+            for each in blocks
+            for body in each.bodies()
+        ]
+
+    def clear(self) -> None:
+        self.mail.clear()
+        self.said.clear()
+        self.reports.clear()
+
+
+def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"") -> Block:
+    """Events of the shop; number n costs n % 5."""
+    numbers = range(first, first + count)
+    shop = publisher_id("", end_name("publisher", "shop", TOPIC))
+    origin = Origin(topic_id(TOPIC), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
+    bodies = [body or b"%d" % number for number in numbers]
+    return Block(encode(origin, _SCHEMA, [[number % 5 for number in numbers]], bodies), _SCHEMA)

@@ -1,0 +1,412 @@
+"""What the paper says of repositories (000, sections 3 and 4), sentence by sentence, on machines without a network."""
+
+import pytest
+from tests.paper.bundle import PaperBundle, block
+
+from stentor.model.control import (
+    Denial,
+    GossipAck,
+    Migrate,
+    Persistent,
+    ProbeAnswer,
+    RecoveryResponse,
+    Rectify,
+    RegistrationReceipt,
+    RepositoryAck,
+    RepositoryNak,
+    Sync,
+    TopicTask,
+)
+from stentor.model.errors import Refusal
+
+
+def steered(*names: str, copies: int = 0, where: str = "") -> PaperBundle:
+    """A bundle whose first repository steers the shop and the subscriber "billing"."""
+    bundle = PaperBundle(*names, copies=copies)
+    bundle.recover("publisher", "shop", names[0])
+    bundle.recover("subscriber", "billing", names[0], where=where)
+    bundle.pass_time(200)
+    bundle.clear()
+    return bundle
+
+
+@pytest.mark.req("RD-01")
+def test_clients_that_are_not_registered_cannot_avail_of_reliable_communications() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "thief", "r1")
+    (denial,) = bundle.told(Denial, "thief")
+    assert denial.code is Refusal.NOT_AUTHORISED
+    assert "not registered as a publisher of orders" in denial.reason
+    bundle.owner("r1", TopicTask.REVOKE, role="publisher", name="shop")
+    bundle.recover("publisher", "shop", "r1")
+    assert bundle.told(Denial, "shop")
+
+
+@pytest.mark.req("RD-01")
+def test_only_the_owner_registers_clients() -> None:
+    bundle = PaperBundle("r1")
+    bundle.clear()
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="thief", principal="somebody else")
+    (receipt,) = bundle.told(RegistrationReceipt)
+    assert receipt.code is Refusal.NOT_AUTHORISED
+
+
+@pytest.mark.req("RD-01")
+def test_a_client_that_is_deregistered_is_told_and_its_events_are_not_stored() -> None:
+    bundle = steered("r1")
+    bundle.owner("r1", TopicTask.REVOKE, role="publisher", name="shop")
+    assert bundle.told(Denial, "shop")
+    bundle.publish(1, 3)
+    assert bundle.ledgers["r1"].numbers() == []
+
+
+@pytest.mark.req("RD-03")
+def test_a_message_is_not_acted_upon_until_the_corresponding_order_event_is_received() -> None:
+    bundle = steered("r1")
+    before = bundle.ledgers["r1"].next
+    bundle.arrive(block(1, 3))
+    assert bundle.ledgers["r1"].numbers() == []
+    bundle.order(1, 3)
+    assert bundle.ledgers["r1"].numbers() == [(before, 1, 3)]
+    (ack,) = bundle.told(RepositoryAck, "shop")
+    assert (ack.upto, ack.copies) == (3, (3,))
+
+
+@pytest.mark.req("RD-04")
+def test_if_the_message_of_an_order_event_is_missing_it_is_asked_for() -> None:
+    bundle = steered("r1")
+    bundle.order(1, 3)
+    bundle.pass_time(100)
+    assert [nak.missing for nak in bundle.told(RepositoryNak, "shop")] == [((1, 3),)]
+    bundle.retransmit(1, 3)
+    assert [ack.upto for ack in bundle.told(RepositoryAck, "shop")] == [3]
+
+
+@pytest.mark.req("RD-05")
+def test_duplicates_are_discarded() -> None:
+    bundle = steered("r1")
+    bundle.publish(1, 3)
+    stored = bundle.ledgers["r1"].numbers()
+    bundle.publish(1, 3)
+    bundle.retransmit(1, 3)
+    bundle.kill("r1")
+    bundle.start("r1")
+    bundle.pass_time(2000)
+    bundle.publish(1, 3)
+    assert bundle.ledgers["r1"].numbers() == stored
+
+
+@pytest.mark.req("RD-05")
+def test_two_bodies_under_one_number_are_refused_and_reported() -> None:
+    bundle = steered("r1")
+    bundle.publish(1, 1)
+    stored = bundle.ledgers["r1"].numbers()
+    bundle.arrive(block(1, 1, body=b"another"))
+    assert bundle.ledgers["r1"].numbers() == stored
+    assert any("two bodies under one number" in report.what for report in bundle.reports)
+
+
+@pytest.mark.req("RD-06")
+def test_sequence_numbers_are_set_aside_for_missing_messages() -> None:
+    bundle = steered("r1")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 2)
+    bundle.publish(6, 2)  # 3, 4 and 5 are on their way
+    bundle.publish(4, 1)
+    assert bundle.ledgers["r1"].numbers() == [(start, 1, 2), (start + 3, 4, 1), (start + 5, 6, 2)]
+    assert [each.upto for each in bundle.told(Persistent, "billing")] == [start + 1], "readers stop at a reservation"
+    bundle.pass_time(300)
+    assert bundle.told(RepositoryNak, "shop")[-1].missing == ((3, 3), (5, 5))
+    bundle.retransmit(3, 1)
+    bundle.retransmit(5, 1)
+    assert [number for _, number, _ in bundle.ledgers["r1"].numbers()] == [1, 3, 4, 5, 6]
+    assert bundle.told(Persistent, "billing")[-1].upto == start + 6
+
+
+@pytest.mark.req("RD-07", "RD-08")
+def test_the_persistent_event_is_received_only_by_those_whose_subscription_is_satisfied() -> None:
+    bundle = steered("r1", where="price > 2")
+    bundle.recover("subscriber", "audit", "r1")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 5)
+    (mine,) = bundle.told(Persistent, "billing")
+    assert [(each.sequence - start, each.count, each.first) for each in mine.stretches] == [(2, 2, 3)]
+    (all_of_it,) = bundle.told(Persistent, "audit")
+    assert [each.count for each in all_of_it.stretches] == [5]
+    bundle.clear()
+    bundle.publish(6, 2)  # they cost 1 and 2
+    assert not bundle.told(Persistent, "billing")
+
+
+@pytest.mark.req("RD-11")
+def test_the_sync_is_advanced_only_on_explicit_acknowledgements_and_told_when_it_is_durable() -> None:
+    bundle = steered("r1")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 4)
+    bundle.lazy.add("r1")
+    bundle.acknowledge("billing", "r1", (start + 2, start + 3))
+    bundle.write("r1")
+    assert all(sync.upto < start for sync in bundle.told(Sync, "billing")), "there is a hole before it"
+    bundle.acknowledge("billing", "r1", (start, start + 1))
+    assert all(sync.upto < start for sync in bundle.told(Sync, "billing")), "it is not durable yet"
+    bundle.write("r1")
+    assert bundle.told(Sync, "billing")[-1].upto == start + 3
+
+
+@pytest.mark.req("RD-12")
+def test_on_holes_a_rectify_event_lists_them_and_nothing_is_retransmitted_unasked() -> None:
+    bundle = steered("r1")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 4)
+    bundle.acknowledge("billing", "r1", (start, start))
+    bundle.clear()
+    bundle.pass_time(1500)
+    rectify = bundle.told(Rectify, "billing")[0]
+    assert (rectify.sync, rectify.upto) == (start, start + 3)
+    assert [(each.first, each.count) for each in rectify.stretches] == [(2, 3)]
+    assert bundle.sent_again("billing") == []
+    bundle.miss("billing", "r1", (start + 1, start + 2))
+    assert bundle.sent_again("billing") == [b"2", b"3"]
+
+
+@pytest.mark.req("RD-13")
+def test_a_subscriber_that_comes_back_without_any_state_is_told_what_it_missed() -> None:
+    bundle = steered("r1", where="price > 2")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 5)
+    bundle.acknowledge("billing", "r1", (start, start + 2))
+    bundle.publish(6, 5)
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r1", attempt=1, incarnation=6, where="price > 2")
+    (response,) = bundle.told(RecoveryResponse, "billing")
+    assert response.sync == start + 2
+    (rest,) = bundle.told(Persistent, "billing")
+    assert [(each.first, each.count) for each in rest.stretches] == [(4, 1), (8, 2)]
+    assert rest.redelivered >= start + 8, "it may have had them"
+
+
+@pytest.mark.req("RD-13", "RD-25")
+def test_a_publisher_that_comes_back_learns_its_last_number_and_begins_a_new_incarnation() -> None:
+    bundle = steered("r1")
+    bundle.publish(1, 5)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r1", incarnation=9)
+    (response,) = bundle.told(RecoveryResponse, "shop")
+    assert (response.incarnation, response.last) == (5, 5)
+    bundle.publish(1, 1, incarnation=9)
+    bundle.publish(6, 1, incarnation=5)  # a late one
+    assert len(bundle.ledgers["r1"].numbers()) == 3
+
+
+@pytest.mark.req("RD-14")
+def test_a_repository_that_crashes_has_lost_nothing_that_it_acknowledged() -> None:
+    bundle = steered("r1")
+    bundle.publish(1, 3)
+    bundle.lazy.add("r1")
+    bundle.clear()
+    bundle.publish(4, 3)
+    assert not bundle.told(RepositoryAck, "shop"), "it is not durable"
+    bundle.kill("r1")
+    bundle.lazy.clear()
+    bundle.start("r1")
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1", attempt=2, last=6)
+    bundle.pass_time(300)
+    assert bundle.told(RepositoryNak, "shop")[-1].missing == ((4, 6),)
+    bundle.retransmit(4, 3)
+    assert bundle.told(RepositoryAck, "shop")[-1].upto == 6
+
+
+@pytest.mark.req("RD-16", "RD-17")
+def test_a_repository_in_passive_mode_issues_no_events_to_clients_that_it_does_not_steer() -> None:
+    bundle = steered("r1", "r2")
+    bundle.probe("publisher", "shop")
+    assert {answer.sender for answer in bundle.told(ProbeAnswer, "shop")} == {"r1", "r2"}
+    bundle.clear()
+    bundle.publish(1, 3)
+    assert {event.sender for _, event, _ in bundle.mail} == {"r1"}
+    assert bundle.ledgers["r2"].numbers()[-1][1:] == (1, 3), "but it stores them all the same"
+
+
+@pytest.mark.req("RD-15", "RD-17")
+def test_nothing_is_acknowledged_or_released_before_two_of_three_repositories_have_it() -> None:
+    bundle = steered("r1", "r2", "r3")
+    bundle.lazy |= {"r2", "r3"}
+    bundle.publish(1, 3)
+    assert not bundle.told(RepositoryAck, "shop") or bundle.told(RepositoryAck, "shop")[-1].upto == 0
+    assert not bundle.told(Persistent, "billing")
+    bundle.write("r3")
+    assert bundle.told(RepositoryAck, "shop")[-1].upto == 3
+    assert bundle.told(Persistent, "billing")[-1].stretches[0].count == 3
+
+
+@pytest.mark.req("RD-15")
+def test_guarantees_are_met_as_long_as_one_repository_is_available() -> None:
+    bundle = steered("r1", "r2", "r3")
+    bundle.publish(1, 3)
+    bundle.kill("r1")
+    bundle.kill("r2")
+    bundle.pass_time(3000)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r3", attempt=2)
+    bundle.recover("subscriber", "billing", "r3", attempt=2)
+    bundle.publish(4, 2)
+    ack = bundle.told(RepositoryAck, "shop")[-1]
+    assert (ack.upto, ack.copies[0]) == (5, 5)
+    assert ack.copies[1] < 5, "and it says that there is one copy alone"
+    assert sum(each.count for event in bundle.told(Persistent, "billing") for each in event.stretches) == 5
+
+
+@pytest.mark.req("RD-18", "RD-17")
+def test_the_repository_table_tells_which_of_its_own_messages_an_acknowledgement_is_about() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 2, "r1")
+    bundle.publish(1, 2, "r2")
+    rows = [event for _, event in bundle.said if isinstance(event, GossipAck)]
+    assert {row.sender for row in rows} == {"r1", "r2"}
+    start = bundle.ledgers["r1"].numbers()[0][0]
+    bundle.acknowledge("billing", "r1", (start, start + 1))
+    bundle.clear()
+    bundle.kill("r1")
+    bundle.recover("subscriber", "billing", "r2", attempt=2)
+    assert not bundle.told(Persistent, "billing"), "it has acknowledged them to the other one"
+
+
+@pytest.mark.req("RD-20")
+def test_a_recovering_repository_retrieves_what_it_missed_and_steers_nobody_before_it_has_it() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 2)
+    bundle.kill("r2")
+    bundle.publish(3, 4)
+    bundle.recover("subscriber", "audit", "r1", since="beginning")
+    bundle.deaf.add("r2")
+    bundle.start("r2")
+    bundle.recover("subscriber", "billing", "r2", attempt=2)
+    bundle.deaf.clear()
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r2", attempt=2)
+    assert [denial.code for denial in bundle.told(Denial, "billing")] == [Refusal.BUSY]
+    bundle.publish(10, 1)  # live traffic, with a gap that the assistant has not told of yet
+    bundle.pass_time(2000)
+    bundle.publish(7, 3, "r1")
+    bundle.pass_time(2000)
+    stored = [number for _, first, count in bundle.ledgers["r2"].numbers() for number in range(first, first + count)]
+    assert stored == list(range(1, 11)), "all of it, in order"
+    bundle.recover("subscriber", "audit", "r2", attempt=2)
+    assert bundle.told(RecoveryResponse, "audit"), "it knows the registrations too"
+
+
+@pytest.mark.req("RD-21")
+def test_a_repository_joins_and_another_leaves_gracefully() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 5)
+    bundle.ledgers["r3"] = type(bundle.ledgers["r1"])()
+    bundle.unwritten["r3"] = []
+    bundle.start("r3")
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("r3",))
+    bundle.pass_time(3000)
+    assert sum(count for *_, count in bundle.ledgers["r3"].numbers()) == 5
+    assert bundle.repositories["r3"].gossip.ready
+    bundle.clear()
+    bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
+    assert {to.split(":")[1] for to, event, _ in bundle.mail if isinstance(event, Migrate)} == {"shop", "billing"}
+    bundle.pass_time(1000)
+    assert bundle.repositories["r1"].gone
+    assert bundle.repositories["r2"].registry.members == bundle.repositories["r3"].registry.members == ("r2", "r3")
+
+
+@pytest.mark.req("RD-21")
+def test_the_last_repository_cannot_leave() -> None:
+    bundle = PaperBundle("r1")
+    bundle.clear()
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
+    (receipt,) = bundle.told(RegistrationReceipt)
+    assert "last repository" in receipt.reason
+
+
+@pytest.mark.req("RD-26")
+def test_each_persistent_event_names_the_one_before_it() -> None:
+    bundle = steered("r1", where="price > 2")
+    for first in (1, 6, 11):
+        bundle.publish(first, 5)
+    events = bundle.told(Persistent, "billing")
+    assert [each.previous for each in events[1:]] == [each.upto for each in events[:-1]]
+
+
+@pytest.mark.req("RD-27")
+def test_registrations_take_sequence_numbers_that_readers_skip() -> None:
+    bundle = steered("r1")
+    before = bundle.ledgers["r1"].next
+    bundle.owner("r1", TopicTask.GRANT, role="subscriber", name="late")
+    bundle.recover("subscriber", "late", "r1")
+    assert bundle.ledgers["r1"].next == before + 2
+    bundle.publish(1, 1)
+    (event,) = bundle.told(Persistent, "billing")
+    assert event.stretches[0].sequence == before + 2
+
+
+@pytest.mark.req("RD-28")
+def test_a_repository_that_is_behind_a_publisher_that_comes_to_it_fetches_the_difference() -> None:
+    bundle = steered("r1", "r2", copies=1)
+    bundle.deaf.add("r2")
+    bundle.publish(1, 4, "r1")
+    bundle.deaf.clear()
+    bundle.recover("publisher", "shop", "r2", attempt=2, last=4)
+    bundle.pass_time(1000)
+    assert bundle.ledgers["r2"].numbers()[0][1:] == (1, 4)
+    assert bundle.told(RepositoryAck, "shop")[-1].upto == 4
+
+
+@pytest.mark.req("GE-13", "GE-20")
+def test_a_subscription_gets_nothing_older_than_its_epoch_and_everything_newer() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 3)
+    bundle.recover("subscriber", "audit", "r1")
+    assert bundle.told(RecoveryResponse, "audit")[0].epoch >= bundle.ledgers["r1"].numbers()[-1][0] + 2
+    bundle.publish(4, 2)
+    assert [each.first for event in bundle.told(Persistent, "audit") for each in event.stretches] == [4]
+    bundle.kill("r1")
+    bundle.clear()
+    bundle.recover("subscriber", "audit", "r2", attempt=2)
+    assert [each.first for event in bundle.told(Persistent, "audit") for each in event.stretches] == [4]
+
+
+@pytest.mark.req("GE-13")
+@pytest.mark.parametrize(("since", "expected"), [("beginning", 1), ("time 4000000000", 4)])
+def test_a_new_name_may_begin_earlier(since: str, expected: int) -> None:
+    bundle = steered("r1")
+    for first in (1, 4, 7):
+        bundle.publish(first, 3)
+    bundle.recover("subscriber", "audit", "r1", since=since)
+    (event,) = bundle.told(Persistent, "audit")
+    if since == "beginning":
+        assert event.stretches[0].first == expected
+
+
+@pytest.mark.req("RD-14")
+def test_a_full_disk_stops_acknowledgements_and_says_so() -> None:
+    bundle = steered("r1")
+    bundle.full.add("r1")
+    bundle.publish(1, 3)
+    assert not bundle.told(RepositoryAck, "shop")
+    assert any("nothing is stored" in report.what for report in bundle.reports)
+    bundle.full.clear()
+    bundle.pass_time(1500)
+    assert bundle.told(RepositoryAck, "shop")[-1].upto == 3
+
+
+@pytest.mark.req("RD-14", "RD-20")
+def test_a_damaged_record_is_never_served_and_repaired_from_the_bundle() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 3)
+    bundle.kill("r1")
+    ledger = bundle.ledgers["r1"]
+    sequence = ledger.numbers()[0][0]
+    ledger.damaged.add(sequence)
+    bundle.start("r1")
+    bundle.pass_time(3000)
+    assert sequence not in ledger.damaged
+    assert any("damaged" in report.what for report in bundle.reports)
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r1", attempt=3)
+    assert sum(each.count for event in bundle.told(Persistent, "billing") for each in event.stretches) == 3
