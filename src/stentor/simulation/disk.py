@@ -51,17 +51,20 @@ class _Truncation:
 class SimulatedFile:
     """One file: the disk's bytes, the cache's, and the changes that are in the cache alone."""
 
-    __slots__ = ("_cache", "_changes", "_disk", "_durable", "linked")
+    __slots__ = ("_cache", "_changes", "_disk", "_durable", "entry")
 
     def __init__(self, disk: "SimulatedDisk") -> None:
         self._disk = disk
         self._durable = bytearray()
         self._cache = bytearray()
         self._changes: list[_Write | _Truncation] = []
-        self.linked = False  # its directory entry is durable
+        self.entry = ""  # the name that is durable in its directory, if one is
 
-    def read(self) -> bytes:
-        return bytes(self._cache)
+    def read(self, offset: int = 0, size: int = -1) -> bytes:
+        return bytes(self._cache[offset:] if size < 0 else self._cache[offset : offset + size])
+
+    def size(self) -> int:
+        return len(self._cache)
 
     def write(self, offset: int, data: bytes) -> None:
         disk = self._disk
@@ -150,6 +153,7 @@ class SimulatedDisk:
         self.faults = faults
         self.faults_seen: Counter[str] = Counter()
         self._files: dict[str, SimulatedFile] = {}
+        self._removed: list[SimulatedFile] = []  # since the directory was synced
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability
@@ -163,17 +167,38 @@ class SimulatedDisk:
             file = self._files[name] = SimulatedFile(self)
         return file
 
+    def rename(self, old: str, new: str) -> None:
+        assert new not in self._files
+        self._files[new] = self._files.pop(old)
+
+    def remove(self, name: str) -> None:
+        self._removed.append(self._files.pop(name))
+
     def sync(self) -> None:
-        for file in self._files.values():
-            file.linked = True
+        self._settle()
 
     def cut_power(self) -> None:
-        """Whatever was not synced is at the mercy of the seed; a file whose entry was not synced may be gone."""
+        """Whatever was not synced is at the mercy of the seed: a file that is new may be gone, one that was renamed or
+        removed may have its old name.
+        """
         for name in self.names():
             file = self._files[name]
-            if not file.linked and self.chance(0.5):
-                self.faults_seen["lost-file"] += 1
+            if file.entry != name and self.chance(0.5):
+                self.faults_seen["lost-name" if file.entry else "lost-file"] += 1
                 del self._files[name]
-            else:
-                file.linked = True
+                if not file.entry:
+                    continue
+                self._files[file.entry] = file
+            file.cut_power()
+        for file in self._removed:
+            if file.entry and self.chance(0.5):
+                self.faults_seen["file-came-back"] += 1
+                self._files[file.entry] = file
                 file.cut_power()
+        self._settle()
+
+    def _settle(self) -> None:
+        """The directory is on the disk as it is in the cache."""
+        self._removed.clear()
+        for name, file in self._files.items():
+            file.entry = name

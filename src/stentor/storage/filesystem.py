@@ -13,17 +13,19 @@ class RealFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def read(self) -> bytes:
-        size = os.fstat(self._descriptor).st_size
+    def read(self, offset: int = 0, size: int = -1) -> bytes:
+        left = self.size() - offset if size < 0 else size
         parts = []
-        position = 0
-        while position < size:
-            part = os.pread(self._descriptor, size - position, position)
+        while left > 0:
+            part = os.pread(self._descriptor, left, offset)
             if not part:
                 break
             parts.append(part)
-            position += len(part)
-        return b"".join(parts)
+            offset, left = offset + len(part), left - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
 
     def write(self, offset: int, data: bytes) -> None:
         rest = memoryview(data)
@@ -57,6 +59,12 @@ class RealDirectory:
 
     def open(self, name: str) -> RealFile:
         return RealFile(self._path / name)
+
+    def rename(self, old: str, new: str) -> None:
+        (self._path / old).rename(self._path / new)
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink()
 
     def sync(self) -> None:
         descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

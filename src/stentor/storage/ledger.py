@@ -23,6 +23,10 @@ class LedgerFailed(LedgerError):
     """The disk or the database failed: nobody knows what of this commit is there, and no other one is taken."""
 
 
+class LedgerDamaged(LedgerFailed):
+    """More was destroyed than the contents of records: it cannot be told what is missing, so nothing is served."""
+
+
 class LedgerBusy(LedgerError):
     """The database is away: nothing of this commit is there, and it may be tried again."""
 

@@ -1,0 +1,254 @@
+"""What lies where in a log: lines in arrays, so that a million of them take 57 bytes each and no objects."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.record import Kind, Line, Row, StreamId
+from stentor.storage.group import Place
+
+_DAMAGED: Final = 255  # in place of a kind
+_CHUNK: Final = 1024  # lines that are made at once
+
+
+class Streams:
+    """A small number for each stream."""
+
+    __slots__ = ("_names", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: dict[StreamId, int] = {}
+        self._names: list[StreamId] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, number: int) -> StreamId:
+        return self._names[number]
+
+    def number(self, stream: StreamId) -> int:
+        number = self._numbers.get(stream)
+        if number is None:
+            number = self._numbers[stream] = len(self._names)
+            self._names.append(stream)
+        return number
+
+
+class Lines:
+    """Lines by sequence number, with their places in the log."""
+
+    __slots__ = (
+        "_columns", "_streams", "digest", "first", "kind", "length", "position", "sequence", "size", "stream", "time",
+    )  # fmt: skip
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self.sequence, self.length, self.first, self.digest = (array("Q") for _ in range(4))
+        self.position, self.size = array("Q"), array("I")
+        self.time, self.stream, self.kind = array("q"), array("I"), array("B")
+        self._columns: tuple[array[Any], ...] = (
+            self.sequence, self.length, self.first, self.digest, self.position, self.size, self.time, self.stream,
+            self.kind,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def line(self, at: int) -> Line:
+        """A damaged one is as good as reserved."""
+        kind = Kind.RESERVED if self.is_damaged(at) else Kind(self.kind[at])
+        publisher, incarnation = self._streams[self.stream[at]]
+        return Line(
+            self.sequence[at], self.length[at], publisher, incarnation, self.first[at], kind, self.digest[at]
+        )  # fmt: skip
+
+    def end(self, at: int) -> int:
+        return self.sequence[at] + self.length[at] - 1
+
+    def place(self, at: int) -> Place:
+        return self.position[at], self.size[at]
+
+    def is_damaged(self, at: int) -> bool:
+        return self.kind[at] == _DAMAGED
+
+    def put_at(self, start: int, end: int, line: Line, place: Place, time: int = 0) -> None:
+        """In place of those from `start` to `end`, which may be none."""
+        values = (
+            line.sequence, line.length, line.first, line.digest, *place, time, self._streams.number(line.stream),
+            line.kind,
+        )  # fmt: skip
+        if start == len(self):
+            for column, value in zip(self._columns, values, strict=True):
+                column.append(value)
+        else:
+            for column, value in zip(self._columns, values, strict=True):
+                column[start:end] = array(column.typecode, (value,))
+
+    def delete(self, end: int) -> None:
+        """The first ones."""
+        for column in self._columns:
+            del column[:end]
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        for column in self._columns:
+            kept = np.array(column)[mask].tobytes()
+            del column[:]
+            column.frombytes(kept)
+
+    def within(self, start: int, end: int) -> list[int]:
+        """Those that lie between these positions of the log."""
+        position = np.array(self.position)
+        found: list[int] = np.flatnonzero((position >= start) & (position < end)).tolist()
+        return found
+
+    def weights(self, bases: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """How many bytes of the segments that begin at these positions are in use."""
+        return weigh(bases, np.array(self.position), np.array(self.size))
+
+
+def weigh(
+    bases: NDArray[np.uint64], positions: NDArray[np.integer[Any]], sizes: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """The sizes of what lies in each segment, added up."""
+    owners = np.searchsorted(bases, positions, "right") - 1
+    return np.bincount(owners, sizes.astype(np.float64), len(bases)).astype(np.float64)
+
+
+class Register(Lines):
+    """The records; none overlaps another."""
+
+    __slots__ = ()
+
+    def put(self, line: Line, place: Place, time: int, damaged: bool = False) -> None:
+        """Replaces what it overlaps."""
+        start = end = len(self)
+        if start and line.sequence <= self.end(-1):
+            start, end = self.overlapped(line)
+        self.put_at(start, end, line, place, time)
+        if damaged:
+            self.spoil(start)
+
+    def spoil(self, at: int) -> None:
+        """Its contents cannot be read."""
+        self.kind[at] = _DAMAGED
+
+    def locate(self, sequence: int) -> int:
+        """The record that holds this number, or the next one."""
+        at = bisect_right(self.sequence, sequence) - 1
+        return at if at >= 0 and self.end(at) >= sequence else at + 1
+
+    def overlapped(self, line: Line) -> tuple[int, int]:
+        """Where those begin and end that have numbers in common with this one."""
+        return self.locate(line.sequence), bisect_right(self.sequence, line.end)
+
+    def lines(self, end: int) -> Iterator[Line]:
+        """Those in front of a sequence number, as they are when they are asked for."""
+        sequence = 0
+        while chunk := self._chunk(sequence, end):
+            yield from chunk
+            sequence = chunk[-1].end + 1
+
+    def _chunk(self, sequence: int, end: int) -> list[Line]:
+        start = self.locate(sequence)
+        stop = min(start + _CHUNK, bisect_left(self.sequence, end))
+        return [self.line(at) for at in range(start, stop)]
+
+    def find(self, time: int) -> int | None:
+        """The first sequence number of the first record of this time or later."""
+        kind = np.array(self.kind)
+        found = np.flatnonzero((np.array(self.time) >= time) & ((kind == Kind.EVENTS) | (kind == _DAMAGED)))
+        return self.sequence[int(found[0])] if len(found) else None
+
+    def forget(self, end: int) -> dict[StreamId, int]:
+        """Those that end at or before this sequence number; returns the last catenation numbers of their streams."""
+        count = bisect_right(self.sequence, end)
+        if count and self.end(count - 1) > end:
+            count -= 1
+        if not count:
+            return {}
+        last = np.array(self.first[:count]) + np.array(self.length[:count]) - np.uint64(1)
+        highest = np.zeros(len(self._streams), np.uint64)
+        noted = np.array(self.kind[:count]) != Kind.NOTE  # a note is no event
+        np.maximum.at(highest, np.array(self.stream[:count])[noted], last[noted])
+        self.delete(count)
+        return {self._streams[number]: int(highest[number]) for number in np.flatnonzero(highest).tolist()}
+
+    def spans(self, stream: StreamId) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """The first and the last catenation numbers of a stream's records, in order."""
+        mine = np.flatnonzero(np.array(self.stream) == self._streams.number(stream))
+        first = np.array(self.first)[mine]
+        order = np.argsort(first)
+        return first[order], (first + np.array(self.length)[mine] - np.uint64(1))[order]
+
+    def lowest(self) -> NDArray[np.uint64]:
+        """The lowest catenation number of each stream."""
+        lowest = np.full(len(self._streams), np.iinfo(np.uint64).max, np.uint64)
+        np.minimum.at(lowest, np.array(self.stream), np.array(self.first))
+        return lowest
+
+
+class RepositoryTable:
+    """The rows, by repository; they may overlap."""
+
+    __slots__ = ("_longest", "_streams", "repositories")
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self.repositories: dict[str, Lines] = {}
+        self._longest: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        for repository in sorted(self.repositories):
+            lines = self.repositories[repository]
+            for at in range(len(lines)):
+                yield Row(repository, lines.line(at))
+
+    def put(self, row: Row, place: Place) -> None:
+        """Replaces one of the same numbers."""
+        lines = self.repositories.get(row.repository)
+        if lines is None:
+            lines = self.repositories[row.repository] = Lines(self._streams)
+        line = row.line
+        at = len(lines)
+        if at and lines.sequence[-1] >= line.sequence:
+            at = bisect_left(lines.sequence, line.sequence)
+            while at < len(lines) and lines.sequence[at] == line.sequence and lines.length[at] < line.length:
+                at += 1
+        same = at < len(lines) and lines.sequence[at] == line.sequence and lines.length[at] == line.length
+        lines.put_at(at, at + same, line, place)
+        self._longest[row.repository] = max(self._longest.get(row.repository, 0), line.length)
+
+    def overlapping(self, repository: str, first: int, last: int) -> list[Row]:
+        lines = self.repositories.get(repository)
+        if lines is None:
+            return []
+        start = bisect_left(lines.sequence, max(0, first - self._longest[repository] + 1))
+        stop = bisect_right(lines.sequence, last)
+        return [Row(repository, lines.line(at)) for at in range(start, stop) if lines.end(at) >= first]
+
+    def forget(self, gone: Mapping[StreamId, int], register: Register) -> set[StreamId]:
+        """Rows of these streams up to these catenation numbers, unless one of their events is still there; returns
+        the streams of which some went.
+        """
+        numbers = [self._streams.number(stream) for stream in gone]
+        limits = np.zeros(len(self._streams), np.uint64)
+        limits[numbers] = list(gone.values())
+        crossed = np.flatnonzero((limits > 0) & (register.lowest() <= limits)).tolist()
+        affected: set[StreamId] = set()
+        for lines in self.repositories.values():
+            stream, first = np.array(lines.stream), np.array(lines.first)
+            last = first + np.array(lines.length) - np.uint64(1)
+            dropped = (limits[stream] > 0) & (last <= limits[stream])
+            for number in crossed:
+                firsts, lasts = register.spans(self._streams[number])
+                after = np.minimum(np.searchsorted(lasts, first), len(lasts) - 1)
+                here = (lasts[after] >= first) & (firsts[after] <= last)
+                dropped &= ~((stream == number) & here)
+            affected.update(self._streams[number] for number in np.unique(stream[dropped]).tolist())
+            if dropped.any():
+                lines.keep(~dropped)
+        return affected
