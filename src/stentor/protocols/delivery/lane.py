@@ -23,7 +23,8 @@ class Lane(Generic[T]):
         return len(self._things) - self._head
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._things[self._head :])
+        for at in range(self._head, len(self._things)):
+            yield self._things[at]
 
     @property
     def front(self) -> T:

@@ -1,0 +1,225 @@
+"""Bodies: events that wait at a subscriber until it is told that they are stored, or until it is their turn."""
+
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.model.record import StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.chain import Numbers, Run, rank, to_array
+from stentor.protocols.delivery.lane import Lane
+from stentor.protocols.delivery.patience import NEVER
+from stentor.wire.block import HEADER_SIZE, SPARSE, Block
+
+_MOST_SOURCES = 512  # that are remembered although nothing of them is under way
+_LOOK_AT = 8  # of them when one is to be forgotten
+
+
+def numbers_of(block: Block) -> Numbers:
+    if block.flags & SPARSE:
+        return np.frombuffer(block.frame, "<u2", block.count, HEADER_SIZE).astype(np.int64) + block.catenation
+    return range(block.catenation, block.catenation + block.count)
+
+
+class Source:
+    """One stream as a subscriber sees it."""
+
+    __slots__ = ("acked", "blocks", "explained", "held", "live", "open", "released", "settled", "stream")
+
+    def __init__(self, stream: StreamId) -> None:
+        self.stream = stream
+        self.blocks: Lane[Block] = Lane()
+        self.held = 0  # bytes
+        self.explained = 0  # the highest number that was told in the chain
+        self.live = 0  # the last number that came by itself on this link
+        self.released = 0  # all of ours up to this number are released, or an earlier life had them
+        self.acked = Spans([(0, 0)])  # numbers that the application is done with, and what is not ours before them
+        self.open: Lane[Run] = Lane()  # of this chain, released and not acknowledged
+        self.settled = 0  # sequence number of the last that was acknowledged
+
+    def serve(self, wanted: Numbers) -> tuple[Block, Numbers, int] | None:
+        """A block with the first of these numbers: it, the rows of as many as it has of them, and how many."""
+        number = int(wanted[0])
+        for block in self.blocks:
+            if block.catenation > number:
+                break
+            last = block.last()
+            if last < number:
+                continue
+            count = rank(wanted, last)
+            have = numbers_of(block)
+            if isinstance(have, range) and isinstance(wanted, range):
+                start = number - have.start
+                return block, range(start, start + count), count
+            part, there = to_array(wanted[:count]), to_array(have)
+            rows = there.searchsorted(part)
+            hits = there[rows] == part
+            if not hits[0]:
+                continue
+            count = count if hits.all() else int(hits.argmin())
+            return block, rows[:count], count
+        return None
+
+    def missing(self, wanted: Numbers) -> NDArray[np.intp]:
+        """Which of these numbers no block has."""
+        there = np.zeros(len(wanted), np.bool_)
+        last = int(wanted[-1])
+        for block in self.blocks.since(int(wanted[0])):
+            if block.catenation > last:
+                break
+            have = numbers_of(block)
+            if isinstance(have, range):
+                there[rank(wanted, have.start - 1) : rank(wanted, have.stop - 1)] = True
+            else:
+                there |= np.isin(to_array(wanted), have)
+        return np.flatnonzero(~there)
+
+    def shed(self) -> int:
+        """Drop the blocks at the front of which everything is released; the bytes that this frees."""
+        freed = 0
+        while len(self.blocks) and self.blocks.front.last() <= self.released:
+            freed += len(self.blocks.take().frame)
+        self.held -= freed
+        return freed
+
+    def covers(self, block: Block) -> bool:
+        """Whether all of a block is here already, or was."""
+        last = block.last()
+        if last <= self.released:
+            return True
+        for other in self.blocks.since(block.catenation):
+            if other.catenation > block.catenation:
+                break
+            if other.last() >= last and (
+                not other.flags & SPARSE or np.isin(to_array(numbers_of(block)), to_array(numbers_of(other))).all()
+            ):
+                return True
+        return False
+
+    @property
+    def strange(self) -> bool:
+        """Whether there is something of which the repository has not told yet."""
+        return len(self.blocks) > 0 and self.blocks.back.last() > self.explained
+
+    def idle(self, sync: int) -> bool:
+        """Whether nothing of it is under way, so that it may be forgotten."""
+        return (
+            not len(self.blocks)
+            and self.explained <= self.released <= self.acked.upto(0)
+            and not len(self.open)
+            and self.settled <= sync
+        )
+
+
+class Bodies:
+    """All sources, bounded in bytes. What is furthest ahead is dropped first: it can be asked for again."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self.sources: dict[StreamId, Source] = {}  # the one that was used last is last
+        self.strange: dict[StreamId, int] = {}  # since when there is something that was not told of
+        self.next: tuple[StreamId, int] = ((0, 0), 0)  # the event whose turn it is
+        self.size = 0
+        self.dropped = 0  # blocks for which there was no room
+        self.repeated = 0  # blocks that had come before
+
+    def source(self, stream: StreamId, sync: int) -> Source:
+        source = self.sources.get(stream)
+        if source is None:
+            if len(self.sources) >= _MOST_SOURCES:
+                self._forget(sync)
+            source = self.sources[stream] = Source(stream)
+        return source
+
+    def _forget(self, sync: int) -> None:
+        for stream in list(islice(self.sources, _LOOK_AT)):
+            source = self.sources.pop(stream)
+            if not source.idle(sync):
+                self.sources[stream] = source  # ask about others next time
+
+    def add(self, now: int, block: Block, sync: int, *, live: bool) -> bool:
+        """Keep a block; False if an explained one had to go for it."""
+        stream = (int(block.publisher), int(block.incarnation))
+        source = self.sources.get(stream)
+        explained = source is not None and block.catenation <= source.explained
+        if source is not None:
+            if live:
+                source.live = max(source.live, block.last())
+            if source.covers(block):
+                self.repeated += 1
+                return True
+        if not explained and self.size + len(block.frame) > self._bound:
+            self.dropped += 1
+            return True
+        if source is None:
+            source = self.source(stream, sync)
+            source.live = block.last() if live else 0
+        source.blocks.add(block.catenation, block)
+        source.held += len(block.frame)
+        self.size += len(block.frame)
+        if block.last() > source.explained:
+            self.strange.setdefault(stream, now)
+        return self.size <= self._bound or self._relieve()
+
+    def _relieve(self) -> bool:
+        """Make room; False if it cost something that the repository has told of."""
+        harmless = True
+        while self.size > self._bound:
+            holders = [each for each in self.sources.values() if len(each.blocks) and not self._is_next(each)]
+            if not holders:
+                break
+            fullest = max(holders, key=lambda each: (each.blocks.back.catenation > each.explained, each.held))
+            harmless = harmless and fullest.blocks.back.catenation > fullest.explained
+            self._drop(fullest)
+            self._look_at(fullest)
+        return harmless
+
+    def _is_next(self, source: Source) -> bool:
+        """Whether all that is left of a source is needed now."""
+        return source.stream == self.next[0] and source.blocks.back.catenation <= self.next[1]
+
+    def _drop(self, source: Source) -> None:
+        size = len(source.blocks.take_back().frame)
+        source.held -= size
+        self.size -= size
+        self.dropped += 1
+
+    def release(self, source: Source, number: int) -> None:
+        """All of a source up to this number is released."""
+        source.released = number
+        self.size -= source.shed()
+        self._look_at(source)
+        self.sources[source.stream] = self.sources.pop(source.stream)
+
+    def explain(self, source: Source, number: int) -> None:
+        """The repository has told of all up to this number."""
+        source.explained = max(source.explained, number)
+        self._look_at(source)
+
+    def _look_at(self, source: Source) -> None:
+        if source.stream in self.strange and not source.strange:
+            del self.strange[source.stream]
+
+    def start_over(self, sync: int) -> None:
+        """Nobody steers us any more; what came after the sync will be told again, under other numbers."""
+        for source in self.sources.values():
+            source.settled = 0 if source.settled <= sync and not len(source.open) else NEVER
+            source.explained = 0
+            source.open = Lane()
+
+    def wonder(self, now: int) -> None:
+        """A repository begins to tell."""
+        self.strange = {stream: now for stream, source in self.sources.items() if source.strange}
+
+    def relink(self) -> None:
+        for source in self.sources.values():
+            source.live = 0
+
+    def discard(self, before: int) -> None:
+        """Drop what has been strange since before this time: its publisher is not one of the topic's."""
+        for stream, since in list(self.strange.items()):
+            source = self.sources[stream]
+            while since < before and source.strange:
+                self._drop(source)
+            self._look_at(source)

@@ -1,0 +1,435 @@
+"""The reliable subscriber of one topic: releases an event when it is there and known to be stored, once and in order.
+
+Events come by themselves; that they are stored is told by the steering repository, as a chain. What of the chain is
+missing is asked for, and so are events that do not come; sections 3.8 to 3.11 of the paper.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.control import (
+    ControlEvent,
+    Persistent,
+    Recovery,
+    RecoveryResponse,
+    Rectify,
+    Retransmission,
+    SubscriberAck,
+    SubscriberNak,
+    Sync,
+    bundle_of,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.ids import Incarnation, topic_id
+from stentor.model.topic import check_topic
+from stentor.protocols.delivery.bodies import Bodies, Source
+from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array
+from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Portion, Release, Wanted
+from stentor.protocols.delivery.patience import NEVER, Patience
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.receipts import Done, Receipts
+from stentor.protocols.delivery.search import Search
+from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.wire.block import Block
+
+_TIMER = "reliable subscriber"
+
+
+class SubscriberSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a subscriber holds, and how long it waits; sizes in bytes, times in nanoseconds."""
+
+    buffer: int = 16 << 20  # of events that are not known to be stored, or wait for their turn
+    batch: int = 1 << 20  # of events that are ready, and given out at once
+    chain: int = 65_536  # stretches that wait
+    missing: int = 50 * MILLISECOND  # until an event is asked for that does not come by itself
+    asked_events: int = 1024  # that are asked for at once
+    asked: int = 1 << 20
+    ack_events: int = 256  # that are acknowledged together
+    ack_after: int = 100 * MILLISECOND
+    first_pause: int = 300 * MILLISECOND  # until an acknowledgement or a request is repeated
+    longest_pause: int = 5 * SECOND
+    doubt: int = 250 * MILLISECOND  # events without news of them, until the repository is asked
+    patience: int = 2 * SECOND  # the same, while the application has events that it has not acknowledged
+    strange: int = 10 * SECOND  # until events are dropped of which the repository knows nothing
+    quiet: int = 10 * SECOND  # until the repository is asked although there is no reason
+    longest_quiet: int = 60 * SECOND
+    tries: int = 3  # until another repository is looked for
+    steering: SteeringSettings = SteeringSettings()
+
+
+class ReliableSubscriber:
+    """A machine: `Linked`, `Unlinked`, `Arrived`, `Heard` and what an application says go in."""
+
+    def __init__(
+        self,
+        topic: str,
+        name: str,
+        incarnation: Incarnation,
+        where: str = "",
+        since: str = "now",
+        settings: SubscriberSettings | None = None,
+    ) -> None:
+        self.topic, self.name = check_topic(topic), name
+        self._incarnation, self._where, self._since = incarnation, where, since
+        self._settings = settings = settings or SubscriberSettings()
+        self._number = topic_id(topic)
+        self.steering = Steering(topic, name, "subscriber", incarnation, self._introduce, settings.steering)
+        self.bodies = Bodies(settings.buffer)
+        self.chain: Chain | None = None  # None: no repository steers us
+        self._principal = ""
+        self._linked = False
+        self._receipts = Receipts()
+        self._ready: list[Portion] = []
+        self._ready_size = 0
+        self._hungry = False
+        self._search = Search(settings.asked_events, min(settings.asked, settings.buffer // 2), settings.missing)
+        self._asking = Patience(settings.first_pause, settings.longest_pause)  # for events that are missing
+        self._stuck = 0  # where the chain was when it was asked
+        self._inquiring = Patience(settings.doubt, settings.doubt)  # what there is after what we know
+        self._news = 0  # when the repository was last heard
+        self._doubt, self._quiet = settings.doubt, settings.quiet
+        self._reporting = Patience(settings.first_pause, settings.longest_pause)  # what is acknowledged
+        self._unsent = 0  # acknowledgements
+        self._reported = 0  # up to where all was acknowledged when that was last said
+        self._report_due = NEVER
+        self._waiting: list[int] = []  # tokens
+        self._unsafe = False  # whether something is acknowledged and not known to be synced
+        self._timer = NEVER
+        self._effects: list[Effect] = []
+        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+            Linked: self._link_made,
+            Unlinked: self._link_lost,
+            Arrived: self._arrived,
+            Heard: self._heard,
+            Acknowledged: self._acknowledged,
+            Wanted: self._wanted,
+            Awaited: self._awaited,
+            TimerFired: self._timer_fired,
+        }
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        self._inputs[type(happened)](now, happened)
+        if self.chain is not None and (self.chain.attempt != self.steering.attempt or self.steering.ended):
+            self._drop_chain()
+        self._advance()
+        if self._hungry and self._ready:
+            self._effects.append(Release(self._ready))
+            self._hungry, self._ready, self._ready_size = False, [], 0
+            self._advance()
+        due = NEVER
+        if self._linked:
+            due = min(self._seek(now), self._inquire(now), self._report(now), self.steering.due)
+        self._settle()
+        self._effects += self.steering.effects
+        self.steering.effects.clear()
+        if due < self._timer:  # one that fires too early does no harm
+            self._timer = due
+            self._effects.append(StartTimer(_TIMER, due))
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ---- the link and the repository
+
+    def _link_made(self, now: int, linked: Linked) -> None:
+        self._principal = linked.principal
+        self._linked = True
+        self._news = now
+        self.bodies.relink()
+        for question in (self._asking, self._inquiring, self._reporting):
+            question.rest()
+        self._search.forget()
+        self._reported = 0
+        self.steering.link(now)
+
+    def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
+        self._linked = False
+        self.steering.unlink()
+
+    def _introduce(self, attempt: int) -> Recovery:
+        return Recovery(
+            self.topic,
+            self.name,
+            "subscriber",
+            attempt,
+            self._principal,
+            self._incarnation,
+            where=self._where,
+            since=self._since,
+        )
+
+    def _arrived(self, now: int, arrived: Arrived) -> None:
+        self._keep(now, arrived.blocks, live=True)
+
+    def _keep(self, now: int, blocks: Iterable[Block], *, live: bool) -> None:
+        sync = self.chain.sync if self.chain is not None else 0
+        if self.chain is not None and self.chain.runs:
+            self.bodies.next = (self.chain.runs[0].stream, self.chain.runs[0].first)
+        for block in blocks:
+            if block.topic == self._number and not self.bodies.add(now, block, sync, live=live):
+                self._search.forget()  # what was asked for may have been dropped
+
+    def _heard(self, now: int, heard: Heard) -> None:
+        for event in heard.events:
+            if not self.steering.hear(now, heard.sender, event):
+                continue
+            if isinstance(event, RecoveryResponse):
+                self._recovered(now, event)
+            elif isinstance(event, Retransmission):
+                self._search.learn(heard.blocks)
+                self._keep(now, heard.blocks, live=False)
+            elif self.chain is None:
+                continue
+            elif isinstance(event, Persistent):
+                self._told(now, self.chain, event, event.previous)
+            elif isinstance(event, Rectify):
+                self._rectified(now, self.chain, event)
+            elif isinstance(event, Sync):
+                self._synced(now, self.chain, event.upto)
+
+    def _recovered(self, now: int, response: RecoveryResponse) -> None:
+        if self.chain is None or self.chain.attempt != response.attempt:
+            self._drop_chain()
+            self.chain = Chain(self.steering.repository, response.attempt, response.sync)
+            self._news = now
+            self._reported = response.sync
+            self.bodies.wonder(now)
+        else:
+            self._synced(now, self.chain, response.sync)
+
+    def _drop_chain(self) -> None:
+        if self.chain is not None:
+            self.bodies.start_over(self.chain.sync)
+        self.chain = None
+        self._search.forget()
+        self._asking.rest()
+        self._inquiring.rest()
+        self._reporting.rest()
+        self._unsent, self._report_due = 0, NEVER
+
+    def _suspect(self, now: int, reason: str) -> int:
+        self.steering.suspect(now, reason)
+        self._drop_chain()
+        return NEVER
+
+    def _post(self, event: ControlEvent) -> None:
+        """To the repository that steers us."""
+        assert self.chain is not None
+        self._effects.append(Post(inbox_of(repository_name(self.chain.repository)), (event,)))
+
+    # ---- the chain
+
+    def _told(self, now: int, chain: Chain, told: Persistent | Rectify, previous: int) -> bool:
+        """Whether it is news."""
+        new = chain.extend(now, previous, told.upto, told.stretches, told.redelivered, self._settings.chain)
+        if new is None:
+            return False
+        for run in new:
+            self.bodies.explain(self.bodies.source(run.stream, chain.sync), run.last)
+        self._news = now
+        self._inquiring.rest()
+        if new:
+            self._doubt, self._quiet = self._settings.doubt, self._settings.quiet
+        return bool(new)
+
+    def _rectified(self, now: int, chain: Chain, rectify: Rectify) -> None:
+        self._synced(now, chain, rectify.sync)
+        if chain.forgets(rectify):
+            self._unsent += 1  # an acknowledgement was lost, or its reader began anew
+        if not self._told(now, chain, rectify, min(rectify.sync, chain.upto)):
+            self._doubt = min(2 * self._doubt, self._settings.longest_quiet)
+            self._quiet = min(2 * self._quiet, self._settings.longest_quiet)
+
+    def _synced(self, now: int, chain: Chain, sync: int) -> None:
+        self._news = now
+        if chain.confirm(sync):
+            self._reporting.rest()  # and begins anew if something is left
+
+    def _inquire(self, now: int) -> int:
+        """Ask what there is after what we know, if there is a doubt; when to look again."""
+        chain, asking = self.chain, self._inquiring
+        if chain is None:
+            return NEVER
+        if not asking.open:
+            due = self._doubtful(chain)
+            if due > now:
+                return due
+            self.bodies.discard(now - self._settings.strange)
+            asking.ask(now)
+        elif asking.due > now:
+            return asking.due
+        elif asking.tries >= self._settings.tries:
+            return self._suspect(now, "it does not tell what is stored")
+        else:
+            asking.again(now)
+        self._post(SubscriberNak(self.topic, self.name, chain.attempt, after=chain.upto))
+        return asking.due
+
+    def _doubtful(self, chain: Chain) -> int:
+        """When it is time to ask."""
+        if chain.torn and 2 * chain.weight <= self._settings.chain:
+            return 0
+        if self._waiting and not chain.explored:
+            return self._news + self._doubt
+        if self.bodies.strange:
+            # with much that is not acknowledged a repository has a reason to say nothing
+            doubt = self._doubt if chain.frontier >= chain.tail else max(self._doubt, self._settings.patience)
+            return max(self._news, next(iter(self.bodies.strange.values()))) + doubt
+        return self._news + self._quiet
+
+    # ---- releasing
+
+    def _advance(self) -> None:
+        """Move what is stable from the chain and the bodies to what is ready."""
+        chain = self.chain
+        if chain is None:
+            return
+        while chain.runs and self._ready_size < self._settings.batch:
+            run = chain.runs[0]
+            source = self.bodies.source(run.stream, chain.sync)
+            known = rank(run.numbers, source.released)
+            if known:
+                self._repeat(chain, source, run.part(0, known))
+                chain.take(known)
+                continue
+            found = source.serve(run.numbers)
+            if found is None:
+                return
+            chain.take(self._give(chain, source, run, *found))
+
+    def _give(self, chain: Chain, source: Source, run: Run, block: Block, rows: Numbers, count: int) -> int:
+        """Make some events ready; how many."""
+        again = rank(run.sequences[:count], run.redelivered)
+        if 0 < again < count:
+            count, rows = again, rows[:again]
+        if count < block.count:
+            block = Block(block.excerpt(to_array(rows)), block.schema)
+        part = run.part(0, count)
+        if not source.released:  # whatever of it went before, an earlier life had it
+            source.acked.add(0, part.first - 1)
+        position = self._receipts.give(source, part.numbers, source.released or part.first - 1)
+        first, last = int(part.sequences[0]), int(part.sequences[-1])
+        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last))
+        self._ready_size += len(block.frame)
+        source.open.add(part.first, part)
+        self.bodies.release(source, part.last)
+        return count
+
+    def _repeat(self, chain: Chain, source: Source, run: Run) -> None:
+        """Events that were released before, under other sequence numbers: acknowledge them under these."""
+        for first, last in source.acked.within(run.first, run.last):
+            self._count(chain, source, run, rank(run.numbers, first - 1), rank(run.numbers, last))
+        if not source.acked.covers(run.first, run.last):
+            source.open.add(run.first, run)
+
+    def _count(self, chain: Chain, source: Source, run: Run, start: int, end: int) -> None:
+        if end > start:
+            chain.acknowledge(run, start, end)
+            source.settled = max(source.settled, int(run.sequences[end - 1]))
+            self._unsent += end - start
+
+    # ---- what is missing
+
+    def _seek(self, now: int) -> int:
+        """Ask for events that are stored and not here; when to look again."""
+        chain, asking = self.chain, self._asking
+        if chain is None or not chain.runs or self._ready_size >= self._settings.batch:
+            asking.rest()
+            return NEVER
+        if chain.taken >= self._search.reached:
+            asking.rest()  # all have come
+        elif asking.open and chain.taken > self._stuck:
+            asking.ask(now)  # some have come
+        self._stuck = chain.taken
+        if asking.due <= now:
+            if asking.tries >= self._settings.tries:
+                return self._suspect(now, "it does not send what is missing")
+            asking.again(now)
+            self._search.forget()
+        spans, due = self._search.find(now, chain, self.bodies)
+        if spans:
+            if not asking.open:
+                asking.ask(now)
+            self._post(SubscriberNak(self.topic, self.name, chain.attempt, tuple(spans)))
+        return min(due, asking.due)
+
+    # ---- the application
+
+    def _wanted(self, now: int, wanted: Wanted) -> None:  # noqa: ARG002
+        self._hungry = True
+
+    def _awaited(self, now: int, awaited: Awaited) -> None:  # noqa: ARG002
+        self._waiting.append(awaited.token)
+
+    def _acknowledged(self, now: int, acknowledged: Acknowledged) -> None:  # noqa: ARG002
+        for first, last in acknowledged.spans:
+            for done in self._receipts.acknowledge(first, last):
+                self._done(done)
+
+    def _done(self, done: Done) -> None:
+        source = done.source
+        source.acked.add(done.first, done.last)
+        self._unsafe = True
+        chain = self.chain
+        if chain is None:
+            return
+        for run in source.open.since(done.first):
+            if run.first > done.last:
+                break
+            self._count(chain, source, run, rank(run.numbers, done.first - 1), rank(run.numbers, done.last))
+        while len(source.open) and source.acked.covers(source.open.front.first, source.open.front.last):
+            source.open.take()
+
+    def _report(self, now: int) -> int:
+        """Say what is acknowledged, and again until it is synced; when to look again."""
+        chain, repeat = self.chain, self._reporting
+        if chain is None:
+            return NEVER
+        frontier = chain.frontier
+        if frontier <= chain.sync:
+            repeat.rest()
+        elif not repeat.open and self._reported > chain.sync:
+            repeat.ask(now)
+        if not self._unsent and frontier <= max(chain.sync, self._reported):
+            self._report_due = NEVER
+        elif self._report_due == NEVER:
+            self._report_due = now + self._settings.ack_after
+        urgent = self._unsent >= self._settings.ack_events or (self._waiting and self._report_due != NEVER)
+        if repeat.due <= now:
+            if repeat.tries >= self._settings.tries:
+                return self._suspect(now, "it does not sync what is acknowledged")
+            repeat.again(now)
+        elif not urgent and self._report_due > now:
+            return min(self._report_due, repeat.due)
+        elif not repeat.open and frontier > chain.sync:
+            repeat.ask(now)
+        self._report_due, self._unsent, self._reported = NEVER, 0, frontier
+        spans = chain.report(self._settings.asked_events)
+        if spans:
+            ack = SubscriberAck(self.topic, self.name, self._incarnation, chain.repository, spans)
+            self._effects.append(Post(bundle_of(self.topic), (ack,)))
+        return repeat.due
+
+    def _settle(self) -> None:
+        """Tell those who wait that all they acknowledged is synced. What comes after a hole cannot be."""
+        chain, ended = self.chain, self.steering.ended
+        if chain is not None and chain.explored and not self._unsent and chain.frontier <= chain.sync:
+            self._unsafe = False
+        if not self._waiting or (self._unsafe and ended is None):
+            return
+        for token in self._waiting:
+            if self._unsafe and ended is not None:
+                self._effects.append(Assure(token, 0, ended.code, ended.reason))
+            else:
+                self._effects.append(Assure(token))
+        self._waiting = []
+
+    # ---- time
+
+    def _timer_fired(self, now: int, fired: TimerFired) -> None:
+        if fired.timer == _TIMER:
+            self._timer = NEVER
+            self.steering.tick(now)
