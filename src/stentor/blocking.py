@@ -9,16 +9,17 @@ with stentor.blocking.connect() as fabric:
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, overload
 
 from stentor import client
 from stentor.event import Batch, Event
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
+from stentor.reliable import From, Publisher, Stored, StoredBatch, StoredEvent, Subscription
 
 T = TypeVar("T")
 
@@ -108,8 +109,34 @@ class BlockingFabric:
     def status(self) -> NodeStatus:
         return self._loop.run(self._fabric.status())
 
-    def subscribe(self, pattern: str, where: str | None = None) -> "BlockingEvents":
-        return BlockingEvents(self._loop, self._fabric.subscribe(pattern, where))
+    @overload
+    def subscribe(self, pattern: str, where: str | None = None) -> "BlockingEvents": ...
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        where: str | None = None,
+        *,
+        name: str,
+        from_: From = "now",
+        ack: Literal["auto", "manual"] = "auto",
+    ) -> "BlockingSubscription": ...
+    def subscribe(
+        self,
+        pattern: str,
+        where: str | None = None,
+        *,
+        name: str | None = None,
+        from_: From = "now",
+        ack: Literal["auto", "manual"] = "auto",
+    ) -> "BlockingEvents | BlockingSubscription":
+        if name is None:
+            return BlockingEvents(self._loop, self._fabric.subscribe(pattern, where))
+        subscription = self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack)
+        return BlockingSubscription(self._loop, subscription)
+
+    def publisher(self, topic: str, *, name: str, stored_on: int = 0) -> "BlockingPublisher":
+        return BlockingPublisher(self._loop, self._fabric.publisher(topic, name=name, stored_on=stored_on))
 
 
 class BlockingEvents:
@@ -154,3 +181,73 @@ class BlockingEvents:
     @property
     def missed(self) -> int:
         return self._events.missed
+
+
+class BlockingPublisher:
+    """A named publisher of a reliable topic: use it with `with`."""
+
+    def __init__(self, loop: _Loop, publisher: Publisher) -> None:
+        self._loop = loop
+        self._publisher = publisher
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._publisher.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._publisher.close())
+
+    def send(
+        self,
+        body: bytes = b"",
+        *,
+        attributes: Mapping[str, Value] | None = None,
+        stored_on: int = 0,
+        timeout: float | None = None,
+        **more: Value,
+    ) -> Stored:
+        send = self._publisher.send(body, attributes=attributes, stored_on=stored_on, timeout=timeout, **more)
+        return self._loop.run(send)
+
+    def send_many(
+        self, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
+    ) -> None:
+        self._loop.run(self._publisher.send_many(bodies, attributes))
+
+    def flush(self, timeout: float | None = None) -> Stored:
+        return self._loop.run(self._publisher.flush(timeout))
+
+
+class BlockingSubscription:
+    """A named subscription of a reliable topic: use it with `with`, then `for`."""
+
+    def __init__(self, loop: _Loop, subscription: Subscription) -> None:
+        self._loop = loop
+        self._subscription = subscription
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._subscription.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._subscription.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> Iterator[StoredEvent]:
+        while (event := self._loop.run(self._next())) is not None:
+            yield event
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """Whole batches, for those who need the rate."""
+        batches = self._subscription.batches()
+        while (batch := self._loop.run(self._next_batch(batches))) is not None:
+            yield batch
+
+    async def _next(self) -> StoredEvent | None:
+        return await anext(self._subscription, None)
+
+    async def _next_batch(self, batches: AsyncIterator[StoredBatch]) -> StoredBatch | None:
+        return await anext(batches, None)

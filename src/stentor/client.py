@@ -15,7 +15,6 @@ with a link that breaks, never repeated and never out of order per publisher and
 
 import asyncio
 import os
-import secrets
 import socket
 import time
 from collections import deque
@@ -23,7 +22,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, TypeVar, overload
+from weakref import WeakSet
 
 import msgspec
 
@@ -42,7 +42,7 @@ from stentor.model.errors import (
     Unreachable,
     Unresponsive,
 )
-from stentor.model.ids import Incarnation, SubscriptionId
+from stentor.model.ids import SubscriptionId
 from stentor.model.messages import StatusReport, StatusRequest
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import (
@@ -69,15 +69,16 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
+from stentor.reliable import Access, From, Publisher, Subscription, incarnation
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
 from stentor.wire.block import Block
 
+E = TypeVar("E", Publisher, Subscription)
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
-_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -115,7 +116,7 @@ class Fabric:
             Settings(
                 name=self.name,
                 addresses=addresses_of(self.url),
-                incarnation=_incarnation(),
+                incarnation=incarnation(),
                 window=window,
                 buffer=buffer,
                 agent="stentor-python",
@@ -137,6 +138,8 @@ class Fabric:
         self.principal = ""  # who we are to it
         self.connected = False
         self._changed = asyncio.Event()
+        self._window = window
+        self._ends: WeakSet[Publisher | Subscription] = WeakSet()  # on links of their own
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -180,6 +183,8 @@ class Fabric:
             if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
+        for end in list(self._ends):
+            await end.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -257,6 +262,9 @@ class Fabric:
         await self.flush()
         self.url = url
         self._driver.tell(Moved(addresses))
+        for end in self._ends:
+            if end.is_open:
+                end.move(url)
 
     async def ask(self, question: Question, timeout: float | None) -> Answer:
         """Ask the broker something; the question's token must be fresh."""
@@ -282,10 +290,49 @@ class Fabric:
             self._waiting.pop(token, None)
         return answer
 
-    def subscribe(self, pattern: str, where: str | None = None) -> "Events":
-        """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`."""
+    @overload
+    def subscribe(self, pattern: str, where: str | None = None) -> "Events": ...
+    @overload
+    def subscribe(
+        self,
+        pattern: str,
+        where: str | None = None,
+        *,
+        name: str,
+        from_: From = "now",
+        ack: Literal["auto", "manual"] = "auto",
+    ) -> Subscription: ...
+    def subscribe(
+        self,
+        pattern: str,
+        where: str | None = None,
+        *,
+        name: str | None = None,
+        from_: From = "now",
+        ack: Literal["auto", "manual"] = "auto",
+    ) -> "Events | Subscription":
+        """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`.
+
+        With a `name` the topic is a reliable one: each event comes once, in order, and the name's place is remembered
+        by the topic's repositories. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime.
+        """
+        if name is not None:
+            return self._join(Subscription(self._access(), pattern, name, where or "", from_, ack, self._window))
         self._numbers += 1
         return Events(self, SubscriptionId(self._numbers), pattern, where or "")
+
+    def publisher(self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20) -> Publisher:
+        """A named publisher of a reliable topic. `stored_on` is on how many repositories an event must be before a send
+        returns, if that is more than the topic asks for.
+        """
+        return self._join(Publisher(self._access(), topic, name, stored_on, buffer))
+
+    def _access(self) -> Access:
+        return Access(self.url, str(self._tls) if self._tls else None, self._timeout)
+
+    def _join(self, end: E) -> E:
+        self._ends.add(end)
+        return end
 
     def _check(self) -> None:
         if self._error is not None:
@@ -468,11 +515,6 @@ class Events:
         if self._confirmed is not None and not self._confirmed.done():
             self._confirmed.set_exception(error)
         self._arrived.set()
-
-
-def _incarnation() -> Incarnation:
-    """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
-    return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
 
 
 def _bytes(body: bytes) -> bytes:

@@ -147,6 +147,7 @@ class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=Fa
     upto: int
     singles: tuple[Span, ...] = ()
     copies: tuple[int, ...] = ()
+    voids: tuple[Span, ...] = ()  # came too late and are not stored: publish them anew
 
 
 class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=False):

@@ -11,6 +11,7 @@ StentorError
 │   └── Fenced            … because a newer holder of this name came
 ├── Unreachable           nobody there, or not one of us
 │   └── Unresponsive      … or too slow to answer
+├── BufferFull            too much waits to be sent or stored
 ├── LinkBroken            the link broke before the broker confirmed: events may be lost
 ├── Closed                this client was closed
 └── FrameError            bytes that are not Stentor's
@@ -76,6 +77,10 @@ class Unreachable(StentorError):
 
 class Unresponsive(Unreachable, TimeoutError):
     """The broker is there but did not answer in time."""
+
+
+class BufferFull(StentorError):
+    """Too much waits to be sent or stored: nothing was taken."""
 
 
 class LinkBroken(StentorError):

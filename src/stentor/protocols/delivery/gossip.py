@@ -171,7 +171,7 @@ class Gossip:
     def _take(self, now: int, peer: Peer, blocks: Iterable[Block]) -> None:
         peer.asked = 0
         for block in blocks:
-            self._store.receive(now, block, known=True, ordered=True)
+            self._store.fetch(now, block)
         self.ask(now, peer, at_once=True)
 
     def _hear_syncs(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002

@@ -86,7 +86,6 @@ class Repository:
         self._id = 0  # under which we send
         self._timer = f"repository {topic}"
         self._copies = 0
-        self._revived: dict[int, int] = {}  # publishers that came back anew with gaps behind them, and since when
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Opened: self._opened,
             Committed: self._committed,
@@ -262,9 +261,6 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.members):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            for number, known in self.registry.publishers.items():
-                if any(key[0] == number and key[1] < known.incarnation for key in self.store.streams):
-                    self._revived.setdefault(number, now)
             self._obey_removal()
         self.enrolment.yield_to_others()
 
@@ -309,7 +305,8 @@ class Repository:
         if upto and said != publisher.acknowledged:
             publisher.acknowledged = said
             singles = stream.singles(upto) if copies == 1 else ()
-            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts)
+            voids = tuple(stream.voids)
+            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts, voids)
             self.enrolment.say(publisher.inbox, ack)
 
     # ---- time
@@ -343,22 +340,23 @@ class Repository:
         return busy
 
     def _void(self, now: int) -> None:
-        """Close the gaps of publishers that came back anew and have forgotten what is missing."""
+        """Close the gaps of publishers that are silent, or have forgotten what is missing: others wait behind them."""
         living = self.gossip.living(now)
-        for number, since in list(self._revived.items()):
-            if now - since < self._settings.void_after:
+        settings = self._settings
+        for key, stream in list(self.store.streams.items()):
+            silence = now - max(stream.heard, stream.seen)
+            if silence < settings.void_anew or not (missing := stream.missing):
                 continue
-            del self._revived[number]
-            newest = self.registry.publishers[number].incarnation
-            for key, stream in list(self.store.streams.items()):
-                if key[0] != number or key[1] >= newest or not (missing := stream.missing):
-                    continue
-                if any(stream.wanted_from(peer.name) for peer in living):
-                    self._revived[number] = now  # somebody has it: it will come
-                    continue
-                voided = Held(*key, 0, tuple(self.store.void(stream, missing)))
-                self.gossip.say(GossipVoid(self.topic, self._settings.name, (voided,)))
-                self.gossip.touched[stream] = None
+            known = self.registry.publishers.get(key[0])
+            anew = known is None or known.incarnation > key[1] or not self.registry.is_authorised(key[0])
+            if silence < (settings.void_anew if anew else settings.void_after):
+                continue
+            if any(stream.wanted_from(peer.name) for peer in living):
+                continue  # somebody has it: it will come
+            voided = Held(*key, 0, tuple(self.store.void(stream, missing)))
+            self._report("warning", "a gap is closed", publisher=known.name if known else "", events=_size(voided))
+            self.gossip.say(GossipVoid(self.topic, settings.name, (voided,)))
+            self.gossip.touched[stream] = None
 
     def _leave(self, now: int) -> None:
         """Once others have all that we have, we are gone."""
@@ -412,6 +410,10 @@ class Repository:
             "steered": reader is not None,
             "pending": reader.pending if reader is not None else 0,
         }
+
+
+def _size(held: Held) -> int:
+    return sum(last - first + 1 for first, last in held.spans)
 
 
 def _is_elsewhere(stream: Stream, living: list[Peer]) -> bool:

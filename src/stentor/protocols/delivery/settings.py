@@ -17,6 +17,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     patience: int = 30 * MILLISECOND  # before what is missing is asked for
     again: int = 250 * MILLISECOND  # before it is asked for again
     grace: int = SECOND  # that a repository gives others to speak before it goes on without them
-    void_after: int = 10 * SECOND  # for which a gap of a publisher that came back anew is kept open
+    void_after: int = 30 * SECOND  # of a publisher's silence, after which its gaps are closed: others wait behind them
+    void_anew: int = 2 * SECOND  # … if it came back anew, and has forgotten what is missing
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing

@@ -89,11 +89,19 @@ class Store:
 
     # ---- from publishers and other repositories
 
+    def fetch(self, now: int, block: Block) -> None:
+        """Events came from another repository, which has them: so they are not void."""
+        stream = self.streams[block.publisher, block.incarnation]
+        stream.seen = now
+        stream.ordered.add(block.catenation, block.last())
+        stream.voids.remove(block.catenation, block.last())
+        self._take(stream, block)
+
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         stream = self.streams[block.publisher, block.incarnation]
         first, last = block.catenation, block.last()
-        stream.seen = now
+        stream.seen = stream.heard = now
         if ordered:
             stream.ordered.add(first, last)
         if known and stream.ordered.covers(first, last):
@@ -110,6 +118,7 @@ class Store:
     def order(self, now: int, key: StreamId, first: int, last: int, known: bool) -> None:
         """A publisher says what it has sent."""
         stream = self.streams[key]
+        stream.heard = now
         if not stream.ordered.covers(first, last):
             stream.seen = now
             stream.ordered.add(first, last)
@@ -127,10 +136,12 @@ class Store:
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
                 number = first + offset
-                if number not in stream.held:
+                if number not in stream.held and number not in stream.voids:
                     self._place(stream, self._part(block, row, row), number, number)
             return
         gaps = stream.held.missing(first, last)
+        if stream.voids:
+            gaps = [rest for gap in gaps for rest in stream.voids.missing(*gap)]
         if not gaps:
             self.repeated += block.count
             self._compare(stream, block, first)

@@ -15,8 +15,8 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "asked", "durable", "floor", "held", "held_back", "id", "ordered", "peers",
-        "reserved", "seen", "top", "voids", "waiting",
+        "_digests", "_firsts", "_sequences", "asked", "durable", "floor", "heard", "held", "held_back", "id", "ordered",
+        "peers", "reserved", "seen", "top", "voids", "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -28,6 +28,7 @@ class Stream:
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
         self.seen = 0  # when something last changed
+        self.heard = 0  # when its publisher last spoke
         self.asked = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
         self.peers: dict[str, Spans] = {}  # what other repositories have

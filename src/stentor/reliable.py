@@ -1,0 +1,510 @@
+"""The public API of reliable topics: a named publisher, and a named subscription. Made by `Fabric`.
+
+    async with fabric.publisher("orders", name="shop") as shop:
+        stored = await shop.send(b"...", price=3.5)         # returns when it is stored; stored.copies says on how many
+        shop.send_nowait(b"...", price=4.5)                 # for throughput,
+        await shop.flush()                                  # until all of it is stored
+
+    async with fabric.subscribe("orders", name="billing", where="price > 2") as events:
+        async for event in events:                          # acknowledged when the next one is asked for
+            ...
+
+Each event comes once, in order per publisher, and what a crashed application had not acknowledged comes again, with
+`event.redelivered`. A name has one holder at a time: a newer one fences an older one off. Nothing of this depends on
+where it runs: the repositories remember how far a name is.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from stentor.event import Batch, Event
+from stentor.machine import Effect, Input, Machine, StopRequested
+from stentor.model.attribute import Value
+from stentor.model.control import Role, end_name
+from stentor.model.errors import (
+    BufferFull,
+    Closed,
+    Fenced,
+    InvalidInput,
+    Refusal,
+    Refused,
+    StentorError,
+    Unreachable,
+    Unresponsive,
+)
+from stentor.model.filter import Filter
+from stentor.model.ids import Incarnation
+from stentor.nodes.application import Disconnect, Halt, Moved
+from stentor.nodes.client import Settings
+from stentor.nodes.end import End
+from stentor.protocols.delivery.dialogue import (
+    Acknowledged,
+    Assure,
+    Attach,
+    Awaited,
+    Complain,
+    Entrusted,
+    EntrustedMany,
+    Forbid,
+    MakeRoom,
+    Portion,
+    Release,
+    TurnEnded,
+    Wanted,
+)
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.runtime.dialler import Dialler
+from stentor.runtime.driver import Driver
+from stentor.url import addresses_of
+
+From = Literal["beginning", "now"] | int | datetime
+_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
+_LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
+_TURN = 64 << 10  # bytes published before the event loop gets a turn
+_ACK_EVERY = 0.05  # seconds that an acknowledgement of the application may wait for others
+
+
+class Access(NamedTuple):
+    """How an end reaches the fabric."""
+
+    url: str
+    tls: str | None
+    timeout: float
+
+
+class Stored(NamedTuple):
+    """What is known of an event that is stored: on how many repositories it and all before it are."""
+
+    copies: int
+
+
+def incarnation() -> Incarnation:
+    """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
+    return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
+
+
+class _End:
+    """What a publisher and a subscription have in common: a link, a steering repository, and somebody who waits."""
+
+    def __init__(self, access: Access, role: Role, topic: str, name: str, window: int) -> None:
+        self.topic, self.name = topic, name
+        self.repository = ""  # that steers us
+        self._access = access
+        self._settings = Settings(
+            name=end_name(role, name, topic),
+            addresses=addresses_of(access.url),
+            incarnation=incarnation(),
+            window=window,
+            buffer=64 << 20,
+            agent=f"stentor-python {role}",
+            secure=access.tls is not None,
+        )
+        self._driver: Driver | None = None
+        self._attached: asyncio.Future[None] | None = None
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._tokens = 0
+        self._error: Exception | None = None
+        self._trouble = ""
+
+    async def _open(self, machine: Machine, where: str | None = None) -> None:
+        assert self._driver is None, "it is entered once"
+        node = End(self._settings, self.topic, machine, where)
+        driver = self._driver = Driver(
+            node, dialler=Dialler(self._access.tls), application=self._perform, window=1 << 32
+        )
+        driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
+        self._attached = driver.loop.create_future()
+        driver.start()
+        try:
+            await asyncio.wait_for(self._attached, self._access.timeout)
+        except TimeoutError:
+            await self._end()
+            raise Unreachable(
+                f"no repository of {self.topic!r} within {self._access.timeout:g} s"
+                + (f" ({self._trouble})" if self._trouble else "")
+                + f": is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
+            ) from None
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _end(self) -> None:
+        driver = self._driver
+        if driver is not None and not isinstance(self._error, Closed):
+            self._fail(Closed("this one was closed"))
+            driver.tell(StopRequested())
+            await driver.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._driver is not None and self._error is None
+
+    def move(self, url: str) -> None:
+        """Go to another broker; nothing is lost on the way."""
+        self._check()
+        self._tell(Moved(addresses_of(url)))
+
+    def _tell(self, happened: Input) -> None:
+        assert self._driver is not None
+        self._driver.tell(happened)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._driver is None:
+            raise Closed("not open: use `async with`")
+
+    async def _safe(self, copies: int, timeout: float | None) -> int:
+        """Wait until everything said before is safe; on how many repositories it is."""
+        self._check()
+        assert self._driver is not None
+        self._tokens += 1
+        token = self._tokens
+        future = self._waiting[token] = self._driver.loop.create_future()
+        try:
+            self._tell(Awaited(token, copies))
+            return await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            why = f": {self._trouble}" if self._trouble else ""
+            raise Unresponsive(f"no repository of {self.topic!r} confirmed it within {timeout:g} s{why}") from None
+        finally:
+            self._waiting.pop(token, None)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Attach():
+                self.repository, self._trouble = effect.repository, ""
+                if self._attached is not None and not self._attached.done():
+                    self._attached.set_result(None)
+            case Assure():
+                future = self._waiting.get(effect.token)
+                if future is not None and not future.done():
+                    if effect.code is None:
+                        future.set_result(effect.copies)
+                    else:
+                        future.set_exception(_refused(effect.code, effect.reason))
+            case Complain():
+                self._trouble = effect.reason
+            case Disconnect():
+                self._trouble = effect.reason
+            case Forbid() | Halt():
+                self._fail(_refused(effect.code, effect.reason))
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None or isinstance(error, Closed):
+            self._error = error
+        for future in (self._attached, *self._waiting.values()):
+            if future is not None and not future.done():
+                future.set_exception(error)
+
+
+def _refused(code: Refusal, reason: str) -> Refused:
+    return Fenced(code, reason) if code is Refusal.FENCED else Refused(code, reason)
+
+
+class Publisher(_End):
+    """A named publisher of a reliable topic."""
+
+    def __init__(self, access: Access, topic: str, name: str, stored_on: int, buffer: int) -> None:
+        super().__init__(access, "publisher", topic, name, 1 << 20)
+        if stored_on < 0:
+            raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
+        self._stored_on = stored_on
+        settings = PublisherSettings(buffer=buffer)
+        self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings)
+        self._room: asyncio.Future[None] | None = None
+        self._turn = False
+        self._since_turn = 0
+
+    @property
+    def recovered(self) -> tuple[int, int] | None:
+        """What was stored of this name before: the newest incarnation and its last number."""
+        return self._machine.recovered
+
+    async def __aenter__(self) -> Self:
+        await self._open(self._machine)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give what is not stored yet a few seconds, then end."""
+        if self._error is None and self._driver is not None:
+            with suppress(StentorError):  # whoever must know calls flush
+                await self.flush(_LINGER)
+        await self._end()
+
+    async def send(
+        self,
+        body: bytes = b"",
+        *,
+        attributes: Mapping[str, Value] | None = None,
+        stored_on: int = 0,
+        timeout: float | None = None,
+        **more: Value,
+    ) -> Stored:
+        """Publish one event; returns when it is stored, on `stored_on` repositories if that is more than the topic asks
+        for. With a timeout, Unresponsive after it: the event is still on its way.
+        """
+        self._offer(body, attributes, more)
+        self._end_turn()
+        copies = await self._safe(stored_on or self._stored_on, timeout)
+        return Stored(copies)
+
+    def send_nowait(self, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value) -> None:
+        """Publish one event and go on; BufferFull, with nothing done, if too much is not stored yet."""
+        if not self._machine.room:
+            raise BufferFull("too many events wait to be stored: await flush(), or room()")
+        self._offer(body, attributes, more)
+        if not self._turn:
+            self._turn = True
+            assert self._driver is not None
+            self._driver.loop.call_soon(self._end_turn)
+
+    async def send_many(
+        self, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
+    ) -> None:
+        """Publish many events; each attribute is a sequence as long as `bodies`. Waits only for room in the buffer."""
+        await self.room()
+        self._check()
+        assert self._driver is not None
+        self._driver.machine.step(0, EntrustedMany(attributes or {}, list(bodies), time.time_ns()))
+        self._end_turn()
+
+    async def room(self) -> None:
+        """Return when there is room for more."""
+        self._end_turn()
+        while not self._machine.room:
+            self._check()
+            if self._room is None:
+                self._room = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._room)
+
+    async def flush(self, timeout: float | None = None) -> Stored:
+        """Return when everything that was sent before is stored."""
+        self._end_turn()
+        return Stored(await self._safe(self._stored_on, timeout))
+
+    def _offer(self, body: bytes, attributes: Mapping[str, Value] | None, more: Mapping[str, Value]) -> None:
+        self._check()
+        if more:
+            attributes = {**attributes, **more} if attributes else more
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise InvalidInput(f"a body is bytes, not {type(body).__name__}: encode it first")
+        assert self._driver is not None
+        self._driver.machine.step(0, Entrusted(attributes or {}, bytes(body), time.time_ns()))
+
+    def _end_turn(self) -> None:
+        self._turn = False
+        if self._error is None and self._driver is not None:
+            self._tell(TurnEnded())
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, MakeRoom):
+            self._wake()
+        else:
+            super()._perform(effect)
+
+    def _wake(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._room = None
+
+    def _fail(self, error: Exception) -> None:
+        super()._fail(error)
+        self._wake()
+
+
+class StoredBatch(Batch):
+    """Events of a reliable topic that were released together."""
+
+    __slots__ = ("_acknowledge", "_portion")
+
+    def __init__(self, topic: str, portion: Portion, acknowledge: Callable[[int, int], None]) -> None:
+        super().__init__(topic, portion.block)
+        self._portion = portion
+        self._acknowledge = acknowledge
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an earlier life of this name may have had them."""
+        return self._portion.redelivered
+
+    @property
+    def epochs(self) -> tuple[str, int, int]:
+        """The repository that steers us, and its first and last sequence number of these."""
+        return self._portion.repository, self._portion.first, self._portion.last
+
+    def ack(self) -> None:
+        """All of them are done with."""
+        self._acknowledge(self._portion.position, self._portion.position + len(self) - 1)
+
+    def acknowledge(self, index: int) -> None:
+        self._acknowledge(self._portion.position + index, self._portion.position + index)
+
+
+class StoredEvent(Event):
+    """One event of a reliable topic."""
+
+    __slots__ = ()
+    _batch: StoredBatch
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an earlier life of this name may have had it."""
+        return self._batch.redelivered
+
+    def ack(self) -> None:
+        """It is done with: it never comes again."""
+        self._batch.acknowledge(self._index)
+
+
+class Subscription(_End):
+    """A named subscription of a reliable topic: use it with `async with`, then `async for`."""
+
+    def __init__(
+        self,
+        access: Access,
+        topic: str,
+        name: str,
+        where: str,
+        from_: From,
+        ack: Literal["auto", "manual"],
+        window: int,
+    ) -> None:
+        super().__init__(access, "subscriber", topic, name, window)
+        self.where = where
+        self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
+        self._canonical = str(Filter(where)) if where else ""
+        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, _since(from_))
+        self._auto = ack == "auto"
+        self._batches: deque[StoredBatch] = deque()
+        self._current: deque[StoredEvent] = deque()
+        self._arrived = asyncio.Event()
+        self._hungry = False
+        self._unacked: list[tuple[int, int]] = []  # acknowledged by the application, not told yet
+        self._acked_at = 0.0
+        self._last: StoredEvent | StoredBatch | None = None  # what the application works on
+
+    async def __aenter__(self) -> Self:
+        """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
+        await self._open(self._machine, self._canonical)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._done()
+        await self.close()
+
+    async def close(self) -> None:
+        """Let what was acknowledged be known, then end; the name stays registered, and may come back anywhere."""
+        if self._error is None and self._driver is not None:
+            with suppress(StentorError):  # what is not known may come again, and is marked then
+                await self.sync(_LINGER)
+        await self._end()
+        self._arrived.set()
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Return when all acknowledgements are durable: none of these events comes again."""
+        self._tell_acks()
+        await self._safe(0, timeout)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StoredEvent:
+        self._done()
+        if not self._current:
+            batch = await self._take()
+            self._current.extend(StoredEvent(batch, index) for index in range(len(batch)))
+        event = self._current.popleft()
+        if self._auto:
+            self._last = event
+        return event
+
+    async def batches(self) -> AsyncIterator[StoredBatch]:
+        """Whole batches, for those who need the rate; each is acknowledged when the next one is asked for."""
+        while True:
+            self._done()
+            try:
+                batch = await self._take()
+            except StopAsyncIteration:
+                return
+            if self._auto:
+                self._last = batch
+            yield batch
+
+    def _done(self) -> None:
+        """The application asks for more: it is done with what it had."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.ack()
+
+    def _acknowledge(self, first: int, last: int) -> None:
+        unacked = self._unacked
+        if unacked and unacked[-1][1] + 1 == first:
+            unacked[-1] = unacked[-1][0], last
+        else:
+            unacked.append((first, last))
+        now = time.monotonic()
+        if now - self._acked_at > _ACK_EVERY or not self._auto:
+            self._acked_at = now
+            self._tell_acks()
+
+    def _tell_acks(self) -> None:
+        if self._unacked and self._error is None:
+            spans, self._unacked = self._unacked, []
+            self._tell(Acknowledged(spans))
+
+    async def _take(self) -> StoredBatch:
+        while not self._batches:
+            if self._error is not None:
+                if isinstance(self._error, Closed):
+                    raise StopAsyncIteration
+                raise self._error
+            self._check()
+            self._tell_acks()
+            if not self._hungry:
+                self._hungry = True
+                self._tell(Wanted())
+                continue
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._batches.popleft()
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Release):
+            self._hungry = False
+            self._batches.extend(StoredBatch(self.topic, each, self._acknowledge) for each in effect.portions)
+            self._arrived.set()
+            return
+        if isinstance(effect, Attach):
+            self.epoch = effect.epoch
+        super()._perform(effect)
+
+    def _fail(self, error: Exception) -> None:
+        super()._fail(error)
+        self._arrived.set()
+
+
+def _since(from_: From) -> str:
+    if isinstance(from_, datetime):
+        return f"time {int(from_.timestamp() * 1e9)}"
+    if isinstance(from_, int) and not isinstance(from_, bool):
+        return f"epoch {from_}"
+    if from_ in ("now", "beginning"):
+        return str(from_)
+    raise InvalidInput(f"from_ is 'beginning', 'now', an epoch or a time, not {from_!r}")
