@@ -277,3 +277,15 @@ def test_clients_of_one_name_and_two_principals_are_two_series(tmp_path: Path, c
             await scrape(broker.http_port)
 
     run(main())
+
+
+def test_only_a_node_may_be_a_repository(tmp_path: Path, certificates: Path) -> None:
+    async def main() -> None:
+        async with node(tmp_path, certificates=certificates / "node") as broker:
+            with pytest.raises(stentor.Refused, match="only who has a node's certificate may be a repository"):
+                await stentor.connect(broker.url, name="repository:r1", tls=certificates / "alice").__aenter__()
+            async with stentor.connect(broker.url, name="repository:r1", tls=certificates / "node") as repository:
+                assert repository.principal == "node"
+            await until(lambda: alone(broker))
+
+    run(main())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import Effect, Report, StopTimer
+from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
@@ -60,6 +61,10 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
+        if hello.name.startswith(repository_name("")) and not guest.node:
+            raise FrameError(
+                Refusal.UNAUTHENTICATED, f"{hello.name!r}: only who has a node's certificate may be a repository"
+            )
         fenced = self.names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
