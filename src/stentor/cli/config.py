@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.config import Config, load
+from stentor.config import Config, load, without_password
 from stentor.config import schema as json_schema
 from stentor.model.errors import ConfigError
 from stentor.runtime.tls import server_context
@@ -52,4 +52,13 @@ def _table(config: Config) -> Table:
         http, tls = str(node.http or "off"), str(node.tls.directory) if node.tls else "off"
         row = (str(node.name), node.role, str(node.listen), http, tls, str(node.storage))
         table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    for repository in config.repositories:
+        guard = config.broker_of(repository).tls
+        place = (
+            f"to {repository.broker}",
+            "",
+            str(guard.directory) if guard else "off",
+            without_password(repository.storage),
+        )
+        table.add_row(*(Text(cell, overflow="fold") for cell in (repository.name, "repository", *place)))
     return table

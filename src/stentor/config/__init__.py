@@ -3,6 +3,7 @@
 from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
+from stentor.config.repositories import check_repository_name, storage_line, without_password
 from stentor.config.settings import (
     ANY_HTTP,
     CERTIFICATE_FILES,
@@ -14,9 +15,11 @@ from stentor.config.settings import (
     Gateway,
     Link,
     Node,
+    Repository,
     Tls,
     Unit,
     default,
+    home_of,
 )
 
 __all__ = [
@@ -31,13 +34,18 @@ __all__ = [
     "Gateway",
     "Link",
     "Node",
+    "Repository",
     "Tls",
     "Unit",
     "check_exposure",
+    "check_repository_name",
     "default",
+    "home_of",
     "is_host_name",
     "is_loopback",
     "load",
     "parse",
     "schema",
+    "storage_line",
+    "without_password",
 ]

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 
 from stentor.config.quantity import DURATIONS, SIZES, pattern
+from stentor.config.repositories import STORAGE
 from stentor.config.settings import COSTS, DATA, LISTEN, Config, Elasticity
 from stentor.model.limits import Limits, Seconds, Size
 
 _ADDRESS = {"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+):[0-9]{1,5}$", "examples": [str(LISTEN)]}
-_NAME = {"type": "string", "pattern": r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$", "examples": ["campus/library/b1"]}
+_PART = "[A-Za-z0-9_.-]+"
+_NAME = {"type": "string", "pattern": rf"^{_PART}(/{_PART})*$", "examples": ["campus/library/b1"]}
 _REQUIRED = {
     "Config": ["node"],
     "Fabric": [],
@@ -19,6 +21,7 @@ _REQUIRED = {
     "Unit": ["name"],
     "Link": ["between"],
     "Channel": ["from", "to", "where"],
+    "Repository": ["name"],
 }
 
 
@@ -44,12 +47,16 @@ def schema() -> dict[str, Any]:
 
 
 def _network(definitions: dict[str, Any]) -> None:
-    """Units, links and channels."""
-    for name in ("unit", "link", "channel"):
+    """Units, links, channels and repositories."""
+    for name in ("unit", "link", "channel", "repository"):
         del definitions["Config"]["properties"][name]["default"]
     unit, scope = definitions["Unit"]["properties"], {"$ref": "#/$defs/ScopePath"}
-    said = unit["name"]["description"]
-    unit["name"] = {"anyOf": [scope, {"const": ""}], "description": said}
+    repository = definitions["Repository"]["properties"]
+    for properties, name in ((unit, "name"), (repository, "unit")):
+        said = properties[name]["description"]
+        properties[name] = {"anyOf": [scope, {"const": ""}], "description": said}
+    repository["name"]["pattern"] = f"^{_PART}$"
+    repository["storage"]["pattern"] = STORAGE
     for properties in (unit, definitions["Node"]["properties"]):
         del properties["number"]["default"]  # it depends on who else is in the unit
     for properties, name in ((unit, "forwarding"), (unit, "connect"), (definitions["Link"]["properties"], "cost")):

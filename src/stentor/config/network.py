@@ -79,7 +79,7 @@ class Network:
         take = self.tables.take
         table = self.tables.table(value, key, Unit)
         self.tables.require(table, (*key, "name"), 'a unit such as "campus/library", or "" for the whole network')
-        name = take(table, (*key, "name"), self._unit_name, None)
+        name = take(table, (*key, "name"), self.unit_name, None)
         wanted = take(table, (*key, "number"), values.bounded(Number), None)
         unit = Unit(
             name=name or ROOT,
@@ -91,7 +91,7 @@ class Network:
         if name is None:
             return
         if name in self.told:
-            other = self._where(self.told[name][0])
+            other = self.where(self.told[name][0])
             self.problems.add((*key, "name"), f"expected a unit of its own, found that of {other}: {_title(name)}")
             self.whole = False
             return
@@ -105,7 +105,7 @@ class Network:
         table = self.tables.table(value, key, Link)
         between: Key = (*key, "between")
         self.tables.require(table, between, _A_LINK)
-        ends = self.tables.each(table, between, values.several(_A_LINK, exactly=2), self._broker_name)
+        ends = self.tables.each(table, between, values.several(_A_LINK, exactly=2), self.broker_name)
         cost = self.tables.take(table, (*key, "cost"), values.bounded(Cost), None)
         address = self.tables.take(table, (*key, "address"), values.address, None)
         brokers = [broker for broker in ends if broker is not None]
@@ -116,7 +116,7 @@ class Network:
             return
         other = linked.setdefault(frozenset(brokers), key)
         if other is not key:
-            reason = f"expected a pair of its own, found that of {self._where(other)}"
+            reason = f"expected a pair of its own, found that of {self.where(other)}"
             self.problems.add(between, f"{reason}: {brokers[0]} and {brokers[1]}; one link goes both ways")
             return
         self.links.append(Link(between=(brokers[0], brokers[1]), cost=cost, address=address))
@@ -138,19 +138,19 @@ class Network:
             reason = f"expected two members of one unit, or two brokers, found {origin} and {to}"
             self.problems.add((*key, "to"), reason)
         elif (other := passages.setdefault((origin, to), key)) is not key:
-            reason = f"expected a pair of its own, found that of {self._where(other)}"
+            reason = f"expected a pair of its own, found that of {self.where(other)}"
             self.problems.add(key, f"{reason}: from {origin} to {to}; put all filters into one list")
         else:
             self.channels.append(Channel(origin=origin, to=to, where=tuple(text for text in where if text)))
 
     # ---- names
 
-    def _unit_name(self, value: object) -> ScopePath | None:
+    def unit_name(self, value: object) -> ScopePath | None:
         if value == "":
             return ROOT
         return self._known(values.name(value), "unit", self.tree.members)
 
-    def _broker_name(self, value: object) -> ScopePath | None:
+    def broker_name(self, value: object) -> ScopePath | None:
         return self._known(values.name(value), "broker", self.tree.brokers)
 
     def _scope_name(self, value: object) -> ScopePath | None:
@@ -172,7 +172,7 @@ class Network:
             raise InvalidInput(f"unknown {kind} {str(name)!r}{hint}")
         raise InvalidInput(f"expected a {kind}, found the {found} {str(name)!r}{hint}")
 
-    def _where(self, key: Key) -> str:
+    def where(self, key: Key) -> str:
         return f"{dotted(key)} on line {self.problems.line(key)}"
 
     # ---- all of it
@@ -192,7 +192,7 @@ class Network:
             for key, wanted in claimed:
                 other = taken.setdefault(wanted, key)
                 if other is not key:
-                    reason = f"expected a number of its own in {_title(unit)}, found that of {self._where(other)}"
+                    reason = f"expected a number of its own in {_title(unit)}, found that of {self.where(other)}"
                     self.problems.add((*key, "number"), f"{reason}: {wanted}")
 
     def _line(self, claim: tuple[Key, int]) -> int:

@@ -14,6 +14,7 @@ from stentor.config.check import check_certificates, check_names, check_places
 from stentor.config.lines import Key, locate
 from stentor.config.network import FORWARDING, Network
 from stentor.config.problem import Problems, describe
+from stentor.config.repositories import Repositories
 from stentor.config.settings import (
     ANY_HTTP,
     COSTS,
@@ -93,6 +94,8 @@ class _Reader(Tables):
         check_certificates(self.certificate_directories(nodes, tls), self.problems)
         network = Network(self, nodes, self.claims, sound=sound)
         network.read(top)
+        repositories = Repositories(self, network, fabric.data, self.base)
+        repositories.read(top)
         self.problems.raise_if_any()
         config = Config(
             fabric=fabric,
@@ -102,6 +105,7 @@ class _Reader(Tables):
             units=network.units(),
             links=tuple(network.links),
             channels=tuple(network.channels),
+            repositories=tuple(repositories.found),
             elasticity=elasticity,
         )
         if self.only is not None:

@@ -93,6 +93,20 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     where: Annotated[tuple[str, ...], Meta(description="filters in CESQL; all must let an event pass")]
 
 
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
+    """Stores the events of reliable topics; a process of its own, with a link to a broker."""
+
+    name: Annotated[str, Meta(description="its own among repositories and nodes, such as r1")]
+    broker: Annotated[
+        ScopePath,
+        Meta(description="whom it links to, and to others of its unit while that is away; default: the first"),
+    ]
+    unit: Annotated[ScopePath, Meta(description='the unit that it serves; "", the default, is the whole network')]
+    storage: Annotated[
+        str, Meta(description="sqlite:DIR, segments:DIR or postgresql://…; default sqlite:<data>/repositories/<name>")
+    ]
+
+
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers that are started by load, and stopped when they are slow."""
 
@@ -123,14 +137,27 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     channels: Annotated[tuple[Channel, ...], Meta(description="what may pass from one unit to another")] = (
         msgspec.field(name="channel", default=())
     )
+    repositories: Annotated[tuple[Repository, ...], Meta(description="what stores reliable topics")] = msgspec.field(
+        name="repository", default=()
+    )
     elasticity: Elasticity | None = None
 
-    def node(self, name: str) -> Node:
-        """The node of this name."""
-        for node in self.nodes:
-            if str(node.name) == name:
-                return node
-        raise ConfigError(f"no node is called {name!r}{suggestion(name, [str(node.name) for node in self.nodes])}")
+    def node(self, name: str) -> Node | Repository:
+        """The broker or repository of this name."""
+        found: dict[str, Node | Repository] = {str(node.name): node for node in self.nodes}
+        found.update((each.name, each) for each in self.repositories)
+        if name not in found:
+            raise ConfigError(f"no node is called {name!r}{suggestion(name, found)}")
+        return found[name]
+
+    def broker_of(self, repository: Repository) -> Node:
+        """The broker that a repository links to."""
+        return next(node for node in self.nodes if node.name == repository.broker)
+
+    def brokers_for(self, repository: Repository) -> tuple[Node, ...]:
+        """Whom a repository may link to: its broker, then others of the unit that it serves, the nearest first."""
+        inside = [node for node in self.nodes if node.name.parts[: len(repository.unit.parts)] == repository.unit.parts]
+        return tuple(sorted(inside, key=lambda node: node.name.level_of_difference(repository.broker)))
 
     def numbers(self, node: Node) -> tuple[int, ...]:
         """The member number of each part of a node's name, outermost first."""
@@ -173,7 +200,13 @@ def default_listen(place: int) -> Address:
     return Address(LISTEN.host, port)
 
 
-def default() -> Config:
-    """What runs when there is no file: one broker that only this machine can reach."""
-    local = Node(name=ScopePath(("local",)), listen=LISTEN, http=Address("127.0.0.1", 7480), storage=DATA / "local")
-    return Config(fabric=Fabric(data=DATA), nodes=(local,))
+def home_of(repository: str, data: Path) -> Path:
+    """Where a repository keeps what must survive."""
+    return data / "repositories" / repository
+
+
+def default(data: Path = DATA) -> Config:
+    """What runs when there is no file: a broker that only this machine can reach, and a repository inside it."""
+    local = Node(name=ScopePath(("local",)), listen=LISTEN, http=Address("127.0.0.1", 7480), storage=data / "local")
+    main = Repository(name="main", broker=local.name, unit=ROOT, storage=f"sqlite:{home_of('main', data)}")
+    return Config(fabric=Fabric(data=data), nodes=(local,), repositories=(main,))

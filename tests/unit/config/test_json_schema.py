@@ -79,12 +79,21 @@ def test_the_examples_fit(example: Path) -> None:
         "[[node]]\nname = 'b1'\n[[link]]\nbetween = ['a', 'b']\ncost = -1",
         "[[node]]\nname = 'b1'\n[[channel]]\nfrom = 'a'\nto = 'b'",
         "[[node]]\nname = 'b1'\n[[channel]]\nfrom = 'a'\nto = 'b'\nwhere = []",
+        "[[node]]\nname = 'b1'\n[[repository]]\nbroker = 'b1'",
+        "[[node]]\nname = 'b1'\n[[repository]]\nname = 'a/b'",
+        "[[node]]\nname = 'b1'\n[[repository]]\nname = 'r1'\nstorage = 'disk'",
         "[[node]]\nname = 'b1'\n[elasticity]\nmost_brokers = 65",
         "[[node]]\nname = 'b1'\n[elasticity]\ncheck_every = '1 day'",
     ],
 )
 def test_what_is_wrong_does_not_fit(text: str) -> None:
     assert not accepts(schema(), tomllib.loads(text))
+
+
+def test_repositories_fit() -> None:
+    text = "[[node]]\nname = 'b1'\n[[repository]]\nname = 'r1'\n[[repository]]\nname = 'r2'\n"
+    text += "broker = 'b1'\nunit = ''\nstorage = 'postgresql://db/events'\n"
+    assert accepts(schema(), tomllib.loads(text))
 
 
 def test_every_limit_is_described_and_all_of_it_is_json() -> None:
