@@ -9,7 +9,7 @@ import resource
 import signal
 from collections.abc import Callable, Sequence
 
-from stentor.cli.process import GONE, Assignment, Readiness, serve
+from stentor.cli.process import GONE, AnyAssignment, Readiness, serve
 from stentor.cli.supervisor import NodeFailed
 from stentor.model.filter import Filter
 from stentor.runtime.log import logger
@@ -21,7 +21,7 @@ _PAUSE = 1.0  # before a node that failed is started again
 class Fleet:
     """Runs nodes until told to stop."""
 
-    def __init__(self, assignments: Sequence[Assignment], tell: Callable[[str], None]) -> None:
+    def __init__(self, assignments: Sequence[AnyAssignment], tell: Callable[[str], None]) -> None:
         self._assignments = assignments
         self._tell = tell
         self._ends = {each.name: asyncio.Event() for each in assignments}
@@ -58,7 +58,7 @@ class Fleet:
         for end in self._ends.values():
             end.set()
 
-    async def _keep(self, assignment: Assignment, started: Callable[[], None]) -> None:
+    async def _keep(self, assignment: AnyAssignment, started: Callable[[], None]) -> None:
         """One node, again and again until it leaves or all stop."""
         name, log = assignment.name, logger.named(assignment.name)
 

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,11 +30,14 @@ from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.nodes.orders import LEFT
 from stentor.policies.channel import ChannelSettings
+from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.log import Logger, logger
+from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
+from stentor.storage.cabinet import open_cabinet
 from stentor.version import __version__
 
 # glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
@@ -44,11 +48,25 @@ ALLOCATOR = {
 }
 
 
-GONE = 3  # exit code of a broker that left the network for good: nobody starts it again
+GONE = 3  # exit code of a node that left the network for good: nobody starts it again
+_LINKED_WITHIN = 5.0  # seconds that a repository waits for its broker before it says that it is there
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node process is told."""
+class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repository"):
+    """What a process is told that is a repository, or a broker that has one inside."""
+
+    name: str
+    addresses: tuple[str, ...]  # of brokers, to be tried in this order
+    storage: str  # a line that says where its ledgers are
+    home: str  # the directory that only one process may use
+    certificates: str | None
+    log: str
+    json_log: bool = False
+    supervised: bool = False
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
+    """What the process of a broker is told."""
 
     name: str
     listen: str
@@ -65,18 +83,22 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
+    repository: RepositoryAssignment | None = None  # inside the same process
+
+
+AnyAssignment = Assignment | RepositoryAssignment
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """What it answers when it is ready."""
 
     name: str
-    listen: str
+    listen: str  # "" if it does not
     http: str | None
     pid: int
 
 
-def become(assignment: Assignment) -> NoReturn:
+def become(assignment: AnyAssignment) -> NoReturn:
     """Turn this process into the node's."""
     reader, writer = os.pipe()
     os.write(writer, msgspec.json.encode(assignment) + b"\n")
@@ -87,7 +109,7 @@ def become(assignment: Assignment) -> NoReturn:
 
 
 def main() -> None:
-    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=Assignment)
+    assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=AnyAssignment)
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     Filter("ready = TRUE")  # the grammar takes its time, once
     gc.collect()
@@ -101,7 +123,7 @@ def main() -> None:
     sys.exit(code)
 
 
-async def run(assignment: Assignment) -> int:
+async def run(assignment: AnyAssignment) -> int:
     """One node until a signal, or until its supervisor is gone."""
     end = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -113,14 +135,22 @@ async def run(assignment: Assignment) -> int:
 
 
 async def serve(
-    assignment: Assignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger = logger
+    assignment: AnyAssignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger = logger
 ) -> int:
     """One node on this event loop, until `end`; its exit code."""
+    if isinstance(assignment, RepositoryAssignment):
+        return await _serve_repository(assignment, end, tell, log)
     address = Address.parse(assignment.listen)
     if not address.port:  # it tells others where it listens before it does
         with reserve(address.host) as holder:
             listening = str(Address(address.host, holder.getsockname()[1]))
             return await serve(msgspec.structs.replace(assignment, listen=listening), end, tell, log)
+    return await _serve_broker(assignment, address, end, tell, log)
+
+
+async def _serve_broker(
+    assignment: Assignment, address: Address, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger
+) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
     broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
@@ -145,17 +175,77 @@ async def serve(
             http=None if http is None else f"{'http' if health.loopback else 'https'}://{_name(listener)}",
             pid=os.getpid(),
         )
+        inside = None if assignment.repository is None else _Inside(assignment.repository, ready.listen, end, log)
+        if inside is not None:
+            await inside.ready()
         tell(ready)
         log.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
         await end.wait()
+        if inside is not None:
+            await inside.close()
         server.close()
     driver.tell(StopRequested())
     await driver.close()
     if http is not None:
         await http.close()
     storage.close()
-    if driver.stopped.done():
-        reason = driver.stopped.result()
+    return _exit_code(driver.stopped, log)
+
+
+async def _serve_repository(
+    assignment: RepositoryAssignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger
+) -> int:
+    home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
+    cabinet = await asyncio.to_thread(open_cabinet, assignment.storage)
+    certificates = Path(assignment.certificates) if assignment.certificates else None
+    host = RepositoryHost(RepositorySettings(name=assignment.name), assignment.addresses, cabinet, certificates, log)
+    host.stopped.add_done_callback(lambda _: end.set())
+    host.start()
+    ending = asyncio.ensure_future(end.wait())
+    waiting: list[asyncio.Future[Any]] = [host.linked, ending]
+    await asyncio.wait(waiting, timeout=_LINKED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+    if not end.is_set():
+        tell(Readiness(name=assignment.name, listen="", http=None, pid=os.getpid()))
+        log.log("info", "storing", {"linked": str(host.linked.done()).lower()})
+    await ending
+    await host.close()
+    home.close()
+    return _exit_code(host.stopped, log)
+
+
+class _Inside:
+    """A repository in the process of a broker; if it fails, both are started again."""
+
+    def __init__(self, assignment: RepositoryAssignment, broker: str, end: asyncio.Event, log: Logger) -> None:
+        address = Address.parse(broker)
+        if ip_address(address.host).is_unspecified:
+            address = Address("::1" if ":" in address.host else "127.0.0.1", address.port)
+        here = msgspec.structs.replace(assignment, addresses=(str(address),))
+        self._name, self._all, self._end = assignment.name, end, asyncio.Event()
+        self._told: asyncio.Future[Readiness] = asyncio.get_running_loop().create_future()
+        running = _serve_repository(here, self._end, self._told.set_result, log.named(assignment.name))
+        self._task = asyncio.get_running_loop().create_task(running)
+        self._task.add_done_callback(self._ended)
+
+    async def ready(self) -> None:
+        waiting: list[asyncio.Future[Any]] = [self._told, self._task]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            self._task.result()
+
+    def _ended(self, task: asyncio.Task[int]) -> None:
+        if task.cancelled() or task.exception() is not None or task.result() != GONE:
+            self._all.set()
+
+    async def close(self) -> None:
+        self._end.set()
+        if await self._task not in (0, GONE):
+            raise StentorError(f"the repository {self._name} failed")
+
+
+def _exit_code(stopped: asyncio.Future[str], log: Logger) -> int:
+    if stopped.done():
+        reason = stopped.result()
         log.log("info" if reason == LEFT else "error", "stopped", {"reason": reason})
         return GONE if reason == LEFT else 1
     log.log("info", "stopped", {})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 import msgspec
 
-from stentor.cli.process import ALLOCATOR, GONE, Assignment, Readiness
+from stentor.cli.process import ALLOCATOR, GONE, AnyAssignment, Assignment, Readiness
 from stentor.model.errors import StentorError
 
 _STOP_WITHIN = 5.0
@@ -23,11 +23,11 @@ class NodeFailed(StentorError):
 class Supervisor:
     """Runs nodes until told to stop."""
 
-    def __init__(self, assignments: Sequence[Assignment], tell: Callable[[str], None]) -> None:
+    def __init__(self, assignments: Sequence[AnyAssignment], tell: Callable[[str], None]) -> None:
         self._assignments = assignments
         self._tell = tell
         self._children: dict[str, asyncio.subprocess.Process] = {}
-        self._up: dict[str, Assignment] = {}  # those that are ready, with the ports that they have
+        self._up: dict[str, AnyAssignment] = {}  # those that are ready, with the ports that they have
         self._away: set[str] = set()  # those that are being started again
         self._watchers: dict[str, asyncio.Task[None]] = {}
         self._purged: set[str] = set()
@@ -63,11 +63,11 @@ class Supervisor:
             watcher.cancel()
 
     def running(self) -> list[Assignment]:
-        """The nodes that are up, with the ports that they have."""
-        return list(self._up.values())
+        """The brokers that are up, with the ports that they have."""
+        return [each for each in self._up.values() if isinstance(each, Assignment)]
 
     def away(self) -> list[str]:
-        """The nodes that are being started again."""
+        """The brokers that are being started again."""
         return sorted(self._away)
 
     async def add(self, assignment: Assignment) -> Readiness:
@@ -89,17 +89,17 @@ class Supervisor:
             child.kill()
         await child.wait()
 
-    def _keep(self, assignment: Assignment, node: Readiness) -> None:
+    def _keep(self, assignment: AnyAssignment, node: Readiness) -> None:
         # a node that took any free port must come back where its clients look for it
         settled = self._up[assignment.name] = _settle(assignment, node)
         self._purged.discard(assignment.name)
         self._watchers[assignment.name] = asyncio.get_running_loop().create_task(self._watch(settled))
 
-    async def _start_in_turn(self, assignment: Assignment, turns: asyncio.Semaphore) -> Readiness:
+    async def _start_in_turn(self, assignment: AnyAssignment, turns: asyncio.Semaphore) -> Readiness:
         async with turns:
             return await self._start(assignment)
 
-    async def _start(self, assignment: Assignment) -> Readiness:
+    async def _start(self, assignment: AnyAssignment) -> Readiness:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "stentor.cli.process",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, **ALLOCATOR},
@@ -117,7 +117,7 @@ class Supervisor:
             raise NodeFailed(f"node {assignment.name} did not start")
         return msgspec.json.decode(line, type=Readiness)
 
-    async def _watch(self, assignment: Assignment) -> None:
+    async def _watch(self, assignment: AnyAssignment) -> None:
         name = assignment.name
         while not self._end.is_set():
             code = await self._children[name].wait()
@@ -127,7 +127,8 @@ class Supervisor:
             if code == GONE:
                 self._tell(f"node {name} left the network")
                 return
-            self._away.add(name)
+            if isinstance(assignment, Assignment):
+                self._away.add(name)
             self._tell(f"node {name} ended ({_describe(code)}): starting it again")
             await asyncio.sleep(_PAUSE)
             try:
@@ -152,7 +153,9 @@ class Supervisor:
                 await asyncio.wait(late)
 
 
-def _settle(assignment: Assignment, node: Readiness) -> Assignment:
+def _settle(assignment: AnyAssignment, node: Readiness) -> AnyAssignment:
+    if not isinstance(assignment, Assignment):
+        return assignment
     http = node.http and node.http.partition("://")[2]
     return msgspec.structs.replace(assignment, listen=node.listen, http=http)
 

@@ -11,10 +11,23 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from stentor.cli.fleet import Fleet
-from stentor.cli.process import Assignment, Readiness, become
+from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
-from stentor.config import ANY_HTTP, Address, Config, Fabric, Node, Tls, check_exposure, default, load
+from stentor.config import (
+    ANY_HTTP,
+    Address,
+    Config,
+    Fabric,
+    Node,
+    Repository,
+    Tls,
+    check_exposure,
+    default,
+    home_of,
+    load,
+)
+from stentor.config.settings import DATA
 from stentor.model.errors import ConfigError, StentorError
 from stentor.runtime.log import LEVELS, logger
 from stentor.runtime.server import reserve
@@ -50,13 +63,13 @@ def up(
         chosen = _local(listen, data, http, tls)
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
         chosen = settle_ports(chosen, held)
-        (_run_together if in_process else _run_apart)(chosen, log, json_log)
+        (_run_together if in_process else _run_apart)(chosen, log, json_log, embedded=config is None)
     _console().print("stopped")
 
 
-def _run_apart(chosen: Config, log: str | None, json_log: bool) -> None:
-    """A process for each node."""
-    assignments = [assign(chosen, node, log, json_log, supervised=True) for node in chosen.nodes]
+def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: bool) -> None:
+    """A process for each node, but for a repository that is embedded in a broker's."""
+    assignments = assign_all(chosen, log, json_log, supervised=True, embedded=embedded)
 
     async def run() -> None:
         supervisor = Supervisor(assignments, _warn)
@@ -68,13 +81,13 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool) -> None:
     asyncio.run(run())
 
 
-def _run_together(chosen: Config, log: str | None, json_log: bool) -> None:
+def _run_together(chosen: Config, log: str | None, json_log: bool, *, embedded: bool) -> None:
     """All nodes in this process."""
     if chosen.elasticity is not None:
         _warn("no elasticity with --in-process: another broker would have nothing to run on")
     # a server for the health of each would weigh more than the brokers
-    nodes = [replace(node, http=None) if node.http is ANY_HTTP else node for node in chosen.nodes]
-    assignments = [assign(chosen, node, log, json_log, supervised=False) for node in nodes]
+    nodes = tuple(replace(node, http=None) if node.http is ANY_HTTP else node for node in chosen.nodes)
+    assignments = assign_all(replace(chosen, nodes=nodes), log, json_log, supervised=False, embedded=embedded)
     logger.configure(level=log or chosen.fabric.log, json=json_log, node="")
 
     async def run() -> None:
@@ -96,7 +109,11 @@ def _warn(text: str) -> None:
 
 def _show(chosen: Config, nodes: list[Readiness]) -> None:
     console = _console()
+    linked = {each.name: each.broker for each in chosen.repositories}
     for node in nodes:
+        if not node.listen:
+            console.print(f"[green]●[/] {node.name}  repository, linked to {linked[node.name]}", soft_wrap=True)
+            continue
         extra = f"  {node.http}" if node.http else ""
         console.print(f"[green]●[/] {node.name}  stentor://{node.listen}{extra}", soft_wrap=True)
     console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
@@ -108,28 +125,28 @@ def node(
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
-    """Run one node of a configuration file in this process, for another machine or a service manager."""
+    """Run one broker or repository of a file in this process, for another machine or a service manager."""
     check_level(log)
     chosen = load(config, node=name)
-    assignment = assign(chosen, chosen.node(name), log, json_log, supervised=False)
-    become(assignment)
+    found = chosen.node(name)
+    if isinstance(found, Node):
+        become(assign(chosen, found, log, json_log, supervised=False))
+    become(assign_repository(chosen, found, log, json_log, supervised=False))
 
 
 def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None) -> Config:
-    config = default()
+    folder = data or DATA
+    config = default(folder)
     node = config.nodes[0]
     address = Address.parse(listen) if listen else node.listen
     check_exposure(address, secured=tls is not None)
-    folder = data or config.fabric.data
     health = node.http if listen is None else Address("127.0.0.1", 0)
     if http is not None:
         health = Address.parse(http) if http else None
     if health is not None:
         check_exposure(health, secured=tls is not None)
-    local = Node(
-        name=node.name, listen=address, http=health, storage=folder / "local", tls=Tls(directory=tls) if tls else None
-    )
-    return Config(fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+    local = replace(node, listen=address, http=health, tls=Tls(directory=tls) if tls else None)
+    return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
 
 
 def settle_ports(config: Config, held: ExitStack) -> Config:
@@ -148,8 +165,38 @@ def check_level(level: str | None) -> None:
         raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
 
 
+def assign_all(
+    config: Config, log: str | None, json_log: bool, *, supervised: bool, embedded: bool
+) -> list[AnyAssignment]:
+    """What the processes of all nodes are told, brokers first."""
+    repositories = [
+        assign_repository(config, each, log, json_log, supervised=supervised) for each in config.repositories
+    ]
+    brokers = [assign(config, node, log, json_log, supervised=supervised) for node in config.nodes]
+    if embedded:
+        return [replace(brokers[0], repository=repositories[0])]
+    return [*brokers, *repositories]
+
+
+def assign_repository(
+    config: Config, repository: Repository, log: str | None, json_log: bool, *, supervised: bool
+) -> RepositoryAssignment:
+    """What the process of a repository is told."""
+    tls = config.broker_of(repository).tls
+    return RepositoryAssignment(
+        name=repository.name,
+        addresses=tuple(str(node.advertise or node.listen) for node in config.brokers_for(repository)),
+        storage=repository.storage,
+        home=str(home_of(repository.name, config.fabric.data)),
+        certificates=str(tls.directory) if tls else None,
+        log=log or config.fabric.log,
+        json_log=json_log,
+        supervised=supervised,
+    )
+
+
 def assign(config: Config, node: Node, log: str | None, json_log: bool, *, supervised: bool) -> Assignment:
-    """What the process of a node is told."""
+    """What the process of a broker is told."""
     return Assignment(
         name=str(node.name),
         listen=str(node.listen),

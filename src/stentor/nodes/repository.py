@@ -67,6 +67,11 @@ class RepositoryNode:
         self._id = 0
         self._effects: list[Effect] = []
 
+    @property
+    def linked(self) -> bool:
+        """Whether a broker hears it, and it hears all that it listens to."""
+        return self._post.linked
+
     def step(self, now: int, happened: Input) -> list[Effect]:
         self._effects = []
         if isinstance(happened, Started):

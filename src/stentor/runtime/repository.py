@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from stentor.machine import StopRequested
+from stentor.machine import Effect, StopRequested
 from stentor.model.control import repository_name
 from stentor.model.ids import Incarnation
 from stentor.nodes.client import Settings
@@ -30,7 +30,10 @@ class Topics(Cabinet, Protocol):
 
 
 class RepositoryHost:
-    """Runs one repository on this event loop, from `start` to `close`; `stopped` tells that it cannot go on."""
+    """Runs one repository on this event loop, from `start` to `close`.
+
+    `linked` tells that it was heard by a broker for the first time, `stopped` that it cannot go on.
+    """
 
     def __init__(
         self,
@@ -50,11 +53,12 @@ class RepositoryHost:
             secure=certificates is not None,
         )
         self._cabinet = cabinet
+        self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
         self._driver = Driver(
             self.node,
             dialler=Dialler(certificates),
-            application=lambda _: None,
+            application=self._notice,
             cabinet=cabinet,
             window=_WINDOW,
             log=log,
@@ -63,6 +67,10 @@ class RepositoryHost:
     @property
     def stopped(self) -> asyncio.Future[str]:
         return self._driver.stopped
+
+    def _notice(self, effect: Effect) -> None:  # noqa: ARG002
+        if self.node.linked and not self.linked.done():
+            self.linked.set_result(None)
 
     def start(self) -> None:
         self._driver.start()

@@ -1,0 +1,149 @@
+"""The repositories of a file: what they mean, and every way in which they can be wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from stentor.cli.up import assign_all
+from stentor.config import Repository, default, parse, storage_line, without_password
+from stentor.model.errors import ConfigError, InvalidInput
+from stentor.model.scope import ScopePath
+
+NODES = """
+[[node]]
+name = "north/b1"
+[[node]]
+name = "north/b2"
+listen = "127.0.0.1:9000"
+advertise = "127.0.0.1:9001"
+[[node]]
+name = "south/b1"
+[[unit]]
+name = "north"
+connect = "mesh"
+[[link]]
+between = ["north/b1", "south/b1"]
+"""
+
+
+def complaints(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(NODES + text)
+    return [line.partition(" repository")[2] for line in str(caught.value).splitlines()]
+
+
+def test_everything_that_a_repository_may_say() -> None:
+    config = parse(
+        NODES
+        + """
+        [[repository]]
+        name = "r1"
+        [[repository]]
+        name = "r2"
+        broker = "south/b1"
+        storage = "segments:far/away"
+        [[repository]]
+        name = "r3"
+        unit = "north"
+        broker = "north/b2"
+        storage = "postgresql://stentor:secret@db.example.org:5432/events"
+        [[repository]]
+        name = "r4"
+        unit = "south"
+        """,
+        "here/stentor.toml",
+    )
+    north, south, everywhere = ScopePath(("north",)), ScopePath(("south",)), ScopePath(())
+    first, last = ScopePath(("north", "b1")), ScopePath(("south", "b1"))
+    assert config.repositories == (
+        Repository(name="r1", broker=first, unit=everywhere, storage="sqlite:here/.stentor/repositories/r1"),
+        Repository(name="r2", broker=last, unit=everywhere, storage="segments:here/far/away"),
+        Repository(
+            name="r3",
+            broker=ScopePath(("north", "b2")),
+            unit=north,
+            storage="postgresql://stentor:secret@db.example.org:5432/events",
+        ),
+        Repository(name="r4", broker=last, unit=south, storage="sqlite:here/.stentor/repositories/r4"),
+    )
+    assert config.node("r2") is config.repositories[1]
+
+
+def test_a_repository_goes_to_its_broker_first_and_then_to_the_nearest() -> None:
+    config = parse(NODES + "[[repository]]\nname='r1'\nbroker='north/b2'\n[[repository]]\nname='r2'\nunit='north'\n")
+    told = assign_all(config, None, json_log=False, supervised=True, embedded=False)
+    assert [each.name for each in told] == ["north/b1", "north/b2", "south/b1", "r1", "r2"]
+    addresses = [getattr(each, "addresses", ()) for each in told[3:]]
+    assert addresses == [("127.0.0.1:9001", "127.0.0.1:7420", "127.0.0.1:7422"), ("127.0.0.1:7420", "127.0.0.1:9001")]
+
+
+def test_without_a_file_there_is_one_in_the_broker() -> None:
+    (told,) = assign_all(default(Path("data")), None, json_log=False, supervised=True, embedded=True)
+    inside = getattr(told, "repository", None)
+    assert inside is not None
+    assert (inside.name, inside.storage, inside.home) == (
+        "main",
+        "sqlite:data/repositories/main",
+        "data/repositories/main",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[repository]\nname = 'r1'", ": expected [[repository]], in double brackets, found a table"),
+        ("[[repository]]", '[0].name: missing; expected a name such as "r1"'),
+        ("[[repository]]\nnam = 'r1'", "[0].nam: unknown key; did you mean 'name'?"),
+        ("[[repository]]\nname = 1", "[0].name: expected a name such as r1 in quotes, found 1 (an integer)"),
+        ("[[repository]]\nname = 'a/b'", "[0].name: 'a/b' is not a repository's name: letters, digits, '-', '_' and"),
+        ("[[repository]]\nname = 'r:1'", "[0].name: 'r:1' is not a scope path"),
+        ("[[repository]]\nname = 'r1'\nbroker = 'north/b3'", "[0].broker: unknown broker 'north/b3'; did you mean"),
+        ("[[repository]]\nname = 'r1'\nbroker = 'north'", "[0].broker: expected a broker, found the unit 'north'"),
+        ("[[repository]]\nname = 'r1'\nunit = 'east'", "[0].unit: unknown unit 'east'"),
+        (
+            "[[repository]]\nname = 'r1'\nunit = 'north'\nbroker = 'south/b1'",
+            "[0].broker: expected a broker in north, the unit that it serves, found south/b1",
+        ),
+        ("[[repository]]\nname = 'r1'\nstorage = 'sqlit:x'", "found \"sqlit:x\"; did you mean 'sqlite'?"),
+        (
+            "[[repository]]\nname = 'r1'\nstorage = 'x'",
+            '[0].storage: expected "sqlite:DIRECTORY", "segments:DIRECTORY"',
+        ),
+        ("[[repository]]\nname = 'r1'\nstorage = 'postgresql://db'", '"postgresql://db": it names no database'),
+        ("[[repository]]\nname = 'r1'\nstorage = 'postgresql://db:x/y'", "it names no database"),
+    ],
+)
+def test_what_is_wrong_with_one(text: str, told: str) -> None:
+    (complaint,) = complaints(text)
+    assert told in complaint
+
+
+def test_two_of_the_same() -> None:
+    twice = "[[repository]]\nname = 'r1'\n"
+    assert complaints(twice + twice) == [
+        "[1].name: expected a name of its own, found that of repository[0] on line 15: r1"
+    ]
+    (complaint,) = complaints(twice + "[[repository]]\nname = 'r2'\nstorage = 'segments:.stentor/repositories/r1'\n")
+    assert "[1].storage: expected a place of its own, found that of repository[0] on line 15" in complaint
+
+
+def test_a_repository_with_the_name_of_a_broker() -> None:
+    with pytest.raises(ConfigError, match=r"expected a name of its own, found that of node\[0\] on line 1: local"):
+        parse("[[node]]\nname = 'local'\n[[repository]]\nname = 'local'\n")
+
+
+def test_nobody_complains_twice() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("[[node]]\n[[repository]]\nname = 'r1'\nbroker = 'x'\n")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_where_ledgers_are() -> None:
+    home = Path("home")
+    assert storage_line("sqlite:", home) == "sqlite:home"
+    assert storage_line("segments:/var/lib", home, Path("base")) == "segments:/var/lib"
+    assert storage_line("postgres://db/events", home) == "postgres://db/events"
+    with pytest.raises(InvalidInput):
+        storage_line("sqlite:a\0b", home)
+    assert without_password("postgresql://me:secret@db/events") == "postgresql://me@db/events"
+    assert without_password("sqlite:a@b") == "sqlite:a@b"
