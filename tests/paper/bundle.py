@@ -91,8 +91,9 @@ class MemoryLedger:
 class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
-    def __init__(self, *names: str, copies: int = 0, create: bool = True) -> None:
+    def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None) -> None:
         self.now = 1
+        self.units = units or {}
         self.repositories: dict[str, Repository] = {}
         self.ledgers = {name: MemoryLedger() for name in names}
         self.mail: list[tuple[str, ControlEvent, Sequence[Block]]] = []  # to clients
@@ -115,9 +116,15 @@ class PaperBundle:
     # ---- the world
 
     def start(self, name: str) -> None:
-        self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name))
+        self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
         self.step(name, Opened(TOPIC, self.ledgers[name].load()))
         self.step(name, Linked(""))
+
+    def add(self, name: str) -> None:
+        """A repository that manages nothing yet."""
+        self.ledgers[name] = MemoryLedger()
+        self.unwritten[name] = []
+        self.start(name)
 
     def kill(self, name: str) -> None:
         del self.repositories[name]
@@ -196,8 +203,8 @@ class PaperBundle:
         self.say(role, name, Probe(TOPIC, name, role, 1))
 
     def recover(self, role: Role, name: str, to: str, *, attempt: int = 1, incarnation: int = 5, where: str = "",
-                since: str = "now", last: int = 0) -> None:  # fmt: skip
-        self.say(role, name, Recovery(TOPIC, name, role, attempt, "", incarnation, last, where, since), to)
+                since: str = "now", last: int = 0, node: str = "") -> None:  # fmt: skip
+        self.say(role, name, Recovery(TOPIC, name, role, attempt, "", incarnation, last, where, since, node), to)
 
     def arrive(self, block: Block, *only: str) -> None:
         """Events reach the repositories, as they were published."""

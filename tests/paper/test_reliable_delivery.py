@@ -8,12 +8,14 @@ from stentor.model.control import (
     GossipAck,
     Migrate,
     Persistent,
+    Probe,
     ProbeAnswer,
     RecoveryResponse,
     Rectify,
     RegistrationReceipt,
     RepositoryAck,
     RepositoryNak,
+    Role,
     Sync,
     TopicTask,
 )
@@ -300,9 +302,7 @@ def test_a_recovering_repository_retrieves_what_it_missed_and_steers_nobody_befo
 def test_a_repository_joins_and_another_leaves_gracefully() -> None:
     bundle = steered("r1", "r2")
     bundle.publish(1, 5)
-    bundle.ledgers["r3"] = type(bundle.ledgers["r1"])()
-    bundle.unwritten["r3"] = []
-    bundle.start("r3")
+    bundle.add("r3")
     bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("r3",))
     bundle.pass_time(3000)
     assert sum(count for *_, count in bundle.ledgers["r3"].numbers()) == 5
@@ -410,3 +410,89 @@ def test_a_damaged_record_is_never_served_and_repaired_from_the_bundle() -> None
     bundle.clear()
     bundle.recover("subscriber", "billing", "r1", attempt=3)
     assert sum(each.count for event in bundle.told(Persistent, "billing") for each in event.stretches) == 3
+
+
+def storages() -> PaperBundle:
+    """Paper 001, figure 5 in small: r1 and r2 serve everyone, n1 and n2 the unit "north"."""
+    bundle = PaperBundle("r1", "r2", units={"n1": "north", "n2": "north"})
+    for name in ("n1", "n2"):
+        bundle.add(name)
+        bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=(name,))
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.pass_time(500)
+    return bundle
+
+
+def answering(bundle: PaperBundle, role: Role, name: str, node: str) -> list[str]:
+    """Who would steer a client at this broker, the finest first."""
+    bundle.clear()
+    bundle.say(role, name, Probe("orders", name, role, 1, node))
+    answers = sorted(bundle.told(ProbeAnswer, name), key=lambda each: each.level)
+    return [answer.sender for answer in answers if answer.ready]
+
+
+@pytest.mark.req("GE-11")
+def test_a_broker_is_served_by_the_finest_storage_around_it() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
+    bundle.pass_time(1000)
+    assert answering(bundle, "subscriber", "billing", "north/hall/b1") == ["n1", "n2", "r1", "r2"]
+    bundle.recover("subscriber", "audit", "r1", node="south/b1")
+    bundle.pass_time(1000)
+    assert answering(bundle, "subscriber", "audit", "south/b1") == ["r1", "r2"]
+    assert answering(bundle, "publisher", "shop", "north/hall/b1") == ["r1", "r2"], "the coarsest stores all"
+
+
+@pytest.mark.req("GE-11")
+def test_whom_a_coarser_storage_serves_is_sent_to_a_finer_one() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
+    bundle.clear()
+    bundle.pass_time(1000)
+    assert any(event.sender == "r1" for event in bundle.told(Migrate, "billing"))
+
+
+@pytest.mark.req("GE-12")
+def test_a_storage_stores_only_what_clients_in_its_unit_want() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1", where="price > 2")
+    bundle.recover("subscriber", "audit", "r1", node="south/b1")
+    for number in range(1, 11):
+        bundle.publish(number, 1)
+    assert [first for _, first, _ in bundle.ledgers["n1"].numbers()] == [3, 4, 8, 9]
+    assert [first for _, first, _ in bundle.ledgers["r2"].numbers()] == list(range(1, 11))
+
+
+@pytest.mark.req("GE-11", "GE-14")
+def test_a_finer_storage_goes_on_where_the_coarser_one_was_and_a_roaming_client_gets_each_event_once() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
+    bundle.publish(1, 3)
+    told = bundle.told(Persistent, "billing")[-1]
+    bundle.acknowledge("billing", "r1", (1, told.upto))
+    bundle.pass_time(1000)
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "n1", attempt=2, node="north/hall/b1")
+    bundle.publish(4, 2)
+    assert [each.first for event in bundle.told(Persistent, "billing") for each in event.stretches] == [4]
+    bundle.publish(6, 2)
+    assert answering(bundle, "subscriber", "billing", "south/b1")[:1] in (["r1"], ["r2"])
+    bundle.recover("subscriber", "billing", "r2", attempt=3, node="south/b1")
+    assert [each.first for event in bundle.told(Persistent, "billing") for each in event.stretches] == [4, 6]
+
+
+@pytest.mark.req("GE-12", "GE-15")
+def test_the_coarser_storage_counts_a_unit_as_served_once_two_finer_ones_have_it() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
+    bundle.recover("subscriber", "audit", "r1", node="south/b1")
+    bundle.publish(1, 1)
+    bundle.publish(200_000, 1)  # a day later, and after a gap that is never filled
+    bundle.retransmit(2, 1)
+    line = bundle.repositories["r1"].store
+    audit = bundle.told(Persistent, "audit")[-1]
+    bundle.acknowledge("audit", "r1", (1, audit.upto))
+    bundle.pass_time(6000)
+    assert line.first > bundle.ledgers["r1"].numbers()[0][0], "billing is cared for by n1 and n2"
+    assert bundle.ledgers["n1"].numbers()[0][1] == 1

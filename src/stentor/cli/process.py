@@ -57,6 +57,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
 
     name: str
     addresses: tuple[str, ...]  # of brokers, to be tried in this order
+    unit: str = ""  # that it serves
     storage: str  # a line that says where its ledgers are
     home: str  # the directory that only one process may use
     certificates: str | None
@@ -198,7 +199,9 @@ async def _serve_repository(
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(open_cabinet, assignment.storage)
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    host = RepositoryHost(RepositorySettings(name=assignment.name), assignment.addresses, cabinet, certificates, log)
+    host = RepositoryHost(
+        RepositorySettings(name=assignment.name, unit=assignment.unit), assignment.addresses, cabinet, certificates, log
+    )
     host.stopped.add_done_callback(lambda _: end.set())
     host.start()
     ending = asyncio.ensure_future(end.wait())

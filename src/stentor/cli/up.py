@@ -186,6 +186,7 @@ def assign_repository(
     return RepositoryAssignment(
         name=repository.name,
         addresses=tuple(str(node.advertise or node.listen) for node in config.brokers_for(repository)),
+        unit=str(repository.unit),
         storage=repository.storage,
         home=str(home_of(repository.name, config.fabric.data)),
         certificates=str(tls.directory) if tls else None,

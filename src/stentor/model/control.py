@@ -70,6 +70,7 @@ class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
 
     role: Role
     attempt: int
+    node: str = ""  # the broker at which the client is
 
 
 class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=False):
@@ -97,6 +98,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     last: int = 0
     where: str = ""
     since: str = "now"
+    node: str = ""  # the broker at which the client is
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
@@ -251,6 +253,12 @@ class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering",
     attempt: int
 
 
+class GossipOffer(ControlEvent, frozen=True, array_like=True, tag="offer", gc=False):
+    """R → B: these subscribers are in the unit that I serve, and I have all that they have not got: send them to me."""
+
+    names: tuple[str, ...]
+
+
 class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=False):
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
@@ -339,6 +347,7 @@ AnyControlEvent = (
     | GossipState
     | GossipSync
     | GossipSteering
+    | GossipOffer
     | GossipFacts
     | FactsRequest
     | GossipRequest

@@ -14,6 +14,7 @@ class Kind(enum.IntEnum):
     VOID = 1  # nobody has these and nobody will: readers skip them
     NOTE = 2  # a registration took this number: readers skip it
     RESERVED = 3  # set aside for events that are missing: readers stop here
+    SKIPPED = 4  # nobody in the unit that the repository serves wants these: readers skip them
 
 
 class Line(NamedTuple):

@@ -26,7 +26,7 @@ class Correspondence:
         self._numbers = 0
         self._waiting: dict[SubscriptionId, None] = {}  # subscriptions that are not in force on this link
         self._pending: list[Effect] = []
-        self._principal = ""
+        self._principal = self._node = ""
         self.linked = False
 
     def listen(self, now: int, pattern: str, where: str = "", letters: bool = True) -> SubscriptionId:
@@ -64,7 +64,7 @@ class Correspondence:
                         told += self._open(effect, done)
                         again += self.client.step(now, Demanded(effect.subscription))
                     case Connect():
-                        self._principal, self.linked = effect.principal, False
+                        self._principal, self._node, self.linked = effect.principal, effect.node, False
                         self._waiting = dict.fromkeys(self.client.subscriber.wishes)
                         done.append(effect)
                         told += self._settle()
@@ -82,7 +82,7 @@ class Correspondence:
         if self._waiting or self.linked:
             return []
         self.linked = True
-        return [Linked(self._principal)]
+        return [Linked(self._principal, self._node)]
 
     def _open(self, deliver: Deliver, done: list[Effect]) -> list[Input]:
         inputs: list[Input] = []

@@ -237,4 +237,4 @@ class RepositoryNode:
     def status(self) -> dict[str, object]:
         """What an operator wants to see."""
         topics = {topic: managed.machine.status() for topic, managed in sorted(self._managed.items())}
-        return {"repository": self._settings.name, "level": self._settings.level, "topics": topics}
+        return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics}

@@ -16,10 +16,24 @@ _MOST_NUMBERS = 16_384  # events that one request names
 class Peer:
     """Another repository of the bundle."""
 
-    __slots__ = ("_sequences", "answered", "asked", "facts", "heard", "id", "leaving", "lines", "name", "ready", "told")
+    __slots__ = (
+        "_sequences",
+        "answered",
+        "asked",
+        "facts",
+        "heard",
+        "id",
+        "leaving",
+        "lines",
+        "name",
+        "ready",
+        "told",
+        "unit",
+    )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, unit: str = "") -> None:
         self.name = name
+        self.unit = unit  # that it serves
         self.id = 0  # under which it sends; 0 until it has proved it
         self.heard = 0  # when; 0 is never
         self.ready = self.leaving = False
@@ -55,19 +69,28 @@ class Peer:
 class Bundle:
     """All of them but ourselves."""
 
-    def __init__(self, own: str) -> None:
-        self._own = own
+    def __init__(self, own: str, unit: str = "") -> None:
+        self._own, self._unit = own, unit
         self.peers: dict[str, Peer] = {}
 
-    def admit(self, members: Iterable[str]) -> list[str]:
-        """These are the members now; returns who is none any more."""
-        others = {name for name in members if name != self._own}
+    def admit(self, units: Mapping[str, str]) -> list[str]:
+        """These are the members now, and the units that they serve; returns who is none any more."""
+        others = {name: unit for name, unit in units.items() if name != self._own}
         gone = [name for name in self.peers if name not in others]
         for name in gone:
             del self.peers[name]
-        for name in sorted(others - self.peers.keys()):
-            self.peers[name] = Peer(name)
+        for name, unit in sorted(others.items()):
+            self.peers.setdefault(name, Peer(name)).unit = unit
         return gone
+
+    @property
+    def mates(self) -> list[str]:
+        """Those that serve the same unit: copies are counted among these."""
+        return [peer.name for peer in self.peers.values() if peer.unit == self._unit]
+
+    def is_source(self, peer: Peer) -> bool:
+        """Whether it has all that we should have."""
+        return peer.unit in ("", self._unit)
 
     def living(self, now: int, patience: int) -> list[Peer]:
         """Those heard lately; one that leaves does not count."""
@@ -98,6 +121,8 @@ class Bundle:
         """What to ask another one for: what it has and we do not, but for streams where something came just now."""
         wanted: list[Held] = []
         numbers = 0
+        if not self.is_source(peer):
+            return ()
         for stream in streams:
             if stream.seen > settled or stream.held.covers(1, stream.ordered.last):
                 continue

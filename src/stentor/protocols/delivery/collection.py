@@ -3,11 +3,12 @@
 from stentor.machine import SECOND, Collect, Report, Scanned
 from stentor.model.record import Kind, Line, Record
 from stentor.protocols.delivery.bundle import Peer
-from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registry import Registry, is_within
 from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
 
 _EVERY = 5 * SECOND
 
@@ -23,7 +24,9 @@ class Collection:
         table: DisseminationTable,
         dispatch: Dispatch,
         gossip: Gossip,
+        unit: str,
     ) -> None:
+        self._unit = unit
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
         self._looked = 0
@@ -62,7 +65,10 @@ class Collection:
         lagging = [
             each
             for each in self._table.destinations.values()
-            if not each.has(line) and (line.sequence <= each.epoch or each.slot in record.audience)
+            if each.served
+            and not each.has(line)
+            and (line.sequence <= each.epoch or each.slot in record.audience)
+            and not self._is_cared_for(each, line, stream)
         ]
         if lagging and terms.expire and age > terms.expire:
             for each in lagging:
@@ -72,3 +78,18 @@ class Collection:
                 self._dispatch.effects.append(Report("warning", "events expired", {**details, "events": line.length}))
             return True
         return not lagging and age > terms.keep
+
+    def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
+        """Whether storages for the unit that a subscriber is in have it: on several, for one alone may be lost."""
+        home = self._registry.subscriptions[destination.name].home
+        units = self._registry.units
+        finer = [
+            peer.name
+            for peer in self._gossip.bundle.peers.values()
+            if units.get(peer.name) and is_within(home, units[peer.name]) and units[peer.name] != self._unit
+        ]
+        holding = [name for name in finer if name in stream.peers and stream.peers[name].upto() >= line.last]
+        if len(holding) < max(2, self._registry.terms.copies):
+            return False
+        stream.cared = True
+        return True

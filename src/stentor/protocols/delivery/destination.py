@@ -35,13 +35,20 @@ _progress = msgspec.msgpack.Decoder(Progress)
 class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
-    __slots__ = ("epoch", "filter", "frontier", "issued", "marks", "name", "slot", "sync", "where")
+    __slots__ = (
+        "epoch", "filter", "frontier", "issued", "marks", "name", "needs", "served", "slot", "steerer", "sync", "until",
+        "where",
+    )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
         self.name = name
         self.slot = slot
         self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
         self.sync = 0  # everything up to this sequence number is done with
+        self.served = True  # it is in the unit that we serve
+        self.until = 0  # the last sequence number of what we have for it, if it left the unit
+        self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
+        self.steerer = ""  # the repository that steers it, as far as we know
         self.issued = 0  # up to where it was told in any life of its own; -1 if that is not known
         self.frontier: dict[StreamId, int] = {}
         self.marks: dict[StreamId, Spans] = {}  # acknowledged beyond the frontier
@@ -81,6 +88,12 @@ class Destination:
         marks.remove(1, self.frontier[stream])
         if not marks:
             del self.marks[stream]
+
+    def can_be_served(self, beginning: int) -> bool:
+        """Whether we have what it wants: all, or, if it left the unit that we serve, something after this beginning."""
+        if not self.served:
+            return beginning < self.until
+        return all(self.frontier.get(stream, 0) >= last for stream, last in self.needs.items())
 
     def has(self, line: Line) -> bool:
         """Whether it is done with all of a record."""
@@ -158,18 +171,28 @@ class DisseminationTable:
 
     def __init__(self) -> None:
         self.destinations: dict[str, Destination] = {}
-        self._slots = 0
+        self._slots = self._served = 0
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
 
-    def recall(self, name: str, where: str, note: bytes) -> None:
-        self._enter(Destination.recall(name, where, note))
+    def recall(self, name: str, where: str, note: bytes, served: bool) -> Destination:
+        destination = Destination.recall(name, where, note)
+        destination.served = served
+        self._enter(destination)
+        return destination
 
-    def add(self, name: str, where: str, epoch: int) -> Destination:
+    def serve(self, destination: Destination, served: bool) -> None:
+        """It came into the unit that we serve, or left it."""
+        self._leave(destination)
+        destination.served = served
+        self._enter(destination)
+
+    def add(self, name: str, where: str, epoch: int, served: bool = True) -> Destination:
         """A new subscriber, or another filter of a known one."""
         destination = self.destinations.get(name)
         if destination is None:
             destination = Destination(name, self._slots + 1, epoch, where)
+            destination.served = served
         else:
             self._leave(destination)
             destination.bind(where)
@@ -184,12 +207,18 @@ class DisseminationTable:
     def _enter(self, destination: Destination) -> None:
         self.destinations[destination.name] = destination
         self._slots = max(self._slots, destination.slot)
+        if not destination.served:
+            return
+        self._served += 1
         if destination.filter is None:
             self._whole[destination.slot] = None
         else:
             self._index.add(destination.filter, destination.slot)
 
     def _leave(self, destination: Destination) -> None:
+        if not destination.served:
+            return
+        self._served -= 1
         if destination.filter is None:
             del self._whole[destination.slot]
         else:
@@ -198,7 +227,7 @@ class DisseminationTable:
     def audience(self, block: Block) -> Mapping[int, bytes]:
         """The destinations of new events, by slot."""
         found: dict[int, bytes] = dict.fromkeys(self._whole, b"")
-        if len(self._whole) == len(self.destinations):
+        if len(self._whole) == self._served:
             return found
         if block.count == 1:
             for slot in self._index.match_one(block.rows()[0]):

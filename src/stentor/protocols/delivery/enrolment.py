@@ -14,7 +14,9 @@ from stentor.model.control import (
     ControlEvent,
     Denial,
     GossipFacts,
+    GossipOffer,
     GossipSteering,
+    Migrate,
     Probe,
     ProbeAnswer,
     Recovery,
@@ -35,11 +37,13 @@ from stentor.protocols.delivery.destination import Destination, DisseminationTab
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import KnownSubscription, Registry, TopicTerms
+from stentor.protocols.delivery.registry import KnownSubscription, Registry, TopicTerms, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 
 _KEEP = 86_400  # seconds
+_LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
+_FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
 Frontier = tuple[tuple[int, int, int], ...]
 
 
@@ -93,12 +97,27 @@ class Enrolment:
     # ---- clients that look for a repository
 
     def _probe(self, now: int, sender: int, event: Probe) -> None:  # noqa: ARG002
-        if self._registry.created and not self._gossip.leaving:
-            answer = ProbeAnswer(
-                self._topic, self._settings.name, event.attempt, self._gossip.ready, self._registry.members,
-                self._settings.level,
-            )  # fmt: skip
-            self.say(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
+        if not self._registry.created or self._gossip.leaving:
+            return
+        registry, settings = self._registry, self._settings
+        members = registry.storing_all() if event.role == "publisher" else registry.serving(event.node)
+        if settings.unit if event.role == "publisher" else not self._can_serve(event.sender):
+            return
+        level = _LEVELS - len(settings.unit.split("/")) * bool(settings.unit)
+        if not is_within(event.node, settings.unit):
+            level = _FOREIGN
+        answer = ProbeAnswer(self._topic, settings.name, event.attempt, self._gossip.ready, members, level)
+        self.say(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
+
+    def _can_serve(self, name: str) -> bool:
+        """Whether we have what a subscriber has not got. A storage for a unit serves whom it knows to be there."""
+        destination = self._table.destinations.get(name)
+        if destination is None:
+            return not self._settings.unit
+        streams = self._store.streams.items()
+        if any(stream.floor > destination.frontier.get(key, 0) and stream.cared for key, stream in streams):
+            return False
+        return destination.can_be_served(self._store.beginning(destination.frontier))
 
     def _recovery(self, now: int, sender: int, event: Recovery) -> None:
         end = end_name(event.role, event.sender, self._topic)
@@ -111,6 +130,8 @@ class Enrolment:
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._steer_publisher(inbox, event, sender)
+            elif not self._can_serve(event.sender):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")
             else:
                 self._steer_subscriber(now, inbox, event)
         except Refused as refused:
@@ -165,10 +186,11 @@ class Enrolment:
         if known is None:
             self._locate(now, event, lambda then, frontier: self._enlist(then, inbox, event, where, frontier))
             return
-        if known.where != where or known.principal != event.principal:
-            changed = msgspec.structs.replace(known, where=where, principal=event.principal)
-            self.remember(self._registry.subscribe(event.sender, changed))
-            self._table.add(event.sender, where, self._store.next)
+        now_so = msgspec.structs.replace(known, where=where, principal=event.principal, home=event.node)
+        if now_so != known:
+            self.remember(self._registry.subscribe(event.sender, now_so))
+            if known.where != where:
+                self._table.add(event.sender, where, self._store.next)
         self._steer(now, inbox, event)
 
     def _locate(self, now: int, event: Recovery, then: Callable[[int, Frontier], None]) -> None:
@@ -209,17 +231,30 @@ class Enrolment:
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         if event.sender not in self._registry.subscriptions:
-            known = KnownSubscription(where, frontier, event.principal)
+            known = KnownSubscription(where, frontier, event.principal, event.node)
             self.remember(self._registry.subscribe(event.sender, known))
             self.register(event.sender, known)
         self._steer(now, inbox, event)
 
     def register(self, name: str, subscription: KnownSubscription) -> Destination:
         """A subscriber is new here."""
-        destination = self._table.add(name, subscription.where, self._store.next - 1)
+        served = is_within(subscription.home, self._settings.unit)
+        destination = self._table.add(name, subscription.where, self._store.next - 1, served)
         destination.advance(subscription.frontier)
+        self._settle_in(destination)
         self._dispatch.dirty[name] = None
         return destination
+
+    def recall(self, name: str, subscription: KnownSubscription, note: bytes) -> None:
+        """A subscriber that was known here before."""
+        served = is_within(subscription.home, self._settings.unit)
+        self._settle_in(self._table.recall(name, subscription.where, note, served))
+
+    def _settle_in(self, destination: Destination) -> None:
+        """From now on events are matched for it; what was skipped before, it must get from elsewhere."""
+        if destination.served:
+            streams = self._store.streams.items()
+            destination.needs = {key: stream.skipped.last for key, stream in streams if stream.skipped}
 
     def _steer(self, now: int, inbox: str, event: Recovery) -> None:
         destination = self._table.destinations[event.sender]
@@ -230,6 +265,7 @@ class Enrolment:
             reader.redelivered = self._store.horizon if destination.issued < 0 else destination.issued
         destination.issued = max(destination.issued, 0)
         self._dispatch.readers[event.sender] = reader
+        destination.steerer = self._settings.name
         self._announce(event)
         self._welcome(reader, event)
 
@@ -322,8 +358,18 @@ class Enrolment:
             destination = self._table.destinations.get(name)
             if destination is None:
                 self.register(name, subscription)
-            elif destination.where != subscription.where:
-                self._table.add(name, subscription.where, self._store.next)
+            else:
+                if destination.where != subscription.where:
+                    self._table.add(name, subscription.where, self._store.next)
+                served = is_within(subscription.home, self._settings.unit)
+                if destination.served != served:
+                    self._table.serve(destination, served)
+                    if served:
+                        destination.epoch = self._store.next - 1
+                        self._settle_in(destination)
+                    else:
+                        destination.until = self._store.next - 1
+                    self._dispatch.dirty[name] = None
         for stream in list(self._store.streams.values()):
             if stream.waiting and registry.is_authorised(stream.id[0]):
                 self._store.admit(stream)
@@ -336,6 +382,8 @@ class Enrolment:
         """Other repositories steer these clients from now on."""
         for stolen in self._gossip.stolen:
             if stolen.role == "subscriber":
+                if stolen.name in self._table.destinations:
+                    self._table.destinations[stolen.name].steerer = stolen.sender
                 reader = self._dispatch.readers.get(stolen.name)
                 if reader is not None and (reader.incarnation, reader.attempt) < (stolen.incarnation, stolen.attempt):
                     reader.destination.issued = -1
@@ -346,3 +394,35 @@ class Enrolment:
                     if publisher.name == stolen.name and mine < theirs:
                         del self.publishers[number]
         self._gossip.stolen.clear()
+
+    # ---- units
+
+    def offer(self) -> None:
+        """A storage for a unit tells others whom of theirs it can serve; others send those there."""
+        names = self._gossip.offered
+        for name in names:
+            reader = self._dispatch.readers.get(name)
+            if reader is not None:
+                self.say(reader.inbox, Migrate(self._topic, self._settings.name))
+        self._gossip.offered = []
+
+    def tick(self) -> None:
+        """Offer to serve those in our unit whom a coarser storage serves."""
+        if not self._settings.unit or not self._gossip.ready:
+            return
+        units = self._registry.units
+        names = tuple(
+            name
+            for name, each in self._table.destinations.items()
+            if each.served
+            and each.steerer in units
+            and not is_within(units[each.steerer], self._settings.unit)
+            and self._can_serve(name)
+        )
+        if names:
+            self._gossip.say(GossipOffer(self._topic, self._settings.name, names))
+        for name, reader in list(self._dispatch.readers.items()):
+            destination = reader.destination
+            if not destination.served and destination.sync >= destination.until:  # it has all that we had for it
+                self.say(reader.inbox, Migrate(self._topic, self._settings.name))
+                del self._dispatch.readers[name]

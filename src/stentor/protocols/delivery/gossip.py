@@ -4,7 +4,7 @@ Recovery after a crash, joining, merging after a partition and catching up are o
 one has more asks for it. What is missing has its sequence numbers set aside as soon as later events are stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from stentor.machine import MILLISECOND, Report, Scanned
@@ -14,6 +14,7 @@ from stentor.model.control import (
     GossipAck,
     GossipFacts,
     GossipLeave,
+    GossipOffer,
     GossipRequest,
     GossipState,
     GossipSteering,
@@ -32,7 +33,7 @@ from stentor.protocols.delivery.bundle import Bundle, Peer, stretch_of
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import LETTER, Dispatch
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registry import Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -56,12 +57,13 @@ class Gossip:
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
-        self.bundle = Bundle(settings.name)
+        self.bundle = Bundle(settings.name, settings.unit)
         self.principal = ""
         self.ready = self.leaving = False
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
+        self.offered: list[str] = []  # subscribers that one closer to them would steer
         self._linked = 0  # since when we can be heard
         self._told = 0  # when our state was last told
         self._states = 0
@@ -75,6 +77,7 @@ class Gossip:
             GossipRequest: self._answer,
             GossipVoid: self._hear_voids,
             GossipSteering: self._hear_steering,
+            GossipOffer: self._hear_offer,
             GossipLeave: self._forget,
         }
 
@@ -94,10 +97,10 @@ class Gossip:
         self._states = 0
         self.tell_state(now)
 
-    def admit(self, now: int, members: tuple[str, ...]) -> list[str]:
+    def admit(self, now: int, units: Mapping[str, str]) -> list[str]:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
-        gone = self.bundle.admit(members)
+        gone = self.bundle.admit(units)
         if len(self.bundle.peers) > before:
             self._states = 0
             self.tell_state(now)
@@ -196,6 +199,10 @@ class Gossip:
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
         self.stolen.append(gossip)
 
+    def _hear_offer(self, now: int, peer: Peer, gossip: GossipOffer) -> None:  # noqa: ARG002
+        if is_within(peer.unit, self._settings.unit) and peer.unit != self._settings.unit:
+            self.offered += gossip.names
+
     def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
         self.bundle.take_state(peer, state, self._store.streams)
         if state.asking and now - peer.answered >= self._settings.interval // 2:
@@ -204,15 +211,25 @@ class Gossip:
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = None
-            if held.floor > stream.floor:
-                self._skip(stream, held.floor)
+            if self.bundle.is_source(peer):
+                self._begin(stream, held)
+                if held.floor > stream.floor:
+                    self._skip(stream, held.floor)
         if state.facts != self._registry.digest:
             self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
         self.ask(now, peer)
 
+    def _begin(self, stream: Stream, held: Held) -> None:
+        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
+        if not self._settings.unit or stream.top or stream.floor:
+            return
+        served = [each for each in self._table.destinations.values() if each.served]
+        ends = [each.frontier.get(stream.id, 0) for each in served]
+        stream.forget(min(ends, default=max((last for _, last in held.spans), default=held.floor)))
+
     def _skip(self, stream: Stream, floor: int) -> None:
         """What others have forgotten is done with: we need not have it."""
-        for first, last in stream.held.missing(1, floor):
+        for first, last in stream.absent([(1, floor)]):
             self._store.void(stream, ((first, last),))
             stream.held.add(first, last)
             stream.durable.add(first, last)
@@ -314,8 +331,10 @@ class Gossip:
     def copies(self, now: int) -> int:
         """How many repositories must have an event before it is acknowledged: fewer than wished for if too few live."""
         since = self._linked + self._settings.suspicion
-        expected = len(self.bundle.peers) if now < since or not self._linked else len(self.living(now))
-        return max(1, min(self._registry.terms.copies, 1 + expected))
+        mates = self.bundle.mates
+        if self._linked and now >= since:
+            mates = [peer.name for peer in self.living(now) if peer.name in mates]
+        return max(1, min(self._registry.terms.copies, 1 + len(mates)))
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
@@ -336,7 +355,8 @@ class Gossip:
         if len(living) < len(self.bundle.peers) and now - self._linked < self._settings.grace:
             return
         streams = self._store.streams.values()
-        if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
+        sources = [peer for peer in living if self.bundle.is_source(peer)]
+        if any(stream.wanted_from(peer.name) for peer in sources for stream in streams):
             return
         if any(peer.facts != self._registry.digest for peer in living):
             return

@@ -25,6 +25,7 @@ class Linked(Input, frozen=True, gc=False):
     """There is a link to a broker, under this principal: what was said on an earlier one may be lost."""
 
     principal: str
+    node: str = ""  # the broker's name
 
 
 class Unlinked(Input, frozen=True, gc=False):

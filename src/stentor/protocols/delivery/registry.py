@@ -32,6 +32,12 @@ class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
     expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
 
 
+class Membership(msgspec.Struct, frozen=True, array_like=True):
+    """A repository manages the topic."""
+
+    unit: str = ""  # for the clients in this unit, or for everyone
+
+
 class Grant(msgspec.Struct, frozen=True, array_like=True):
     """Somebody may publish or subscribe under a name."""
 
@@ -52,14 +58,21 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     where: str
     frontier: tuple[tuple[int, int, int], ...] = ()
     principal: str = ""
+    home: str = ""  # the broker at which it was last
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(TopicTerms)
 _grant = msgspec.msgpack.Decoder(Grant)
+_membership = msgspec.msgpack.Decoder(Membership)
 _publisher = msgspec.msgpack.Decoder(KnownPublisher)
 _subscription = msgspec.msgpack.Decoder(KnownSubscription)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
+
+
+def is_within(node: str, unit: str) -> bool:
+    """Whether a broker is in a unit; "" is the whole network."""
+    return not unit or node == unit or node.startswith(unit + "/")
 
 
 class Registry:
@@ -73,6 +86,7 @@ class Registry:
         self.changed = False  # since somebody looked
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
+        self.units: dict[str, str] = {}  # which unit each of them serves
         self.publishers: dict[int, KnownPublisher] = {}
         self.subscriptions: dict[str, KnownSubscription] = {}
 
@@ -121,7 +135,10 @@ class Registry:
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
-            self.members = tuple(sorted({*self.members, name} if value else {*self.members} - {name}))
+            self.units.pop(name, None)
+            if value:
+                self.units[name] = _membership.decode(value).unit
+            self.members = tuple(sorted(self.units))
         elif kind == "publisher":
             self.publishers[int(name, 16)] = _publisher.decode(value)
         elif kind == "subscription":
@@ -141,11 +158,19 @@ class Registry:
 
     def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
         """A new topic: its repositories write down the same."""
-        keys = {TOPIC: _encode(terms), **{_MEMBER + name: _encode(Grant()) for name in members}}
+        keys = {TOPIC: _encode(terms), **{_MEMBER + name: _encode(Membership()) for name in members}}
         return self.learn(tuple((key, 1, terms.owner, value) for key, value in keys.items()))
 
-    def set_member(self, repository: str, there: bool) -> list[Fact]:
-        return self.set(_MEMBER + repository, Grant() if there else None)
+    def set_member(self, repository: str, there: bool, unit: str = "") -> list[Fact]:
+        return self.set(_MEMBER + repository, Membership(unit) if there else None)
+
+    def serving(self, node: str) -> tuple[str, ...]:
+        """The repositories that serve the clients of a broker."""
+        return tuple(name for name in self.members if is_within(node, self.units[name]))
+
+    def storing_all(self) -> tuple[str, ...]:
+        """Those that serve everyone."""
+        return tuple(name for name in self.members if not self.units[name])
 
     def check_owner(self, principal: str) -> None:
         if principal != self.terms.owner:

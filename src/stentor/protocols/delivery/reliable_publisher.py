@@ -194,7 +194,7 @@ class ReliablePublisher:
             )
         self._linked = True
         self._silence.rest()
-        self.steering.link(now)
+        self.steering.link(now, linked.node)
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
         self._linked = False

@@ -143,7 +143,7 @@ class ReliableSubscriber:
             question.rest()
         self._search.forget()
         self._reported = 0
-        self.steering.link(now)
+        self.steering.link(now, linked.node)
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
         self._linked = False
@@ -159,6 +159,7 @@ class ReliableSubscriber:
             self._incarnation,
             where=self._where,
             since=self._since,
+            node=self.steering.node,
         )
 
     def _arrived(self, now: int, arrived: Arrived) -> None:

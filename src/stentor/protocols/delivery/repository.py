@@ -72,7 +72,7 @@ class Repository:
         self._settings = settings
         self.table = DisseminationTable()
         self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience)
+        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, settings.name, store, settings.window, settings.rectify_after)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
@@ -80,7 +80,7 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits
         )
         self.enrolment.report = self.status
-        self.collection = Collection(topic, store, self.registry, self.table, self.dispatch, self.gossip)
+        self.collection = Collection(topic, store, self.registry, self.table, self.dispatch, self.gossip, settings.unit)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self._id = 0  # under which we send
@@ -122,7 +122,7 @@ class Repository:
         facts = opened.holdings.facts
         self.registry.load(facts)
         self.store.load(opened.holdings)
-        self.gossip.admit(now, self.registry.members)
+        self.gossip.admit(now, self.registry.units)
         for row in opened.holdings.rows:
             peer = self.gossip.bundle.peers.get(row.repository)
             if peer is not None:
@@ -132,7 +132,7 @@ class Repository:
             if note is None:
                 self.enrolment.register(name, subscription)
             else:
-                self.table.recall(name, subscription.where, note)
+                self.enrolment.recall(name, subscription, note)
         self.commits.noted = self.store.horizon
         self._load_tail(self.store.horizon + 1)
 
@@ -258,11 +258,16 @@ class Repository:
         if self.registry.changed:
             self.registry.changed = False
             self.enrolment.obey()
-            for name in self.gossip.admit(now, self.registry.members):
+            for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
             self._obey_removal()
+            mine = self.registry.units.get(self._settings.name)
+            if mine is not None and mine != self._settings.unit:
+                self.enrolment.remember(self.registry.set_member(self._settings.name, True, self._settings.unit))
         self.enrolment.yield_to_others()
+        if self.gossip.offered:
+            self.enrolment.offer()
 
     def _obey_removal(self) -> None:
         """If we are no member any more, clients go elsewhere, and we are silent towards them."""
@@ -286,7 +291,7 @@ class Repository:
         self.commits.flush()
         for stream in touched:
             self._acknowledge(stream, copies)
-        if self.store.advance(copies):
+        if self.store.advance(copies, self.gossip.bundle.mates):
             for reader in list(self.dispatch.readers.values()):
                 self.dispatch.serve(reader)
         for line in self.store.clashes:
@@ -299,8 +304,9 @@ class Repository:
         publisher = self.enrolment.publishers.get(stream.id[0])
         if publisher is None or publisher.incarnation != stream.id[1]:
             return
-        upto = stream.stored(copies)
-        counts = tuple(stream.stored(number) for number in range(1, len(stream.peers) + 2))
+        mates = self.gossip.bundle.mates
+        upto = stream.stored(copies, mates)
+        counts = tuple(stream.stored(number, mates) for number in range(1, len(mates) + 2))
         said = (upto, *counts)
         if upto and said != publisher.acknowledged:
             publisher.acknowledged = said
@@ -319,6 +325,7 @@ class Repository:
         busy = self.dispatch.tick(now) or busy
         busy = self._ask_publishers(now) or busy
         self._void(now)
+        self.enrolment.tick()
         self.collection.tick(now)
         if self.gossip.leaving:
             self._leave(now)
@@ -377,6 +384,7 @@ class Repository:
         return {
             "topic": self.topic,
             "repository": self._settings.name,
+            "unit": self._settings.unit,
             "ready": self.gossip.ready,
             "leaving": self.gossip.leaving,
             "trouble": self.commits.trouble,

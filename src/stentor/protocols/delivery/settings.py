@@ -9,7 +9,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Times are in nanoseconds."""
 
     name: str
-    level: int = 0  # of the unit that it serves; 0 if it serves everyone
+    unit: str = ""  # that it serves; "" is everyone
     window: int = 8192  # events that a subscriber is told of before it acknowledges some
     tail: int = 32 << 20  # bytes of the newest events in memory
     interval: int = 500 * MILLISECOND  # between states that repositories tell each other

@@ -73,6 +73,7 @@ class Steering:
         self.effects: list[Effect] = []
         self._sender = 0  # the repository's id: nobody else can use it
         self._linked = False
+        self.node = ""
         self._candidates: dict[str, _Candidate] = {}
         self._answered: set[str] = set()
         self._expected: set[str] = set()
@@ -89,9 +90,10 @@ class Steering:
             return NEVER
         return min(self._decision, self._complaint, self._probing.due, self._asking.due)
 
-    def link(self, now: int) -> None:
-        """There is a new link: ask again for what may be lost with the old one."""
+    def link(self, now: int, node: str = "") -> None:
+        """There is a new link, to this broker: ask again for what may be lost with the old one."""
         self._linked = True
+        self.node = node
         if self.ended is not None:
             return
         if self.repository:
@@ -183,7 +185,7 @@ class Steering:
             self._probing.again(now)
         else:
             self._probing.ask(now)
-        self._post(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt))
+        self._post(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt, self.node))
 
     def _consider(self, now: int, sender: int, answer: ProbeAnswer) -> None:
         name = answer.sender

@@ -35,7 +35,9 @@ class Streams(dict[StreamId, Stream]):
 class Store:
     """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
 
-    def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]]) -> None:
+    def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False) -> None:
+        """`selective`: what nobody here wants is not kept."""
+        self._selective = selective
         self.streams = Streams()
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
@@ -136,12 +138,10 @@ class Store:
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
                 number = first + offset
-                if number not in stream.held and number not in stream.voids:
+                if stream.absent([(number, number)]):
                     self._place(stream, self._part(block, row, row), number, number)
             return
-        gaps = stream.held.missing(first, last)
-        if stream.voids:
-            gaps = [rest for gap in gaps for rest in stream.voids.missing(*gap)]
+        gaps = stream.absent([(first, last)])
         if not gaps:
             self.repeated += block.count
             self._compare(stream, block, first)
@@ -174,7 +174,7 @@ class Store:
                 self._set_aside(Line(number, right - left + 1, *stream.id, left, Kind.RESERVED))
 
     def _reserve(self, stream: Stream, first: int, last: int) -> None:
-        for start, end in stream.held.missing(first, last):
+        for start, end in stream.absent([(first, last)]):
             line = Line(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
             self.next += line.length
             stream.file(line)
@@ -192,10 +192,13 @@ class Store:
             sequence = self.next
             self.next += block.count
         line = Line(sequence, block.count, *stream.id, first, Kind.EVENTS, digest_of(block))
-        stream.file(line)
+        audience = self._audience(block)
         self.newest = max(self.newest, block.time)
+        if self._selective and not audience:
+            line = line._replace(kind=Kind.SKIPPED)
+        stream.file(line)
         self.stored += block.count
-        self._put(Record(line, bytes(block.frame), self._audience(block), block.time))
+        self._put(Record(line, bytes(block.frame), audience, block.time) if line.kind is Kind.EVENTS else Record(line))
 
     def _put(self, record: Record) -> None:
         self._tail.put(record)
@@ -211,7 +214,7 @@ class Store:
 
     def void(self, stream: Stream, spans: Iterable[Span]) -> list[Span]:
         """Nobody has these: readers need not wait for them. Returns what was missing indeed."""
-        voided = [gap for first, last in spans for gap in stream.held.missing(first, last)]
+        voided = stream.absent(spans)
         for first, last in voided:
             for start, end, sequence in stream.places(first, last):
                 if sequence is not None:
@@ -249,14 +252,14 @@ class Store:
         for line in self._writing.pop(token, ()):
             if line.publisher and line.kind is not Kind.RESERVED:
                 self.streams[line.stream].durable.add(line.first, line.last)
-                if line.kind is Kind.EVENTS:
+                if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                     self.news.append(line)
             elif line.kind is Kind.NOTE:
                 self._stable[0, 0] = max(self._stable[0, 0], line.sequence)
 
     # ---- for readers
 
-    def advance(self, copies: int) -> bool:
+    def advance(self, copies: int, others: Iterable[str]) -> bool:
         """Move the horizon over all that is stored on so many repositories; whether it moved."""
         before = self.horizon
         stable: dict[StreamId, int] = {}
@@ -271,7 +274,7 @@ class Store:
                 key = line.stream
                 if key not in stable:
                     stream = self.streams[key]
-                    stable[key] = self._stable[key] = max(self._stable[key], stream.stored(copies))
+                    stable[key] = self._stable[key] = max(self._stable[key], stream.stored(copies, others))
                 if line.last > stable[key]:
                     break
             self.horizon = line.end

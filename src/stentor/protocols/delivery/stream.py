@@ -15,18 +15,20 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "asked", "durable", "floor", "heard", "held", "held_back", "id", "ordered",
-        "peers", "reserved", "seen", "top", "voids", "waiting",
+        "_digests", "_firsts", "_sequences", "asked", "cared", "durable", "floor", "heard", "held", "held_back", "id",
+        "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
         self.id = stream
         self.held = Spans()  # has a record here, durable or about to be; or is forgotten
-        self.durable = Spans()  # … for sure; and what is void
+        self.durable = Spans()  # … for sure; and what is void or skipped
         self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
         self.voids = Spans()
+        self.skipped = Spans()  # nobody here wants them
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
+        self.cared = False  # … some of it because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
         self.asked = 0  # when the publisher was last asked for what is missing
@@ -69,8 +71,8 @@ class Stream:
             self.reserved.sort()
             return
         self._fill(first, last)
-        if line.kind is Kind.VOID:
-            self.voids.add(first, last)
+        if line.kind is not Kind.EVENTS:
+            (self.voids if line.kind is Kind.VOID else self.skipped).add(first, last)
             return
         self.held.add(first, last)
         self.voids.remove(first, last)
@@ -163,22 +165,23 @@ class Stream:
     @property
     def missing(self) -> list[Span]:
         """Numbers that are known to exist and are not here."""
-        if self.held.covers(1, self.ordered.last):
-            return []
-        gaps = [gap for first, last in self.ordered for gap in self.held.missing(first, last)]
-        return gaps if not self.voids else [rest for gap in gaps for rest in self.voids.missing(*gap)]
+        return [] if self.held.covers(1, self.ordered.last) else self.absent(self.ordered)
 
-    def cumulative(self) -> list[int]:
-        """Up to which number each repository has all of it, the most first; ourselves included."""
-        return sorted([self.durable.upto(), *(spans.upto() for spans in self.peers.values())], reverse=True)
+    def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
+        """What of these is not here, and was neither skipped nor, unless it may come `late`, given up."""
+        gaps = [gap for first, last in spans for gap in self.held.missing(first, last)]
+        for settled in (self.skipped, Spans() if late else self.voids):
+            if settled:
+                gaps = [rest for gap in gaps for rest in settled.missing(*gap)]
+        return gaps
 
-    def stored(self, copies: int) -> int:
-        """Up to which number all of it is on so many repositories, this one being one of them."""
+    def stored(self, copies: int, others: Iterable[str]) -> int:
+        """Up to which number all of it is on so many repositories: this one, and the others that count."""
         mine = self.durable.upto()
         if copies <= 1:
             return mine
-        others = sorted((spans.upto() for spans in self.peers.values()), reverse=True)
-        return min(mine, others[copies - 2]) if len(others) >= copies - 1 else 0
+        ranks = sorted((self.peers[name].upto() for name in others if name in self.peers), reverse=True)
+        return min(mine, ranks[copies - 2]) if len(ranks) >= copies - 1 else 0
 
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
@@ -189,7 +192,7 @@ class Stream:
         theirs = self.peers.get(peer)
         if theirs is None:
             return []
-        return [gap for first, last in theirs for gap in self.held.missing(first, last)]
+        return self.absent(theirs, late=True)
 
     def learn(self, peer: str, spans: Iterable[Span]) -> None:
         """Another repository has these."""
