@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stentor.machine import SECOND, Commit, Report, Stop
+from stentor.machine import SECOND, Commit, CommitFailed, Report, Stop
 from stentor.model.record import Entry, Fact, Line, Record
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -26,6 +26,7 @@ class Commits:
         self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
         self._syncs: dict[int, dict[str, int]] = {}
         self._saving: dict[int, list[Entry]] = {}
+        self._refused: set[int] = set()  # tokens that were not taken
         self._save_at = 0
 
     def then(self, action: Callable[[], None]) -> None:
@@ -81,20 +82,24 @@ class Commits:
         for action in self._after.pop(token, ()):
             action()
 
-    def failed(self, now: int, reason: str, fatal: bool) -> None:
-        if fatal:
-            self._dispatch.effects.append(Stop(f"{self._topic} cannot be stored: {reason}"))
+    def failed(self, now: int, failed: CommitFailed) -> None:
+        if failed.fatal:
+            self._dispatch.effects.append(Stop(f"{self._topic} cannot be stored: {failed.reason}"))
             return
         if not self.trouble:
-            details: dict[str, str | int | float] = {"topic": self._topic, "reason": reason}
+            details: dict[str, str | int | float] = {"topic": self._topic, "reason": failed.reason}
             self._dispatch.effects.append(Report("error", "nothing is stored or acknowledged", details))
-        self.trouble = reason
+        self.trouble = failed.reason
+        self._refused.add(failed.token)
         self._save_at = now + _SAVE_AGAIN
 
     def retry(self, now: int) -> None:
-        """The disk was full or the database away: ask for the same again, in the same order."""
-        if self.trouble and now >= self._save_at:
+        """The disk was full or the database away: ask for the same again, in the same order, once all is refused that
+        was asked for: what is still under way must not be asked for twice.
+        """
+        if self.trouble and now >= self._save_at and self._refused >= self._saving.keys():
             self._save_at = now + _SAVE_AGAIN
+            self._refused.clear()
             self._dispatch.effects += [Commit(self._topic, token, entries) for token, entries in self._saving.items()]
 
     @property
