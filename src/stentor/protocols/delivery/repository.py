@@ -62,6 +62,7 @@ from stentor.wire.block import Block
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
 _MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
+_BEFORE = (Opened, Scanned, Linked)  # what counts before all is read: nobody may be answered by one who knows nothing
 
 
 class Repository:
@@ -89,7 +90,7 @@ class Repository:
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Opened: self._opened,
             Committed: self._committed,
-            CommitFailed: lambda now, failed: self.commits.failed(now, failed.reason, failed.fatal),
+            CommitFailed: self.commits.failed,
             Scanned: self._scanned,
             Heard: self._heard,
             Arrived: self._arrived,
@@ -104,7 +105,8 @@ class Repository:
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        self._inputs[type(happened)](now, happened)
+        if self.is_open or isinstance(happened, _BEFORE):
+            self._inputs[type(happened)](now, happened)
         if self.is_open and not self.gone:
             self._finish(now)
         effects, self.dispatch.effects = self.dispatch.effects, []
