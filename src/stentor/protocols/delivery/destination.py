@@ -36,7 +36,7 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "epoch", "filter", "frontier", "issued", "marks", "name", "needs", "served", "slot", "steerer", "sync", "until",
+        "epoch", "filter", "frontier", "marks", "name", "needs", "served", "slot", "steerer", "sync", "until",
         "where",
     )  # fmt: skip
 
@@ -49,7 +49,6 @@ class Destination:
         self.until = 0  # the last sequence number of what we have for it, if it left the unit
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
-        self.issued = 0  # up to where it was told in any life of its own; -1 if that is not known
         self.frontier: dict[StreamId, int] = {}
         self.marks: dict[StreamId, Spans] = {}  # acknowledged beyond the frontier
         self.bind(where)
@@ -138,7 +137,6 @@ class Destination:
         progress = _progress.decode(note)
         destination = cls(name, progress.slot, progress.epoch, where)
         destination.sync = progress.sync
-        destination.issued = -1
         destination.advance(progress.frontier)
         return destination
 
@@ -245,8 +243,8 @@ class Reader:
     """A subscriber that this repository steers: a cursor over the ledger, from its sync on."""
 
     __slots__ = (
-        "acked", "active", "answered", "attempt", "destination", "inbox", "incarnation", "inflight", "lines", "pause",
-        "pending", "rectifying", "redelivered", "scanning", "sent", "told", "wanted",
+        "acked", "active", "answered", "attempt", "began", "destination", "doubt", "inbox", "incarnation", "inflight",
+        "lines", "pause", "pending", "rectifying", "scanning", "sent", "told", "wanted",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -255,7 +253,8 @@ class Reader:
         self.incarnation = incarnation
         self.attempt = attempt
         self.active = False  # it knows that we steer it
-        self.redelivered = 0
+        self.began = now
+        self.doubt: Mapping[StreamId, int] | None = None  # what an earlier life of it may have got; None is anything
         self.answered = now  # when it last acknowledged something
         self.pause = 0  # after which silence it is told again
         self.scanning = 0  # token of the scan that it waits for
@@ -270,6 +269,18 @@ class Reader:
         self.lines: deque[Line] = deque()  # of everything between sync and sent
         self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
         self.pending = 0  # events that it was told of and has not acknowledged
+
+    def doubtful(self, found: Iterable[Stretch]) -> int:
+        """The last sequence number of these that an earlier life may have got; 0 if none may."""
+        doubt = self.doubt
+        return max(
+            (
+                each.sequence + each.count - 1
+                for each in found
+                if doubt is None or each.first <= doubt.get((each.publisher, each.incarnation), 0)
+            ),
+            default=0,
+        )
 
     def acknowledge(self, spans: Iterable[tuple[int, int]]) -> bool:
         """Take in an acknowledgement in our numbers; whether the sync advances."""

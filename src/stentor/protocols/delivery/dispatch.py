@@ -10,6 +10,7 @@ from stentor.model.record import Kind, Record
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.destination import Reader, stretches
 from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.wire.block import Block
 
@@ -22,11 +23,12 @@ LETTER = 256 << 10  # bytes of events that are sent again in one letter
 class Dispatch:
     """All readers of a topic at one repository."""
 
-    def __init__(self, topic: str, repository: str, store: Store, window: int, rectify_after: int) -> None:
-        self._topic, self._repository = topic, repository
+    def __init__(self, topic: str, store: Store, settings: RepositorySettings) -> None:
+        self._topic, self._repository = topic, settings.name
         self._store = store
-        self._window = window
-        self._rectify_after = rectify_after
+        self._window = settings.window
+        self._rectify_after = settings.rectify_after
+        self._suspicion = settings.suspicion
         self.readers: dict[str, Reader] = {}
         self.dirty: dict[str, None] = {}  # whose progress must be written down
         self.effects: list[Effect] = []
@@ -104,7 +106,7 @@ class Dispatch:
                     reader,
                     Rectify(
                         self._topic, self._repository, reader.attempt, destination.sync, upto, tuple(found),
-                        reader.redelivered,
+                        reader.doubtful(found),
                     ),
                 )  # fmt: skip
             else:
@@ -112,11 +114,10 @@ class Dispatch:
                     reader,
                     Persistent(
                         self._topic, self._repository, reader.attempt, reader.told, upto, tuple(found),
-                        reader.redelivered,
+                        reader.doubtful(found),
                     ),
                 )  # fmt: skip
             reader.told = upto
-            destination.issued = max(destination.issued, upto) if destination.issued >= 0 else -1
         elif reader.skip():
             self.dirty[destination.name] = None
 
@@ -147,6 +148,9 @@ class Dispatch:
         """Tell those again who do not acknowledge; whether anybody is waited for."""
         waiting = False
         for reader in self.readers.values():
+            if reader.doubt is None and now - reader.began > self._suspicion:
+                # whatever others gave it before, they have told us by now that it exists
+                reader.doubt = {key: stream.ordered.last for key, stream in self._store.streams.items()}
             if not reader.pending:
                 reader.answered = now
                 continue

@@ -231,7 +231,7 @@ class Enrolment:
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         if event.sender not in self._registry.subscriptions:
-            known = KnownSubscription(where, frontier, event.principal, event.node)
+            known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
             self.remember(self._registry.subscribe(event.sender, known))
             self.register(event.sender, known)
         self._steer(now, inbox, event)
@@ -258,12 +258,10 @@ class Enrolment:
 
     def _steer(self, now: int, inbox: str, event: Recovery) -> None:
         destination = self._table.destinations[event.sender]
-        fresh = destination.issued == 0 and destination.sync == 0
         destination.sync = max(destination.sync, self._store.beginning(destination.frontier))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
-        if not fresh:
-            reader.redelivered = self._store.horizon if destination.issued < 0 else destination.issued
-        destination.issued = max(destination.issued, 0)
+        if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
+            reader.doubt = {}  # it had no earlier life
         self._dispatch.readers[event.sender] = reader
         destination.steerer = self._settings.name
         self._announce(event)
@@ -386,7 +384,6 @@ class Enrolment:
                     self._table.destinations[stolen.name].steerer = stolen.sender
                 reader = self._dispatch.readers.get(stolen.name)
                 if reader is not None and (reader.incarnation, reader.attempt) < (stolen.incarnation, stolen.attempt):
-                    reader.destination.issued = -1
                     del self._dispatch.readers[stolen.name]
             else:
                 for number, publisher in list(self.publishers.items()):

@@ -59,6 +59,7 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     frontier: tuple[tuple[int, int, int], ...] = ()
     principal: str = ""
     home: str = ""  # the broker at which it was last
+    incarnation: int = 0  # of its first life
 
 
 _encode = msgspec.msgpack.Encoder().encode

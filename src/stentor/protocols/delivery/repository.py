@@ -74,7 +74,7 @@ class Repository:
         self.table = DisseminationTable()
         self.registry = Registry(settings.name)
         self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
-        self.dispatch = Dispatch(topic, settings.name, store, settings.window, settings.rectify_after)
+        self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
         self.enrolment = Enrolment(
