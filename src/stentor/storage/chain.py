@@ -202,18 +202,28 @@ class Chain:
             segment = self._begin()
         need = self.end - segment.base + wanted
         if need > segment.size:
-            file = self._file(segment)
             target = max(need, min(self.segment_size, need + min(need, LARGEST_STEP)))
             try:
-                file.write(segment.size, bytes(target - segment.size))
+                self._grow(segment, target)
             except OSError as error:
-                if self._spare is None or error.errno not in _FULL:
+                if error.errno not in _FULL:
                     raise
-                self._directory.remove(self._spare.spare_name)
-                self._spare = None
-                file.write(segment.size, bytes(target - segment.size))
-            finally:
-                segment.size = file.size()
+                if need > segment.size:  # there was not even room for this
+                    self._drop_spare(error)
+                    self._grow(segment, need)
+
+    def _grow(self, segment: Segment, size: int) -> None:
+        file = self._file(segment)
+        try:
+            file.write(segment.size, bytes(size - segment.size))
+        finally:
+            segment.size = file.size()
+
+    def _drop_spare(self, error: OSError) -> None:
+        if self._spare is None:
+            raise error
+        self._directory.remove(self._spare.spare_name)
+        self._spare = None
 
     def _begin(self) -> Segment:
         """A new file, or a spare one under a new name."""

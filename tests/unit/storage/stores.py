@@ -1,5 +1,6 @@
 """Where ledgers are kept in these tests: each store opens the same one again and again, and can damage it."""
 
+import sqlite3
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -10,6 +11,7 @@ from stentor.storage.directory import Directory
 from stentor.storage.filesystem import RealDirectory
 from stentor.storage.ledger import Ledger
 from stentor.storage.segments import SegmentLedger
+from stentor.storage.sqlite import SqliteLedger
 
 SEGMENT = 1 << 14
 
@@ -63,7 +65,29 @@ class SegmentStore:
     def close(self) -> None: ...
 
 
-STORES = ("segments", "simulated-segments")
+class SqliteStore:
+    def __init__(self, path: Path) -> None:
+        self.path = path / "topic.sqlite"
+
+    def open(self) -> SqliteLedger:
+        return SqliteLedger(self.path, "topic")
+
+    def change(self, statement: str, *values: object) -> None:
+        """As an operator with a shell would do."""
+        connection = sqlite3.connect(self.path)
+        connection.execute(statement, values)
+        connection.commit()
+        connection.close()
+
+    def damage(self, record: Record) -> None:
+        frame = bytearray(record.frame)
+        frame[len(frame) // 2] ^= 4
+        self.change("UPDATE records SET frame = ? WHERE sequence = ?", bytes(frame), record.line.sequence)
+
+    def close(self) -> None: ...
+
+
+STORES = ("segments", "simulated-segments", "sqlite")
 
 
 def make_store(kind: str, path: Path) -> Store:
@@ -72,4 +96,6 @@ def make_store(kind: str, path: Path) -> Store:
             return SegmentStore(RealDirectory(path))
         case "simulated-segments":
             return SegmentStore(SimulatedDisk(Random(1)))
+        case "sqlite":
+            return SqliteStore(path)
     raise AssertionError(kind)

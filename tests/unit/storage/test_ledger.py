@@ -279,8 +279,8 @@ def test_the_disk_does_not_fill_up_under_a_steady_load(store: Store, ledger: Led
     ledger.commit([registration, events(1, size=700)])
     usages = []
     for number in range(2, 400):
-        ledger.commit([events(number, size=700), Fact("sync:a", b"%d" % number), Row("near", events(number).line)])
-        ledger.commit([Fact(f"guest:{number}", b"x"), Fact(f"guest:{number - 5}", None)])
+        facts = Fact("sync:a", b"%d" % number), Fact(f"guest:{number}", b"x"), Fact(f"guest:{number - 5}", None)
+        ledger.commit([events(number, size=700), Row("near", events(number).line), *facts])
         if number % 10 == 0:
             ledger.collect(number - 20)
             usages.append(ledger.usage())

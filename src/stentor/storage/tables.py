@@ -1,0 +1,308 @@
+"""A ledger in the tables of a database: what SQLite and PostgreSQL have in common.
+
+A record is one row; `label` is a checksum of what it is, `seal` one of that and of its contents, so that a rotten body
+does not hide what it was. All of them are verified when the ledger is opened, and whenever they are read.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
+from stentor.storage.audience import decode_audience, encode_audience
+from stentor.storage.ledger import Excerpt, LedgerDamaged
+from stentor.storage.statements import Statements
+
+_CHUNK: Final = 32  # records that are read at once, at least
+_MOST: Final = 1024
+_KINDS: Final = {int(kind): kind for kind in Kind}
+_NONSENSE: Final = (TypeError, ValueError, struct.error)  # a rotten row may even have values of other types
+_ROW = struct.Struct("<7q")
+_LABEL = struct.Struct("<8q")
+
+Values = tuple[Any, ...]
+
+
+def _signed(number: int) -> int:
+    """Databases have no numbers of 64 bits without a sign."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _unsigned(number: int) -> int:
+    return number & 0xFFFFFFFFFFFFFFFF
+
+
+class StoredRecord(NamedTuple):
+    """A row of the table of records."""
+
+    line: Line
+    time: int
+    label: int
+    seal: int
+    audience: bytes
+    frame: bytes
+
+    @classmethod
+    def read(cls, values: Values) -> "StoredRecord":
+        try:
+            time, label, seal, audience, frame = values[7:]
+            found = cls(_read_line(values[:7]), time, _unsigned(label), _unsigned(seal), bytes(audience), bytes(frame))
+            return found if found.known else found._replace(line=_unknown(found.line.sequence, found.line.length))
+        except _NONSENSE:
+            return cls(_unknown(values[0]), 0, 0, 0, b"", b"")
+
+    @classmethod
+    def of(cls, record: Record) -> "StoredRecord":
+        label = _label(record.line, record.time)
+        audience = encode_audience(record.audience)
+        return cls(record.line, record.time, label, _seal(label, audience, record.frame), audience, record.frame)
+
+    def values(self) -> Values:
+        seals = _signed(self.label), _signed(self.seal)
+        return *_line_values(self.line), self.time, *seals, self.audience, self.frame
+
+    @property
+    def known(self) -> bool:
+        return self.label == _label(self.line, self.time)
+
+    @property
+    def sound(self) -> bool:
+        return self.known and self.seal == _seal(self.label, self.audience, self.frame)
+
+    @property
+    def cost(self) -> int:
+        return len(self.audience) + len(self.frame)
+
+    def record(self) -> Record:
+        return Record(self.line, self.frame, decode_audience(self.audience), self.time)
+
+
+def _unknown(sequence: int, length: int = 1) -> Line:
+    return Line(sequence, length, 0, 0, 0, Kind.RESERVED)
+
+
+def _read_line(values: Values) -> Line:
+    sequence, length, kind, publisher, incarnation, first, digest = values
+    numbers = _unsigned(publisher), _unsigned(incarnation), _unsigned(first)
+    return Line(sequence, length, *numbers, _KINDS.get(kind, Kind.RESERVED), _unsigned(digest))
+
+
+def _line_values(line: Line) -> Values:
+    return (
+        line.sequence, line.length, int(line.kind), _signed(line.publisher), _signed(line.incarnation),
+        _signed(line.first), _signed(line.digest),
+    )  # fmt: skip
+
+
+def _label(line: Line, time: int) -> int:
+    return xxh3_64_intdigest(_LABEL.pack(*_line_values(line), time))
+
+
+def _seal(label: int, audience: bytes, frame: bytes) -> int:
+    return xxh3_64_intdigest(frame, seed=xxh3_64_intdigest(audience, seed=label))
+
+
+def seal_fact(key: str, value: bytes) -> int:
+    return _signed(xxh3_64_intdigest(value, seed=xxh3_64_intdigest(key.encode())))
+
+
+def _seal_row(row: Row) -> int:
+    fields = _ROW.pack(*_line_values(row.line))
+    return _signed(xxh3_64_intdigest(fields, seed=xxh3_64_intdigest(row.repository.encode())))
+
+
+class TableLedger(ABC):
+    """Its twins say how to reach the database, and what its errors mean."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._statements = Statements()
+        self._next = 1
+        self._longest: dict[str, int] = {}  # rows, by repository
+        self._damaged: dict[int, Line] = {}  # as they were when the ledger was opened
+
+    @abstractmethod
+    def _open(self) -> int:
+        """Reach the database and make what is not there; returns the number that was free when it was last noted."""
+
+    @abstractmethod
+    def _query(self, statement: str, values: Values = ()) -> list[Values]: ...
+
+    @abstractmethod
+    def _execute(self, statement: str, values: Values) -> None: ...
+
+    @abstractmethod
+    def _transact(self, work: Callable[[], None]) -> None:
+        """Do all of it or nothing, durably."""
+
+    @abstractmethod
+    def _note_next(self) -> None:
+        """Within a transaction: the next free number, for when there is no record any more that tells."""
+
+    # ---- opening
+
+    def load(self) -> Holdings:
+        self._next = self._open()
+        for sequence, length in self._query(self._statements.last):
+            self._next = max(self._next, sequence + length)
+        self._damaged = {line.sequence: line for line in self._verify()}
+        for row in self._all_rows():
+            self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
+        return Holdings(self._all_facts(), _Again(self._lines), _Again(self._all_rows), self._next)
+
+    def _verify(self) -> Iterator[Line]:
+        """The records that are damaged."""
+        last = -1
+        while chunk := self._read_behind(last, _CHUNK):
+            yield from (self._reserved(stored) for stored in chunk if not stored.sound)
+            last = chunk[-1].line.sequence
+
+    def _read_behind(self, sequence: int, count: int) -> list[StoredRecord]:
+        """Records that begin behind a number."""
+        return [StoredRecord.read(values) for values in self._query(self._statements.records, (sequence, count))]
+
+    def _reserved(self, stored: StoredRecord) -> Line:
+        """What is left of a damaged record."""
+        line = stored.line
+        if stored.known:
+            return line._replace(kind=Kind.RESERVED)
+        ((following,),) = self._query(self._statements.following, (line.sequence,))
+        return _unknown(line.sequence, max(1, min(line.length, (following or self._next) - line.sequence)))
+
+    def _lines(self) -> Iterator[Line]:
+        last, end = 0, self._next
+        while chunk := self._query(self._statements.labels, (last, end, _MOST)):
+            for values in chunk:
+                yield self._damaged.get(values[0]) or _read_line(values)
+            last = chunk[-1][0]
+
+    def _all_rows(self) -> Iterator[Row]:
+        last: Values = ("", 0, 0)
+        while chunk := self._query(self._statements.rows, (*last, _MOST)):
+            yield from map(self._read_row, chunk)
+            last = chunk[-1][:3]
+
+    def _read_row(self, values: Values) -> Row:
+        repository, *numbers, seal = values
+        with suppress(*_NONSENSE):
+            row = Row(repository, _read_line(tuple(numbers)))
+            if seal == _seal_row(row):
+                return row
+        raise self._condemned(f"the row of {repository} at {numbers[0]}")
+
+    def _all_facts(self) -> dict[str, bytes]:
+        facts = {}
+        for key, value, seal in self._query(self._statements.facts):
+            with suppress(*_NONSENSE):
+                facts[key] = bytes(value)
+            if seal != seal_fact(key, facts.get(key, b"")):
+                raise self._condemned(f"the fact {key!r}")
+        return facts
+
+    def _condemned(self, what: str) -> LedgerDamaged:
+        return LedgerDamaged(
+            f"{self._name}: {what} is damaged; restore the database, or discard this copy and fill it from another one"
+        )
+
+    # ---- writing
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
+        self._transact(lambda: self._write(entries))
+        self._next = following
+        for entry in entries:
+            if isinstance(entry, Row):
+                self._longest[entry.repository] = max(self._longest.get(entry.repository, 0), entry.line.length)
+
+    def _write(self, entries: Sequence[Entry]) -> None:
+        statements, execute = self._statements, self._execute
+        free = self._next
+        for entry in entries:
+            match entry:
+                case Record(line):
+                    if line.sequence < free:
+                        self._replace(line)
+                    free = max(free, line.end + 1)
+                    execute(statements.put_record, StoredRecord.of(entry).values())
+                case Row(repository, line):
+                    execute(statements.put_row, (repository, *_line_values(line), _seal_row(entry)))
+                case Fact(key, value) if value is not None:
+                    execute(statements.put_fact, (key, value, seal_fact(key, value)))
+                case Fact(key):
+                    execute(statements.drop_fact, (key,))
+
+    def _replace(self, line: Line) -> None:
+        """Only what is reserved or damaged may be: anything else would be two records under one number."""
+        for values in self._query(self._statements.overlapped, (line.sequence, line.end)):
+            stored = StoredRecord.read(values)
+            damaged = not stored.sound
+            if (self._reserved(stored) if damaged else stored.line).end >= line.sequence:
+                free = damaged or stored.line.kind is Kind.RESERVED
+                assert free, f"{line} would replace {stored.line}"
+                self._execute(self._statements.drop_record, (stored.line.sequence,))
+
+    # ---- reading
+
+    def scan(self, first: int, budget: int) -> Excerpt:
+        found = Excerpt([], [])
+        ((holder,),) = self._query(self._statements.holder, (first,))
+        last, count = (first if holder is None else holder) - 1, _CHUNK
+        while chunk := self._read_behind(last, count):
+            for stored in chunk:
+                if found.records and stored.cost > budget:
+                    return found
+                line = stored.line if stored.sound else self._reserved(stored)
+                if line.end < first:
+                    continue
+                if stored.sound:
+                    budget -= stored.cost
+                    found.records.append(stored.record())
+                else:
+                    found.damaged.append(line)
+            last = chunk[-1].line.sequence
+            mean = sum(stored.cost for stored in chunk) // len(chunk) + 1
+            count = max(_CHUNK, min(_MOST, budget // mean + 1))
+        return found
+
+    def find(self, time: int) -> int:
+        ((found,),) = self._query(self._statements.find, (time,))
+        return self._next if found is None else int(found)
+
+    def rows(self, repository: str, first: int, last: int) -> list[Row]:
+        longest = self._longest.get(repository, 0)
+        values = (repository, first - longest, last, first)
+        return [self._read_row(row) for row in self._query(self._statements.overlapping_rows, values)]
+
+    # ---- forgetting
+
+    def collect(self, end: int) -> None:
+        self._transact(lambda: self._forget(end))
+
+    def _forget(self, end: int) -> None:
+        gone = self._query(self._statements.forgotten, (end, end))
+        self._execute(self._statements.forget, (end, end))
+        for stream in gone:
+            self._execute(self._statements.forget_rows, stream)
+        self._note_next()
+
+    @abstractmethod
+    def usage(self) -> int: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class _Again:
+    """What can be gone through as often as one likes, and is read bit by bit."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._begin()
