@@ -4,6 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 SEEDS ?= 100000
 ROUNDS ?= 3
+# one more than cores, since some tests do little but wait for processes
+WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint soak bench bench-matching bench-network lock clean
@@ -28,7 +30,7 @@ test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
 	$(BIN)/pytest -m slow

@@ -148,6 +148,7 @@ def test_a_link_that_holds_the_network_together_is_removed_only_by_force(up: Fiv
     assert crosses(up.url("north/b2"), up.url("south/b2"))
 
 
+@pytest.mark.slow  # whether anybody is there takes some seconds to find out, each time
 def test_a_broker_keeps_trying_until_it_is_told_not_to(up: Five) -> None:
     with socket.socket() as silent:  # bound, but nobody listens there
         silent.bind(("127.0.0.1", 0))

@@ -47,7 +47,7 @@ def _draw_faults(random: Random) -> Faults:
         return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
 
     return Faults(
-        until=random.choices((5 * SECOND, 10 * SECOND, 20 * SECOND), (60, 30, 10))[0],
+        until=random.choices((4 * SECOND, 8 * SECOND, 20 * SECOND), (65, 30, 5))[0],
         weather=Weather(
             mean_delay=random.choice((1, 5, 50)) * MILLISECOND,
             damage=some(random.choice((0.02, 0.005))),
