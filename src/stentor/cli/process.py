@@ -37,7 +37,7 @@ from stentor.runtime.driver import Driver
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
-from stentor.storage.cabinet import open_cabinet
+from stentor.storage.shelf import find_shelf
 from stentor.version import __version__
 
 # glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
@@ -197,7 +197,7 @@ async def _serve_repository(
     assignment: RepositoryAssignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger
 ) -> int:
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
-    cabinet = await asyncio.to_thread(open_cabinet, assignment.storage)
+    cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
     certificates = Path(assignment.certificates) if assignment.certificates else None
     host = RepositoryHost(
         RepositorySettings(name=assignment.name, unit=assignment.unit), assignment.addresses, cabinet, certificates, log
