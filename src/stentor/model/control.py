@@ -236,12 +236,13 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     whole: bool = True
     asking: bool = False  # I have not heard everyone yet: tell me all that you have
     principal: str = ""  # under which it is connected: with its name that proves who sent this
+    syncs: int = 0  # a digest of what subscribers have acknowledged, if it is `whole`
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
-    """R → B: up to where subscribers have acknowledged, in each stream."""
+    """R → B: what subscribers have acknowledged of each stream."""
 
-    syncs: dict[str, tuple[tuple[int, int, int], ...]]  # (publisher, incarnation, catenation number) by subscriber
+    syncs: dict[str, tuple[Held, ...]]
 
 
 class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):

@@ -66,7 +66,7 @@ class Collection:
             each
             for each in self._table.destinations.values()
             if each.served
-            and not each.has(line)
+            and each.lacks(stream, line.last)
             and (line.sequence <= each.epoch or each.slot in record.audience)
             and not self._is_cared_for(each, line, stream)
         ]

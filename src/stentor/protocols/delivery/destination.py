@@ -1,21 +1,23 @@
 """The dissemination table: which of the stored events each registered subscriber must get and has not acknowledged.
 
-How far a subscriber is, is told in numbers of streams, which are the same at every repository: its frontier. So any
-repository of the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
+How far a subscriber is, is told in numbers of streams, which are the same at every repository. So any repository of
+the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.pairs import PairIndex
-from stentor.model.control import Stretch
+from stentor.model.control import Held, Stretch
 from stentor.model.filter import Filter
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 from stentor.wire.sheaf import Sheaf
 
@@ -26,7 +28,7 @@ class Progress(msgspec.Struct, array_like=True):
     slot: int
     epoch: int
     sync: int
-    frontier: tuple[tuple[int, int, int], ...]
+    done: tuple[Held, ...]
 
 
 _progress = msgspec.msgpack.Decoder(Progress)
@@ -36,8 +38,7 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "epoch", "filter", "frontier", "marks", "name", "needs", "served", "slot", "steerer", "sync", "until",
-        "where",
+        "_digest", "done", "epoch", "filter", "name", "needs", "served", "slot", "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
@@ -49,54 +50,52 @@ class Destination:
         self.until = 0  # the last sequence number of what we have for it, if it left the unit
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
-        self.frontier: dict[StreamId, int] = {}
-        self.marks: dict[StreamId, Spans] = {}  # acknowledged beyond the frontier
+        self.done: dict[StreamId, Spans] = {}  # numbers that it has acknowledged, or that are not for it
+        self._digest: int | None = None  # of these
         self.bind(where)
 
     def bind(self, where: str) -> None:
         self.where = where
         self.filter = Filter(where) if where else None
 
-    def advance(self, frontier: Iterable[tuple[int, int, int]]) -> bool:
-        """All up to these numbers is acknowledged; whether that is news."""
+    def advance(self, done: Iterable[Held]) -> bool:
+        """It is done with these; whether that is news."""
         news = False
-        for publisher, incarnation, number in frontier:
-            stream = publisher, incarnation
-            if number > self.frontier.get(stream, 0):
-                self.frontier[stream] = number
-                self._absorb(stream)
-                news = True
+        for held in done:
+            stream = held.publisher, held.incarnation
+            for first, last in ((1, held.floor), *held.spans):
+                if not self._known(stream).covers(first, last):
+                    self.mark(stream, first, last)
+                    news = True
         return news
 
     def mark(self, stream: StreamId, first: int, last: int) -> None:
         """These are acknowledged, or are not for it."""
-        known = self.frontier.get(stream, 0)
-        if last <= known:
-            return
-        if first <= known + 1:
-            self.frontier[stream] = last
-        else:
-            self.marks.setdefault(stream, Spans()).add(first, last)
-        self._absorb(stream)
+        self._digest = None
+        self._known(stream).add(first, last)
 
-    def _absorb(self, stream: StreamId) -> None:
-        marks = self.marks.get(stream)
-        if marks is None:
-            return
-        self.frontier[stream] = marks.upto(self.frontier[stream] + 1) if stream in self.frontier else marks.upto()
-        marks.remove(1, self.frontier[stream])
-        if not marks:
-            del self.marks[stream]
+    def _known(self, stream: StreamId) -> Spans:
+        return self.done.setdefault(stream, Spans())
 
-    def can_be_served(self, beginning: int) -> bool:
-        """Whether we have what it wants: all, or, if it left the unit that we serve, something after this beginning."""
-        if not self.served:
-            return beginning < self.until
-        return all(self.frontier.get(stream, 0) >= last for stream, last in self.needs.items())
+    def upto(self, stream: StreamId) -> int:
+        """The number up to which it is done with all of a stream."""
+        done = self.done.get(stream)
+        return done.upto() if done is not None else 0
+
+    def misses(self, stream: Stream, last: int) -> bool:
+        """Whether it is not done with all numbers of a stream up to this one, whoever has them."""
+        gaps = self.done.get(stream.id, Spans()).missing(1, last)
+        return any(stream.voids.missing(*gap) for gap in gaps)
 
     def has(self, line: Line) -> bool:
         """Whether it is done with all of a record."""
-        return line.last <= self.frontier.get(line.stream, 0)
+        done = self.done.get(line.stream)
+        return done is not None and done.covers(line.first, line.last)
+
+    def lacks(self, stream: Stream, last: int) -> bool:
+        """Whether it is not done with all that there is of a stream up to a number."""
+        done = self.done.get(stream.id, Spans())
+        return any(done.missing(*span) for span in stream.held.within(stream.floor + 1, last))
 
     def rows(self, record: Record, block: Block | None) -> NDArray[np.intp]:
         """Which events of a record it must still get. `block` is needed for records from before its epoch."""
@@ -110,12 +109,9 @@ class Destination:
             rows = _unpack(bits, line.length)
         else:
             rows = self._evaluate(block, line)
-        known = self.frontier.get(line.stream, 0)
-        if known >= line.first:
-            rows = rows[rows > known - line.first]
-        marks = self.marks.get(line.stream)
-        if marks is not None:
-            for first, last in marks.within(line.first, line.last):
+        done = self.done.get(line.stream)
+        if done is not None:
+            for first, last in done.within(line.first, line.last):
                 rows = rows[(rows < first - line.first) | (rows > last - line.first)]
         return rows
 
@@ -128,16 +124,27 @@ class Destination:
         """What to write down."""
         return msgspec.msgpack.encode(Progress(self.slot, self.epoch, self.sync, self.reached()))
 
-    def reached(self) -> tuple[tuple[int, int, int], ...]:
-        """Its frontier, to be told to others."""
-        return tuple((*stream, number) for stream, number in sorted(self.frontier.items()))
+    def reached(self) -> tuple[Held, ...]:
+        """What it is done with, to be told to others."""
+        return tuple(
+            Held(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
+            for stream, spans in sorted(self.done.items())
+        )
+
+    @property
+    def digest(self) -> int:
+        """The same for whoever knows the same of it."""
+        if self._digest is None:
+            data = msgspec.msgpack.encode((self.name, self.reached()))
+            self._digest = int.from_bytes(blake2b(data, digest_size=7).digest(), "little")
+        return self._digest
 
     @classmethod
     def recall(cls, name: str, where: str, note: bytes) -> "Destination":
         progress = _progress.decode(note)
         destination = cls(name, progress.slot, progress.epoch, where)
         destination.sync = progress.sync
-        destination.advance(progress.frontier)
+        destination.advance(progress.done)
         return destination
 
 
@@ -222,6 +229,14 @@ class DisseminationTable:
         else:
             self._index.remove(destination.slot)
 
+    @property
+    def digest(self) -> int:
+        """The same for repositories that know the same of all subscribers."""
+        digest = 0
+        for destination in self.destinations.values():
+            digest ^= destination.digest
+        return digest
+
     def audience(self, block: Block) -> Mapping[int, bytes]:
         """The destinations of new events, by slot."""
         found: dict[int, bytes] = dict.fromkeys(self._whole, b"")
@@ -302,7 +317,7 @@ class Reader:
         self.acked.remove(1, sync)
         while self.lines and self.lines[0].sequence <= sync:
             line = self.lines[0]
-            if line.publisher:
+            if line.publisher and line.kind is not Kind.VOID:  # that may turn up one day, and must then be given to it
                 destination.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
             if line.end > sync:
                 break

@@ -16,6 +16,7 @@ from stentor.model.control import (
     GossipFacts,
     GossipOffer,
     GossipSteering,
+    Held,
     Migrate,
     Probe,
     ProbeAnswer,
@@ -114,10 +115,12 @@ class Enrolment:
         destination = self._table.destinations.get(name)
         if destination is None:
             return not self._settings.unit
-        streams = self._store.streams.items()
-        if any(stream.floor > destination.frontier.get(key, 0) and stream.cared for key, stream in streams):
+        streams = self._store.streams
+        if any(stream.cared and destination.misses(stream, stream.floor) for stream in streams.values()):
             return False
-        return destination.can_be_served(self._store.beginning(destination.frontier))
+        if not destination.served:  # it left the unit that we serve
+            return self._store.beginning(destination.done) < destination.until
+        return not any(destination.misses(streams[key], last) for key, last in destination.needs.items())
 
     def _recovery(self, now: int, sender: int, event: Recovery) -> None:
         end = end_name(event.role, event.sender, self._topic)
@@ -240,7 +243,7 @@ class Enrolment:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription.where, self._store.next - 1, served)
-        destination.advance(subscription.frontier)
+        destination.advance(Held(*each, ()) for each in subscription.frontier)
         self._settle_in(destination)
         self._dispatch.dirty[name] = None
         return destination
@@ -258,7 +261,7 @@ class Enrolment:
 
     def _steer(self, now: int, inbox: str, event: Recovery) -> None:
         destination = self._table.destinations[event.sender]
-        destination.sync = max(destination.sync, self._store.beginning(destination.frontier))
+        destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             reader.doubt = {}  # it had no earlier life

@@ -127,8 +127,7 @@ class Gossip:
             self._states += 1
         streams = self._store.streams.values() if whole else self._changed
         held = tuple(
-            Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
-            for stream in streams
+            Held(*stream.id, stream.floor, tuple(stream.shared)) for stream in streams
         )
         asking = not self.ready and to is None and any(not peer.told for peer in self.bundle.peers.values())
         if to is None:
@@ -136,10 +135,13 @@ class Gossip:
         self.say(
             GossipState(
                 self._topic, self._settings.name, self.ready, held, self._registry.digest, self.leaving, whole,
-                asking, self.principal,
+                asking, self.principal, self._table.digest if whole else 0,
             ),
             to,
         )  # fmt: skip
+        voids = tuple(Held(*stream.id, 0, tuple(stream.voids)) for stream in streams if whole and stream.voids)
+        if voids:
+            self.say(GossipVoid(self._topic, self._settings.name, voids), to)
 
     def knows(self, sender: int) -> bool:
         """Whether this id is that of a member."""
@@ -178,9 +180,9 @@ class Gossip:
         self.ask(now, peer, at_once=True)
 
     def _hear_syncs(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
-        for name, frontier in gossip.syncs.items():
+        for name, done in gossip.syncs.items():
             destination = self._table.destinations.get(name)
-            if destination is not None and destination.advance(frontier):
+            if destination is not None and destination.advance(done):
                 self._dispatch.dirty[name] = None
 
     def _hear_facts(self, now: int, peer: Peer, gossip: GossipFacts) -> None:  # noqa: ARG002
@@ -190,11 +192,12 @@ class Gossip:
         facts = self._registry.newer_than(request.versions)
         if facts:
             self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
-        self._tell_syncs(peer)
 
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in gossip.voids:
-            self._store.void(self._store.streams[held.publisher, held.incarnation], held.spans)
+            stream = self._store.streams[held.publisher, held.incarnation]
+            if self._store.void(stream, held.spans):
+                self.touched[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
         self.stolen.append(gossip)
@@ -217,6 +220,8 @@ class Gossip:
                     self._skip(stream, held.floor)
         if state.facts != self._registry.digest:
             self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        if state.whole and state.syncs != self._table.digest:
+            self._tell_syncs(peer)
         self.ask(now, peer)
 
     def _begin(self, stream: Stream, held: Held) -> None:
@@ -224,7 +229,7 @@ class Gossip:
         if not self._settings.unit or stream.top or stream.floor:
             return
         served = [each for each in self._table.destinations.values() if each.served]
-        ends = [each.frontier.get(stream.id, 0) for each in served]
+        ends = [each.upto(stream.id) for each in served]
         stream.forget(min(ends, default=max((last for _, last in held.spans), default=held.floor)))
 
     def _skip(self, stream: Stream, floor: int) -> None:

@@ -168,9 +168,9 @@ class Repository:
             self.dispatch.synced(name, sync)
         if self.gossip.bundle.peers:
             steered = {name: self.table.destinations[name] for name in syncs if name in self.dispatch.readers}
-            frontiers = {name: destination.reached() for name, destination in steered.items()}
-            if frontiers:
-                self.gossip.say(GossipSync(self.topic, self._settings.name, frontiers))
+            if steered:
+                done = {name: destination.reached() for name, destination in steered.items()}
+                self.gossip.say(GossipSync(self.topic, self._settings.name, done))
 
     # ---- events
 
@@ -411,12 +411,12 @@ class Repository:
         if destination is None:
             return {"known": False}
         reader = self.dispatch.readers.get(name)
-        sync = max(destination.sync, self.store.beginning(destination.frontier))
+        sync = max(destination.sync, self.store.beginning(destination.done))
         return {
             "known": True,
             "where": destination.where,
             "sync": sync,
-            "lag": self.store.behind(destination.frontier),
+            "lag": self.store.behind(destination.done),
             "steered": reader is not None,
             "pending": reader.pending if reader is not None else 0,
         }

@@ -13,7 +13,7 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
-from stentor.model.span import Span
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.tail import Tail
 from stentor.wire.block import Block
@@ -293,27 +293,20 @@ class Store:
     def block(self, record: Record) -> Block:
         return Block(record.frame, self.schemas[int.from_bytes(record.frame[24:32], "little")])
 
-    def beginning(self, frontier: Mapping[StreamId, int]) -> int:
-        """The last sequence number before the first record that is not all within a frontier."""
-        found = self.next
-        for key, stream in self.streams.items():
-            number = max(frontier.get(key, 0), stream.floor) + 1
-            later = stream.held.within(number, stream.held.last)
-            place = stream.locate(later[0][0]) if later else None
-            if place is not None:
-                found = min(found, place[1] + later[0][0] - place[0])
-            for start, end, sequence in stream.reserved:
-                if end >= number:
-                    found = min(found, sequence + max(number - start, 0))
-        return found - 1
+    def beginning(self, done: Mapping[StreamId, Spans]) -> int:
+        """The last sequence number before the first record of which somebody who is done with these lacks something."""
+        nothing = Spans()
+        found = [stream.earliest(done.get(key, nothing)) for key, stream in self.streams.items()]
+        return min((sequence for sequence in found if sequence is not None), default=self.next) - 1
 
-    def behind(self, frontier: Mapping[StreamId, int]) -> int:
-        """How many of the events that are stored lie beyond a frontier."""
-        streams = self.streams.items()
+    def behind(self, done: Mapping[StreamId, Spans]) -> int:
+        """How many of the events that are stored are not among these."""
+        nothing = Spans()
         return sum(
-            last - first + 1
-            for key, stream in streams
-            for first, last in stream.held.within(max(frontier.get(key, 0), stream.floor) + 1, stream.held.last)
+            end - start + 1
+            for key, stream in self.streams.items()
+            for first, last in stream.held.within(stream.floor + 1, stream.held.last)
+            for start, end in done.get(key, nothing).missing(first, last)
         )
 
     def tops(self) -> tuple[tuple[int, int, int], ...]:

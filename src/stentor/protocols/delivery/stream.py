@@ -124,6 +124,21 @@ class Stream:
                 found.append((last + 1, end, sequence + last + 1 - start))
         return found
 
+    def earliest(self, done: Spans) -> int | None:
+        """The lowest sequence number of a record that is not all within `done`; None if there is none."""
+        found = [sequence for start, end, sequence in self.reserved if not done.covers(start, end)]
+        for first, last in self.held.within(self.floor + 1, self.held.last):
+            for start, end in done.missing(first, last):
+                at = max(bisect_right(self._firsts, start) - 1, 0)
+                found += self._sequences[at : bisect_right(self._firsts, end)]  # late ones are not in order
+        return min(found, default=None)
+
+    @property
+    def shared(self) -> list[Span]:
+        """What is durable here beyond the floor, so that others may rely on it: what is void is not."""
+        spans = self.durable.within(self.floor + 1, self.durable.last)
+        return [part for span in spans for part in self.voids.missing(*span)] if self.voids else spans
+
     def locate(self, number: int) -> tuple[int, int] | None:
         """The first number and the sequence number of the record that holds this number."""
         at = bisect_right(self._firsts, number) - 1
@@ -180,8 +195,15 @@ class Stream:
         mine = self.durable.upto()
         if copies <= 1:
             return mine
-        ranks = sorted((self.peers[name].upto() for name in others if name in self.peers), reverse=True)
-        return min(mine, ranks[copies - 2]) if len(ranks) >= copies - 1 else 0
+        theirs = [self._bridged(self.peers[name]).upto() for name in others if name in self.peers]
+        return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
+
+    def _bridged(self, spans: Spans) -> Spans:
+        """What others have, and nobody waits for."""
+        if self.voids:
+            spans = spans.copy()
+            spans.update(self.voids)
+        return spans
 
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
