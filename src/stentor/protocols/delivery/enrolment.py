@@ -95,6 +95,10 @@ class Enrolment:
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
 
+    def _when_safe(self, action: Callable[[], None]) -> None:
+        """When what is registered is durable, here and on as many others as events must be on."""
+        self._commits.then(lambda: self._gossip.sharing.append(action))
+
     # ---- clients that look for a repository
 
     def _probe(self, now: int, sender: int, event: Probe) -> None:  # noqa: ARG002
@@ -275,12 +279,14 @@ class Enrolment:
 
         def respond() -> None:
             destination = reader.destination
+            if self._dispatch.readers.get(destination.name) is not reader:
+                return
             self._respond(reader.inbox, event, sync=destination.sync, epoch=destination.epoch)
             reader.rewind()
             reader.active = True
             self._dispatch.serve(reader)
 
-        self._commits.then(respond)
+        self._when_safe(respond)
 
     # ---- owners
 
@@ -294,7 +300,7 @@ class Enrolment:
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
-        self._commits.then(lambda: self.say(inbox_of(event.sender), receipt))
+        self._when_safe(lambda: self.say(inbox_of(event.sender), receipt))
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry

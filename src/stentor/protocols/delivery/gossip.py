@@ -64,6 +64,8 @@ class Gossip:
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
+        self.facts = 0  # the digest of all registrations that are durable here
+        self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self._linked = 0  # since when we can be heard
         self._told = 0  # when our state was last told
         self._states = 0
@@ -134,7 +136,7 @@ class Gossip:
             self._changed = {}
         self.say(
             GossipState(
-                self._topic, self._settings.name, self.ready, held, self._registry.digest, self.leaving, whole,
+                self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
                 asking, self.principal, self._table.digest if whole else 0,
             ),
             to,
@@ -340,6 +342,16 @@ class Gossip:
         if self._linked and now >= since:
             mates = [peer.name for peer in self.living(now) if peer.name in mates]
         return max(1, min(self._registry.terms.copies, 1 + len(mates)))
+
+    def noted(self, now: int, digest: int) -> None:
+        """Registrations are durable here: others may rely on it."""
+        self.facts = digest
+        self.tell_state(now)
+
+    def are_facts_shared(self, now: int) -> bool:
+        """Whether enough others have all that is registered here: else it could be lost with us."""
+        agreeing = sum(peer.facts == self.facts for peer in self.living(now))
+        return self.facts == self._registry.digest and agreeing >= self.copies(now) - 1
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""

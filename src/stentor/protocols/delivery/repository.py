@@ -87,6 +87,7 @@ class Repository:
         self._id = 0  # under which we send
         self._timer = f"repository {topic}"
         self._copies = 0
+        self._facts = 0  # a digest of what is registered
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Opened: self._opened,
             Committed: self._committed,
@@ -124,6 +125,7 @@ class Repository:
         facts = opened.holdings.facts
         self.registry.load(facts)
         self.store.load(opened.holdings)
+        self._facts = self.gossip.facts = self.registry.digest
         self.gossip.admit(now, self.registry.units)
         for row in opened.holdings.rows:
             peer = self.gossip.bundle.peers.get(row.repository)
@@ -286,11 +288,18 @@ class Repository:
 
     def _finish(self, now: int) -> None:
         copies = self.gossip.copies(now)
+        if self.registry.digest != self._facts:
+            digest = self._facts = self.registry.digest
+            self.commits.then(lambda: self.gossip.noted(now, digest))
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
             touched = dict.fromkeys(self.store.streams.values())
         self.commits.flush()
+        if self.gossip.sharing and self.gossip.are_facts_shared(now):
+            actions, self.gossip.sharing = self.gossip.sharing, []
+            for action in actions:
+                action()
         for stream in touched:
             self._acknowledge(stream, copies)
         if self.store.advance(copies, self.gossip.bundle.mates):
