@@ -96,6 +96,11 @@ class SimulatedFile:
         self._settle()
         self._cache = bytearray(self._durable)
 
+    @property
+    def durable(self) -> int:
+        """Up to where there is something on the disk that may rot."""
+        return len(self._durable.rstrip(b"\0"))
+
     def rot(self, offset: int) -> None:
         """Damage that no power cut explains: a bit of what was durable flips."""
         self._durable[offset] ^= 1 << self._disk.random.randrange(8)

@@ -8,6 +8,7 @@ import msgspec
 from stentor.machine import SECOND, Effect, Input, Received, Send
 from stentor.model.errors import FrameError
 from stentor.wire import frame
+from stentor.wire.block import Block
 
 _LONGEST = 160
 _BULKY = {frame.EVENTS: "events", frame.PARCEL: "parcel"}
@@ -49,6 +50,8 @@ class Trace:
 
 
 def _canonical(value: object) -> object:
+    if isinstance(value, Block):
+        return bytes(value.frame)
     raise TypeError(f"{type(value).__name__} crosses a machine's border: only plain data may")
 
 

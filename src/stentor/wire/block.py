@@ -206,6 +206,9 @@ class Block:
         if not self.count or self._payload + self.columns_length > length:
             raise FrameError(Refusal.CORRUPT, "an events frame whose parts do not fit into it")
 
+    def __repr__(self) -> str:
+        return f"Block({self.publisher:x}/{self.incarnation}: {self.catenation} to {self.last()})"
+
     def check(self) -> None:
         """Refuse a block that could not be decoded, now rather than in the hands of an application."""
         self.offsets()

@@ -1,8 +1,8 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import broker, log, network, overlay
+from stentor.simulation.scenarios import broker, delivery, log, network, overlay
 
 SCENARIOS: dict[str, Scenario] = {
-    each.name: each for each in (broker.SCENARIO, log.SCENARIO, overlay.SCENARIO, network.SCENARIO)
+    each.name: each for each in (broker.SCENARIO, delivery.SCENARIO, log.SCENARIO, overlay.SCENARIO, network.SCENARIO)
 }

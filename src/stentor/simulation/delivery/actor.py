@@ -1,0 +1,201 @@
+"""An actor: a process with one machine of reliable delivery in it, which crashes and begins anew."""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from stentor.machine import SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
+from stentor.model.errors import StentorError
+from stentor.model.filter import Filter
+from stentor.model.ids import publisher_id
+from stentor.protocols.delivery.post import Linked, Post, Publish, Unlinked
+from stentor.simulation.delivery.book import Book
+from stentor.simulation.delivery.post_office import PostOffice
+from stentor.simulation.outcome import Anomaly
+from stentor.simulation.schedule import Appointment, Schedule
+from stentor.simulation.trace import Trace
+
+TOPIC = "orders"
+_MOST_STEPS = 60_000
+_BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, StentorError)
+
+
+class Endless(Exception):
+    """Somebody never stops talking."""
+
+
+class Stage:
+    """What all actors of a run share."""
+
+    def __init__(self, seed: int, keep_trace: bool) -> None:
+        self.random = Random(f"{seed}/delivery")
+        self.schedule = Schedule()
+        self.schedule.now = SECOND
+        self.trace = Trace(keep_trace)
+        self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
+        self.anomalies: list[Anomaly] = []
+        self.seen: Counter[str] = Counter()
+        self.book = Book(self.anomalies, self.schedule)
+
+    @property
+    def now(self) -> int:
+        return self.schedule.now
+
+    def after(self, delay: int, action: Callable[[], None]) -> Appointment:
+        return self.schedule.after(delay, action)
+
+
+class Actor:
+    """Somebody with a name under which it is connected."""
+
+    is_repository = False
+
+    def __init__(self, stage: Stage, name: str, principal: str) -> None:
+        self.stage = stage
+        self.name, self.principal = name, principal
+        self.id = int(publisher_id(principal, name))
+        self.link = 0
+        self.life = 0
+        self.where: Filter | None = None
+        self.machine: Machine | None = None
+        self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
+        self._links = 0
+        self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
+        self._timers: dict[str, Appointment] = {}
+        self._acts: dict[type[Effect], Callable[[Any], None]] = {
+            Post: lambda post: stage.office.post(self, post),
+            Publish: lambda publish: stage.office.publish(self, publish.block),
+            StartTimer: self._start_timer,
+            StopTimer: lambda stop: self._stop_timer(stop.timer),
+            Stop: self._stop,
+            Report: self._report,
+        }
+        stage.office.join(self)
+
+    @property
+    def alive(self) -> bool:
+        return self.machine is not None
+
+    @property
+    def wants_events(self) -> bool:
+        return self.alive
+
+    @property
+    def clock(self) -> int:
+        return self.stage.now + self._skew
+
+    # ---- lives
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def begin(self, machine: Machine) -> None:
+        assert not self.alive
+        self.life += 1
+        self._skew = self.stage.random.randrange(10 * SECOND)
+        self.cut_at = -1
+        self.machine = machine
+        self.note(f"begins life {self.life}")
+
+    def crash(self, why: str = "crash") -> None:
+        """It is gone with all that it knew."""
+        if not self.alive:
+            return
+        self.note(why)
+        self.machine = None
+        self.link = 0
+        for appointment in self._timers.values():
+            appointment.cancel()
+        self._timers.clear()
+
+    def connect(self) -> None:
+        self._links += 1
+        self.link = self._links
+        self.handle(Linked(self.principal))
+
+    def roam(self, pause: int) -> None:
+        """Its link is gone with all that is under way; another one comes."""
+        if self.alive and self.link:
+            self.link = 0
+            self.unlinked()
+            self.later(pause, self._reconnect)
+
+    def _reconnect(self) -> None:
+        if not self.link:
+            self.connect()
+
+    def unlinked(self) -> None:
+        self.handle(Unlinked())
+
+    def later(self, delay: int, action: Callable[[], None]) -> None:
+        """Unless it crashes before."""
+        life = self.life
+        self.stage.after(delay, lambda: action() if self.life == life and self.alive else None)
+
+    def note(self, what: str) -> None:
+        self.stage.trace.note(self.stage.now, self.name, what)
+
+    def accuse(self, kind: str, detail: str) -> None:
+        self.stage.anomalies.append(Anomaly(kind, detail))
+
+    # ---- steps
+
+    def handle(self, happened: Input) -> None:
+        if self.machine is None:
+            return
+        stage = self.stage
+        try:
+            effects = self.machine.step(self.clock, happened)
+        except _BUGS as error:
+            self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
+            self.crash("raised")
+            return
+        self.record(happened, effects)
+        if stage.trace.steps > _MOST_STEPS:
+            raise Endless(f"{stage.trace.steps} steps")
+        cut = len(effects) + 1
+        if self.cut_at >= 0 and effects:
+            cut = min(self.cut_at, len(effects))
+        for place, effect in enumerate(effects):
+            if place >= cut:
+                break
+            act = self._acts.get(type(effect))
+            assert act is not None, effect
+            act(effect)
+            if not self.alive:
+                return
+        if cut <= len(effects):
+            stage.seen["crash-in-step"] += 1
+            self.cut_short()
+            return
+        self.observe()
+
+    def record(self, happened: Input, effects: list[Effect]) -> None:
+        self.stage.trace.step(self.stage.now, self.name, happened, effects)
+
+    def cut_short(self) -> None:
+        """It crashed in the middle of its effects."""
+        self.crash("crash in a step")
+
+    def observe(self) -> None:
+        """A step is over."""
+
+    # ---- effects
+
+    def _start_timer(self, start: StartTimer) -> None:
+        self._stop_timer(start.timer)
+        at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
+        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer)))
+
+    def _stop_timer(self, timer: str) -> None:
+        former = self._timers.pop(timer, None)
+        if former is not None:
+            former.cancel()
+
+    def _stop(self, stop: Stop) -> None:
+        self.crash(f"stops: {stop.reason}")
+
+    def _report(self, report: Report) -> None:
+        if report.level in ("warning", "error"):
+            self.stage.seen["report: " + report.what] += 1

@@ -1,0 +1,140 @@
+"""An author: a process that publishes reliably, and begins anew without any memory when it has crashed."""
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.control import end_name
+from stentor.model.ids import Incarnation
+from stentor.protocols.delivery.dialogue import (
+    Assure,
+    Attach,
+    Awaited,
+    Complain,
+    Entrusted,
+    EntrustedMany,
+    Forbid,
+    MakeRoom,
+    TurnEnded,
+)
+from stentor.protocols.delivery.post import Publish
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.protocols.delivery.steering import SteeringSettings
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.simulation.workload import draw_attributes
+
+STEERING = SteeringSettings(
+    grace=5 * MILLISECOND,
+    second_choice=50 * MILLISECOND,
+    first_pause=40 * MILLISECOND,
+    longest_pause=400 * MILLISECOND,
+    answer=80 * MILLISECOND,
+    tries=4,
+    left_out=1500 * MILLISECOND,
+    complaint=2 * SECOND,
+)
+_SETTINGS = PublisherSettings(
+    first_silence=100 * MILLISECOND, longest_silence=500 * MILLISECOND, window_events=64, steering=STEERING
+)
+
+
+class Author(Actor):
+    """Publishes so many events in all its lives, in turns of a few."""
+
+    def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
+        super().__init__(stage, end_name("publisher", name, TOPIC), name)
+        self.short = name
+        self.revoked = False  # its owner wants it to be
+        self.left = events  # to publish
+        self.publisher: ReliablePublisher | None = None
+        self.ended = False  # it may not publish any more
+        self._pause = pause  # between turns, on average
+        self._said = self._asked = 0
+        self._tokens: dict[int, None] = {}
+        self._acts |= {
+            Publish: self._publish,
+            Assure: self._assure,
+            Attach: lambda _: None,
+            Complain: lambda _: None,
+            Forbid: self._forbid,
+            MakeRoom: lambda _: None,
+        }
+
+    @property
+    def wants_events(self) -> bool:
+        return False
+
+    @property
+    def done(self) -> bool:
+        """Nothing is on its way."""
+        publisher = self.publisher
+        return self.ended or (publisher is not None and not self.left and not publisher.outstanding.events)
+
+    def start(self) -> None:
+        if self.alive or self.ended:
+            return
+        incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
+        self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS)
+        self._tokens.clear()
+        self.begin(self.publisher)
+        self.connect()
+        self.later(self.stage.random.randrange(self._pause), self._turn)
+
+    def crash(self, why: str = "crash") -> None:
+        super().crash(why)
+        self.publisher = None
+
+    def _turn(self) -> None:
+        """The application's turn: a few events at once."""
+        random = self.stage.random
+        if self.publisher is None or self.ended or not self.left:
+            return
+        if self.publisher.room:
+            count = min(random.choice((1, 1, 1, 2, 3, 6)), self.left)
+            if random.random() < 0.2:
+                self._say_many(count)
+            else:
+                for _ in range(count):
+                    self._say()
+            self.left -= count
+            self.handle(TurnEnded())
+        if self.alive and random.random() < 0.3:
+            self._asked += 1
+            token = self._asked
+            self._tokens[token] = None
+            self.handle(Awaited(token, random.choice((0, 0, 1, 2))))
+        self.later(random.randrange(1, 2 * self._pause), self._turn)
+
+    def _body(self) -> bytes:
+        self._said += 1
+        return b"%s/%d" % (self.short.encode(), self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
+
+    @property
+    def _time(self) -> int:
+        return self.stage.now
+
+    def _say(self) -> None:
+        body, attributes = self._body(), draw_attributes(self.stage.random)
+        self.stage.book.entrusted[body] = attributes
+        self.handle(Entrusted(attributes, body, self._time))
+
+    def _say_many(self, count: int) -> None:
+        bodies = [self._body() for _ in range(count)]
+        numbers = [self.stage.random.randrange(10) for _ in bodies]
+        for body, number in zip(bodies, numbers, strict=True):
+            self.stage.book.entrusted[body] = {"n": number}
+        self.handle(EntrustedMany({"n": numbers}, bodies, self._time))
+
+    # ---- effects
+
+    def _publish(self, publish: Publish) -> None:
+        self.stage.seen["published"] += publish.block.count
+        self.stage.book.publish(publish.block)
+        self.stage.office.publish(self, publish.block)
+
+    def _assure(self, assure: Assure) -> None:
+        if assure.token not in self._tokens:
+            self.accuse("assured-twice", f"{self.short}: {assure}")
+        self._tokens.pop(assure.token, None)
+
+    def _forbid(self, forbid: Forbid) -> None:
+        self.stage.seen["forbidden"] += 1
+        self.note(f"forbidden: {forbid.reason}")
+        self.ended = True

@@ -1,0 +1,226 @@
+"""The book: what was said, stored, promised, handed out and acknowledged in a run, and what must not have been."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from stentor.model.attribute import Value
+from stentor.model.control import Held, RepositoryAck
+from stentor.model.record import Kind, Line, StreamId
+from stentor.model.span import Spans
+from stentor.simulation.outcome import Anomaly
+from stentor.simulation.schedule import Schedule
+from stentor.simulation.workload import Condition
+from stentor.wire.block import Block
+
+Key = tuple[int, int, int]  # publisher, incarnation, catenation number
+
+
+class Told(NamedTuple):
+    """An event as its application entrusted it, and when it left."""
+
+    body: bytes
+    attributes: Mapping[str, Value]
+    time: int
+
+
+class Numbers(dict[StreamId, Spans]):
+    """Catenation numbers by stream."""
+
+    def __missing__(self, stream: StreamId) -> Spans:
+        spans = self[stream] = Spans()
+        return spans
+
+    def has(self, key: Key) -> bool:
+        spans = self.get(key[:2])
+        return spans is not None and key[2] in spans
+
+    def copy(self) -> "Numbers":
+        return Numbers({stream: spans.copy() for stream, spans in self.items()})
+
+
+class Shelf:
+    """What a repository really has on its disk."""
+
+    def __init__(self) -> None:
+        self.durable = Numbers()
+        self.stored = Numbers()  # … at any time
+        self.ever = Numbers()  # … or is void there
+        self.doubtful = Numbers()  # of these some may have been damaged
+        self.dead = False  # for ever
+
+    def store(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            if line.kind is Kind.EVENTS:
+                self.durable[line.stream].add(line.first, line.last)
+                self.stored[line.stream].add(line.first, line.last)
+                self.ever[line.stream].add(line.first, line.last)
+                self.doubtful[line.stream].remove(line.first, line.last)
+            elif line.kind is Kind.VOID:
+                self.ever[line.stream].add(line.first, line.last)
+            elif line.kind is Kind.RESERVED:
+                self.durable[line.stream].remove(line.first, line.last)
+
+    def open(self, lines: Iterable[Line]) -> Key | None:
+        """What is found on the disk: nothing may be missing, but there may be more than was known to be written."""
+        before, self.durable = self.durable, Numbers()
+        self.store(line for line in lines if line.kind is not Kind.RESERVED)
+        for stream, spans in before.items():
+            for first, last in spans:
+                for gap in self.durable[stream].missing(first, last):
+                    if not self.doubtful[stream].covers(*gap):
+                        return (*stream, gap[0])
+        return None
+
+    def wipe(self) -> None:
+        self.durable = Numbers()
+        self.doubtful = Numbers()
+
+    def keeps(self, key: Key) -> bool:
+        """Whether it can be relied upon for this."""
+        return not self.dead and self.durable.has(key) and not self.doubtful.has(key)
+
+
+class Turn:
+    """One life of a subscriber's application."""
+
+    def __init__(self) -> None:
+        self.released: dict[Key, None] = {}
+        self.last: dict[StreamId, int] = {}
+
+
+class Page:
+    """What is known of one subscriber."""
+
+    def __init__(self, name: str, since: str) -> None:
+        self.name, self.since = name, since
+        self.conditions: list[Condition | None] = []  # that it ever had; None is everything
+        self.confirmed = 0  # when it was first steered; 0 is never
+        self.ended = False  # it has no right to anything any more
+        self.turns: list[Turn] = []
+        self.released: dict[Key, int] = {}  # … to any life, and when
+        self.acknowledged: dict[Key, None] = {}
+        self.synced: dict[Key, dict[str, int]] = {}  # at which repositories, and since when
+        self.checked = Numbers()  # that any repository believes it is done with
+
+    def may(self, told: Told) -> bool:
+        return any(each is None or each.holds(told.attributes) for each in self.conditions)
+
+    def must(self, told: Told) -> bool:
+        return all(each is None or each.holds(told.attributes) for each in self.conditions)
+
+
+class Book:
+    """Notes what happens, and complains at once of what can be seen at once."""
+
+    def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
+        self._anomalies, self._schedule = anomalies, schedule
+        self.entrusted: dict[bytes, Mapping[str, Value]] = {}  # by body, which are all different
+        self.published: dict[StreamId, dict[int, Told]] = {}
+        self.shelves: dict[str, Shelf] = {}
+        self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
+        self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
+        self.pages: dict[str, Page] = {}
+
+    def accuse(self, kind: str, detail: str) -> None:
+        self._anomalies.append(Anomaly(kind, f"{self._schedule.now / 1e9:.6f} {detail}"))
+
+    # ---- publishers
+
+    def publish(self, block: Block) -> None:
+        numbers = self.published.setdefault((block.publisher, block.incarnation), {})
+        for offset, body in zip(block.offsets(), block.bodies(), strict=True):
+            number = block.catenation + offset
+            known = numbers.get(number)
+            if known is None:
+                numbers[number] = Told(body, self.entrusted[body], self._schedule.now)
+            elif known.body != body:
+                self.accuse("two-bodies", f"{number} is {known.body!r} and {body!r}")
+
+    def acknowledge(self, repository: str, publisher: int, ack: RepositoryAck) -> None:
+        """A repository says that events are stored, and on how many repositories."""
+        stream = publisher, ack.incarnation
+        spans = [(1, ack.upto), *ack.singles]
+        own = self.shelves[repository].ever[stream]
+        for first, last in spans:
+            for gap in own.missing(first, last):
+                self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {gap}")
+            for number in range(first, last + 1):
+                if any(start <= number <= end for start, end in ack.voids):
+                    continue  # it says that it has given these up
+                holders = self.promises.setdefault((*stream, number), {})
+                holders.update(dict.fromkeys(self._holders((*stream, number))))
+        for extra, upto in enumerate(ack.copies):
+            having = sum(shelf.ever[stream].covers(1, upto) for shelf in self.shelves.values())
+            if having <= extra:
+                detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
+                self.accuse("acknowledged-before-durable", detail)
+
+    def _holders(self, key: Key) -> list[str]:
+        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]
+
+    def is_kept(self, key: Key, holders: Iterable[str]) -> bool:
+        """Whether any of those that had it must still have it."""
+        return any(self.shelves[name].keeps(key) for name in holders)
+
+    # ---- repositories
+
+    def reveal(self, repository: str, line: Line, required: int) -> None:
+        """Readers may be told of this."""
+        if line.kind is not Kind.EVENTS:
+            return
+        shelves = self.shelves
+        if not shelves[repository].ever[line.stream].covers(line.first, line.last):
+            self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
+        having = sum(shelf.ever[line.stream].covers(line.first, line.last) for shelf in shelves.values())
+        if having < required:
+            self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
+
+    def sync(self, repository: str, name: str, start: Mapping[StreamId, int], done: Iterable[Held]) -> None:
+        """A repository believes that a subscriber is done with these."""
+        page = self.pages[name]
+        for held in done:
+            stream = held.publisher, held.incarnation
+            told = self.published.get(stream, {})
+            page.checked[stream].add(1, start.get(stream, 0))
+            for first, last in ((1, held.floor), *held.spans):
+                for gap in page.checked[stream].missing(first, last):
+                    for number in range(gap[0], gap[1] + 1):
+                        if number in told:
+                            self._check_sync(repository, page, (*stream, number), told[number])
+                page.checked[stream].add(first, last)
+
+    def _check_sync(self, repository: str, page: Page, key: Key, told: Told) -> None:
+        if key not in page.acknowledged and page.must(told):
+            if any(shelf.stored.has(key) for shelf in self.shelves.values()):
+                self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
+
+    # ---- subscribers
+
+    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
+        """Events are given to an application."""
+        page = self.pages[name]
+        keys = []
+        for offset, body in zip(block.offsets(), block.bodies(), strict=True):
+            key = block.publisher, block.incarnation, block.catenation + offset
+            keys.append(key)
+            self._check(page, repository, key, body, redelivered)
+        return keys
+
+    def _check(self, page: Page, repository: str, key: Key, body: bytes, redelivered: bool) -> None:
+        turn, who = page.turns[-1], f"{page.name} in life {len(page.turns)}"
+        told = self.published.get(key[:2], {}).get(key[2])
+        if told is None or told.body != body:
+            self.accuse("phantom", f"{who}: {key} {body!r} was never published")
+        elif not page.may(told):
+            self.accuse("phantom", f"{who}: {key} {dict(told.attributes)} is not what it asked for")
+        if key in turn.released:
+            self.accuse("duplicate", f"{who}: {key} again")
+        elif key in page.released and not redelivered:
+            self.accuse("duplicate", f"{who}: {key} again, and not marked")
+        if key[2] <= turn.last.get(key[:2], 0):
+            self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
+        turn.last[key[:2]] = key[2]
+        turn.released[key] = None
+        page.released[key] = self._schedule.now
+        holders = self.released.setdefault(key, {})
+        holders.update(dict.fromkeys(self._holders(key)))

@@ -1,0 +1,294 @@
+"""A depot: a repository as a process with a disk that may fail it."""
+
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+
+from stentor.machine import (
+    MILLISECOND,
+    Collect,
+    Commit,
+    CommitFailed,
+    Committed,
+    Discard,
+    Effect,
+    Input,
+    Opened,
+    Scan,
+    Scanned,
+)
+from stentor.model.control import GossipSync, Held, RepositoryAck, Sync, repository_name
+from stentor.model.record import Record
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.simulation.delivery.book import Shelf
+from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
+from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
+from stentor.storage.segments import SegmentLedger
+
+_SEGMENT = 4 << 10  # bytes, so that a run has several
+_TORN = DiskFaults(sync_error=1.0)
+
+
+class Depot(Actor):
+    """One repository of the bundle, or one that may become one."""
+
+    is_repository = True
+
+    def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
+        super().__init__(stage, repository_name(name), "keeper")
+        self.short = name
+        self.settings = settings
+        self.disk = SimulatedDisk(Random(f"{seed}/disk/{name}"))
+        self.ledger: Ledger | None = None
+        self.repository: Repository | None = None
+        self.member = False  # it has been told to manage the topic
+        self.dead = False  # for ever
+        self.rotten = False  # it may not be able to begin again
+        self.joining = self.leaving = self.left = False
+        self.torn = False  # the power is cut in the middle of its next commit
+        self.shelf = stage.book.shelves[name] = Shelf()
+        self._busy = 0  # until then
+        self._stuck = 0  # the first commit that was not taken
+        self._horizon = 0
+        self._acts |= {
+            Commit: self._commit,
+            Scan: self._scan,
+            Collect: self._collect,
+            Discard: self._discard,
+            Post: self._post,
+        }
+
+    @property
+    def wants_events(self) -> bool:
+        """Who does not manage the topic yet is told by name."""
+        return self.repository is not None and self.repository.registry.created and not self.repository.gone
+
+    @property
+    def serves(self) -> bool:
+        return self.alive and self.member and not self.left
+
+    # ---- lives
+
+    def start(self) -> None:
+        if self.alive or self.dead or self.left:
+            return
+        self.ledger = SegmentLedger(self.disk, TOPIC, _SEGMENT)
+        try:
+            holdings = self.ledger.load()
+        except LedgerDamaged as damaged:
+            self.note(f"{damaged}")
+            self.stage.seen["destroyed"] += 1
+            self.dead = self.shelf.dead = True  # sequence numbers must not begin anew: its name is not used again
+            return
+        except LedgerError as error:
+            self.note(f"cannot be opened: {error}")
+            self.stage.after(100 * MILLISECOND, self.start)
+            return
+        if (lost := self.shelf.open(holdings.lines)) is not None:
+            self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
+        self._stuck = self._busy = 0
+        self.repository = Repository(TOPIC, self.settings)
+        self.begin(self.repository)
+        self.handle(Opened(TOPIC, holdings))
+        self._horizon = self.repository.store.horizon
+        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def _wipe(self) -> None:
+        for name in self.disk.names():
+            self.disk.remove(name)
+        self.disk.sync()
+        self.shelf.wipe()
+
+    def crash(self, why: str = "crash") -> None:
+        super().crash(why)
+        self.repository = None
+
+    def cut_power(self, why: str = "power cut") -> None:
+        self.crash(why)
+        self.disk.cut_power()
+        self.stage.seen["power-cut"] += 1
+
+    def die(self) -> None:
+        """For ever, with its disk."""
+        self.crash("dies")
+        self.dead = self.shelf.dead = True
+
+    def cut_short(self) -> None:
+        if self.stage.random.random() < 0.5:
+            self.cut_power("power cut in a step")
+        else:
+            super().cut_short()
+
+    def unlinked(self) -> None:
+        """A repository need not know: it says what it says until it has a link again."""
+
+    def rot(self, random: Random) -> bool:
+        """A bit of what is durable flips."""
+        names = [name for name in self.disk.names() if self.disk.open(name).size()]
+        if not names:
+            return False
+        file = self.disk.open(random.choice(names))
+        used = file.durable
+        if not used:
+            return False
+        file.rot(random.randrange(used))
+        self.shelf.doubtful = self.shelf.durable.copy()
+        self.rotten = True
+        self.note("bit rot")
+        return True
+
+    # ---- the ledger
+
+    def record(self, happened: Input, effects: list[Effect]) -> None:
+        if isinstance(happened, Opened):
+            self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
+            happened = Opened(happened.ledger, msgspec.structs.replace(happened.holdings, lines=(), rows=()))
+        elif isinstance(happened, Scanned):
+            happened = msgspec.structs.replace(happened, records=[_plain(each) for each in happened.records])
+        super().record(happened, [_plain_commit(each) if isinstance(each, Commit) else each for each in effects])
+
+    def _delay(self) -> int:
+        return self.stage.random.randrange(100_000, 3 * MILLISECOND)
+
+    def _commit(self, commit: Commit) -> None:
+        self._busy = max(self._busy, self.stage.now) + self._delay()
+        self.later(self._busy - self.stage.now, lambda: self._write(commit))
+
+    def _write(self, commit: Commit) -> None:
+        assert self.ledger is not None
+        if self.torn:
+            self._tear(commit)
+            return
+        if self._stuck and self._stuck != commit.token:
+            self._answer(CommitFailed(TOPIC, commit.token, "one before it was not taken", fatal=False))
+            return
+        try:
+            self.ledger.commit(commit.entries)
+        except LedgerFull as error:
+            self._stuck = commit.token
+            self._answer(CommitFailed(TOPIC, commit.token, str(error), fatal=False))
+        except LedgerError as error:
+            self._answer(CommitFailed(TOPIC, commit.token, str(error)))
+        except AssertionError as error:
+            self.accuse("raised", f"{self.short} cannot commit: {error}")
+            self.crash("raised")
+        else:
+            self._stuck = 0
+            self.shelf.store(entry.line for entry in commit.entries if isinstance(entry, Record))
+            self._answer(Committed(TOPIC, commit.token))
+
+    def _tear(self, commit: Commit) -> None:
+        """The power is cut while this is written: it may be there or not."""
+        assert self.ledger is not None
+        self.torn = False
+        self.stage.seen["cut-in-commit"] += 1
+        self.disk.faults = _TORN
+        try:
+            self.ledger.commit(commit.entries)
+        except (LedgerError, AssertionError):
+            pass
+        else:
+            self.shelf.store(entry.line for entry in commit.entries if isinstance(entry, Record))
+        self.disk.faults = SOUND_DISK
+        self.cut_power("power cut in a commit")
+
+    def _answer(self, happened: Input) -> None:
+        """A little later, so that it may crash before it hears of it; in order."""
+        self._busy = max(self._busy, self.stage.now + 1)
+        self.later(self.stage.random.randrange(1000), lambda: self.handle(happened))
+
+    def _scan(self, scan: Scan) -> None:
+        self.later(self._delay(), lambda: self._read(scan))
+
+    def _read(self, scan: Scan) -> None:
+        assert self.ledger is not None
+        try:
+            first = self.ledger.find(scan.time) if scan.time else scan.first
+            excerpt = self.ledger.scan(first, scan.budget)
+        except LedgerError as error:
+            self.handle(Scanned(TOPIC, scan.token, [], [], str(error)))
+            return
+        self.stage.seen["damaged"] += len(excerpt.damaged)
+        self.handle(Scanned(TOPIC, scan.token, excerpt.records, excerpt.damaged))
+
+    def _collect(self, collect: Collect) -> None:
+        assert self.ledger is not None
+        self.stage.seen["collected"] += 1
+        try:
+            self.ledger.collect(collect.end)
+        except LedgerError as error:
+            self.note(f"cannot collect: {error}")
+        assert self.repository is not None
+        for stream in self.repository.store.streams.values():
+            self.shelf.durable[stream.id].remove(1, stream.floor)
+
+    def _discard(self, discard: Discard) -> None:  # noqa: ARG002
+        self.left = True
+        self.stage.seen["left"] += 1
+        self.crash("has left")
+        self._wipe()
+
+    # ---- what it says, against what is true
+
+    def _post(self, post: Post) -> None:
+        book = self.stage.book
+        for event in post.events:
+            if isinstance(event, RepositoryAck):
+                book.acknowledge(self.short, self._publisher_at(post.to), event)
+            elif isinstance(event, GossipSync):
+                for name, done in event.syncs.items():
+                    self.check_sync(name, done)
+            elif isinstance(event, Sync):
+                self._synced(post.to, event)
+        self.stage.office.post(self, post)
+
+    def _publisher_at(self, inbox: str) -> int:
+        assert self.repository is not None
+        return next(each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox)
+
+    def check_sync(self, name: str, done: Iterable[Held]) -> None:
+        assert self.repository is not None
+        subscription = self.repository.registry.subscriptions.get(name)
+        if subscription is not None:
+            start = {(publisher, incarnation): number for publisher, incarnation, number in subscription.frontier}
+            self.stage.book.sync(self.short, name, start, done)
+
+    def _synced(self, inbox: str, sync: Sync) -> None:
+        assert self.repository is not None
+        for name, reader in self.repository.dispatch.readers.items():
+            if reader.inbox == inbox and sync.upto == reader.destination.sync:
+                self.check_sync(name, reader.destination.reached())
+
+    def observe(self) -> None:
+        """What readers may see after a step that they could not see before."""
+        repository = self.repository
+        if repository is None or repository.store.horizon <= self._horizon:
+            return
+        required = self._required(repository)
+        while self._horizon < repository.store.horizon:
+            record = repository.store.at(self._horizon + 1)
+            if record is None:
+                self._horizon = repository.store.horizon
+                break
+            self.stage.book.reveal(self.short, record.line, required)
+            self._horizon = record.line.end
+
+    def _required(self, repository: Repository) -> int:
+        """How many repositories must have an event: as the owner wishes, but for those that are silent."""
+        since = self.clock - self.settings.suspicion
+        peers = repository.gossip.bundle.peers.values()
+        return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in peers))
+
+
+def _plain_commit(commit: Commit) -> Commit:
+    """A trace takes maps by text only."""
+    entries = [_plain(entry) if isinstance(entry, Record) else entry for entry in commit.entries]
+    return Commit(commit.ledger, commit.token, entries)
+
+
+def _plain(record: Record) -> Record:
+    return record._replace(audience={str(slot): bits for slot, bits in record.audience.items()})  # type: ignore[misc]

@@ -1,0 +1,209 @@
+"""Mischief: what goes wrong in a run, one strike at a time."""
+
+from collections.abc import Callable, Sequence
+
+from stentor.machine import MILLISECOND
+from stentor.model.control import RegistrationReceipt, TopicTask
+from stentor.simulation.delivery.actor import Actor
+from stentor.simulation.delivery.cast import Cast
+from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.disk import SOUND_DISK, DiskFaults
+
+_SYNC_ERROR = DiskFaults(sync_error=1.0)
+_FULL = DiskFaults(full=1.0)
+
+
+class Mischief:
+    """Strikes the cast; everything mends itself after a while, but for what is for ever."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast, self._stage = cast, cast.stage
+        self._mends: dict[int, Callable[[], None]] = {}
+        self._count = 0
+        self._strikes: dict[str, Callable[[], bool]] = {
+            "kill": self._kill,
+            "power-cut": self._cut_power,
+            "cut-in-commit": self._cut_in_commit,
+            "cut-in-step": self._cut_in_step,
+            "death": self._death,
+            "author-crash": lambda: self._crash(self._cast.authors),
+            "reader-crash": lambda: self._crash(self._cast.readers),
+            "roam": self._roam,
+            "partition": self._partition,
+            "sync-error": self._sync_error,
+            "disk-full": self._disk_full,
+            "rot": self._rot,
+            "join": self._join,
+            "leave": self._leave,
+            "revoke": self._revoke,
+        }
+
+    def strike(self, what: str) -> None:
+        if self._strikes[what]():
+            self._stage.seen[what] += 1
+
+    def mend(self) -> None:
+        """All that may come back comes back."""
+        for mend in list(self._mends.values()):
+            mend()
+        for depot in self._cast.depots.values():
+            depot.disk.faults = SOUND_DISK
+            depot.torn = False
+        for actor in self._cast.actors:
+            actor.cut_at = -1
+
+    def _soon(self, mend: Callable[[], None], longest: int = 900) -> None:
+        """A strike is over after a while, or when all strikes are."""
+        self._count += 1
+        number = self._count
+
+        def over() -> None:
+            if self._mends.pop(number, None) is not None:
+                mend()
+
+        self._mends[number] = over
+        self._stage.after(self._stage.random.randrange(10, longest) * MILLISECOND, over)
+
+    def _depot(self) -> Depot | None:
+        depots = self._cast.serving()
+        return self._stage.random.choice(depots) if depots else None
+
+    # ---- repositories
+
+    def _kill(self) -> bool:
+        depot = self._depot()
+        if depot is not None:
+            depot.crash("killed")
+            self._soon(depot.start)
+        return depot is not None
+
+    def _cut_power(self) -> bool:
+        depot = self._depot()
+        if depot is not None:
+            depot.cut_power()
+            self._soon(depot.start)
+        return depot is not None
+
+    def _cut_in_commit(self) -> bool:
+        depot = self._depot()
+        if depot is not None:
+            depot.torn = True
+            self._soon(depot.start)
+        return depot is not None
+
+    def _cut_in_step(self) -> bool:
+        actors = [each for each in self._cast.actors if each.alive]
+        if not actors:
+            return False
+        actor = self._stage.random.choice(actors)
+        actor.cut_at = self._stage.random.randrange(4)
+        self._soon(actor.start)
+        return True
+
+    def _death(self) -> bool:
+        """One dies for ever, as long as another one is left."""
+        depot = self._depot()
+        if depot is None or not self._survivors(depot):
+            return False
+        depot.die()
+        return True
+
+    def _survivors(self, but: Depot) -> list[Depot]:
+        """Those that will be there in the end, come what may."""
+        return [
+            each for each in self._cast.depots.values()
+            if each.member and each is not but and not (each.dead or each.rotten or each.left or each.leaving)
+        ]  # fmt: skip
+
+    def _sync_error(self) -> bool:
+        depot = self._depot()
+        if depot is not None:
+            depot.disk.faults = _SYNC_ERROR
+            self._soon(lambda: self._repair(depot), 300)
+        return depot is not None
+
+    def _disk_full(self) -> bool:
+        depot = self._depot()
+        if depot is not None:
+            depot.disk.faults = _FULL
+            self._soon(lambda: self._repair(depot))
+        return depot is not None
+
+    def _repair(self, depot: Depot) -> None:
+        depot.disk.faults = SOUND_DISK
+        depot.start()
+
+    def _rot(self) -> bool:
+        """Only where others have the same: what is nowhere else cannot be repaired."""
+        depot = self._depot()
+        return depot is not None and bool(self._survivors(depot)) and depot.rot(self._stage.random)
+
+    # ---- clients and links
+
+    def _crash(self, actors: Sequence[Actor]) -> bool:
+        there = [each for each in actors if each.alive]
+        if not there:
+            return False
+        actor = self._stage.random.choice(there)
+        actor.crash()
+        if actor in self._cast.readers and self._stage.random.random() < 0.2:
+            self._stage.seen["filter-change"] += 1
+            reader = self._cast.readers[self._cast.readers.index(actor)]  # type: ignore[arg-type]
+            reader.condition = self._cast.draw_condition()
+        self._soon(actor.start, 400)
+        return True
+
+    def _roam(self) -> bool:
+        there = [each for each in self._cast.actors if each.alive and each.link]
+        if not there:
+            return False
+        self._stage.random.choice(there).roam(self._stage.random.randrange(1, 300) * MILLISECOND)
+        return True
+
+    def _partition(self) -> bool:
+        random = self._stage.random
+        names = [each.name for each in [*self._cast.actors, self._cast.owner]]
+        some = [name for name in names if random.random() < 0.5]
+        others = [name for name in names if name not in some]
+        pairs = [(one, other) for one in some for other in others]
+        if random.random() < 0.3:
+            self._stage.seen["partition-asymmetric"] += 1
+        else:
+            pairs += [(other, one) for one, other in pairs]
+        self._soon(self._stage.office.block(pairs), 1200)
+        return bool(pairs)
+
+    # ---- the owner
+
+    def _join(self) -> bool:
+        if len(self._cast.depots) >= 6:
+            return False
+        depot = self._cast.add_depot()
+        depot.start()
+        depot.joining = True
+
+        def joined(receipt: RegistrationReceipt) -> None:
+            depot.member = receipt.code is None
+
+        members = self._cast.members()
+        self._cast.owner.wish(TopicTask.ADD_REPOSITORY, members, joined, repositories=(depot.short,))
+        return True
+
+    def _leave(self) -> bool:
+        depot = self._depot()
+        if depot is None or depot.leaving or not (others := [each.short for each in self._survivors(depot)]):
+            return False
+        depot.leaving = True
+        self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
+        return True
+
+    def _revoke(self) -> bool:
+        random = self._stage.random
+        people = [each for each in [*self._cast.authors, *self._cast.readers] if not each.ended]
+        if not people:
+            return False
+        someone = random.choice(people)
+        role = "publisher" if someone in self._cast.authors else "subscriber"
+        self._cast.owner.wish(TopicTask.REVOKE, self._cast.members(), role=role, name=someone.short)
+        someone.revoked = True
+        return True

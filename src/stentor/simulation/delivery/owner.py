@@ -1,0 +1,87 @@
+"""The owner of the topic: asks repositories to register something, again and again until one has done it."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from stentor.machine import MILLISECOND, Effect, Input
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+
+_AGAIN = 150 * MILLISECOND
+
+
+class Ask(Input, frozen=True):
+    """It is time to ask."""
+
+    to: str
+
+
+class Wish(msgspec.Struct):
+    """Something that the owner wants done; any one of the repositories may do it."""
+
+    registration: Registration
+    ask: Sequence[str]
+    then: Callable[[RegistrationReceipt], None] | None = None
+
+
+class Owner(Actor):
+    """A machine of its own: nothing goes wrong with it but the post."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage, "owner", "owner")
+        self.wishes: deque[Wish] = deque()  # of which the first one is asked for
+        self.refused: list[RegistrationReceipt] = []
+        self._token = 0
+
+    @property
+    def wants_events(self) -> bool:
+        return False
+
+    def start(self) -> None:
+        self.begin(self)
+        self.connect()
+        self._ask()
+
+    def wish(
+        self,
+        task: TopicTask,
+        ask: Sequence[str],
+        then: Callable[[RegistrationReceipt], None] | None = None,
+        **details: object,
+    ) -> None:
+        self._token += 1
+        registration = Registration(TOPIC, self.name, self._token, task, self.principal, **details)  # type: ignore[arg-type]
+        self.wishes.append(Wish(registration, ask, then))
+
+    def _ask(self) -> None:
+        self._ask_now()
+        self.later(_AGAIN, self._ask)
+
+    def _ask_now(self) -> None:
+        if self.wishes:
+            self.handle(Ask(self.stage.random.choice(self.wishes[0].ask)))
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        match happened:
+            case Ask(to) if self.wishes:
+                return [Post(inbox_of(repository_name(to)), (self.wishes[0].registration,))]
+            case Heard():
+                for event in happened.events:
+                    if isinstance(event, RegistrationReceipt) and self.wishes:
+                        self._receive(event)
+            case Linked() | Unlinked():
+                pass
+        return []
+
+    def _receive(self, receipt: RegistrationReceipt) -> None:
+        if receipt.token != self.wishes[0].registration.token:
+            return
+        wish = self.wishes.popleft()
+        if receipt.code is not None:
+            self.refused.append(receipt)
+        if wish.then is not None:
+            wish.then(receipt)
+        self.later(0, self._ask_now)

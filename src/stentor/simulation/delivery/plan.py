@@ -1,0 +1,76 @@
+"""A plan: what a seed makes of a run, before anything happens."""
+
+from random import Random
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.simulation.delivery.post_office import Weather
+
+FAULTS = (
+    "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "roam", "partition",
+    "sync-error", "disk-full", "rot", "join", "leave", "revoke",
+)  # fmt: skip
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    repositories: int
+    copies: int
+    authors: int
+    readers: int
+    events: int  # of each author
+    pause: int  # between an author's turns
+    duration: int  # of the troubles
+    keep: int  # seconds; 0 is for ever
+    weather: Weather
+    strikes: tuple[tuple[int, str], ...]  # when what happens
+    window: int
+    tail: int
+    slowness: int
+
+
+def draw_plan(random: Random) -> Plan:
+    repositories = random.choices((1, 2, 3, 4), (25, 30, 35, 10))[0]
+    large = random.random() < 0.03
+    duration = random.randrange(600, 1800) * MILLISECOND * (4 if large else 1)
+    return Plan(
+        repositories=repositories,
+        copies=random.randint(1, min(3, repositories)),
+        authors=random.choices((1, 2, 3), (50, 35, 15))[0],
+        readers=random.choices((1, 2, 3, 4), (35, 35, 20, 10))[0],
+        events=random.randrange(4, 16) * (8 if large else 1),
+        pause=random.choice((20, 60, 120)) * MILLISECOND,
+        duration=duration,
+        keep=0,
+        weather=draw_weather(random),
+        strikes=draw_strikes(random, duration),
+        window=random.choice((2, 8, 1000)),
+        tail=random.choice((1, 1500, 1 << 20)),
+        slowness=random.choice((2, 10, 80, 300)) * MILLISECOND,
+    )
+
+
+def draw_weather(random: Random) -> Weather:
+    if random.random() < 0.25:
+        return Weather()
+    return Weather(
+        loss=random.choice((0.0, 0.02, 0.1, 0.2)),
+        duplication=random.choice((0.0, 0.05)),
+        slow=random.choice((1, 5, 20)) * MILLISECOND,
+        late=random.choice((0.0, 0.0, 0.05)),
+    )
+
+
+def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
+    """Many kinds at once, a few, or none."""
+    share = random.choice((0.0, 0.1, 0.2, 0.4))
+    found = [
+        (random.randrange(duration), what)
+        for what in FAULTS
+        if random.random() < share
+        for _ in range(random.choice((1, 1, 2, 3)) if what not in ("death", "rot", "join", "leave", "revoke") else 1)
+    ]
+    return tuple(sorted(found))
+
+
+LONGEST = 30 * SECOND  # that it may take until all is well

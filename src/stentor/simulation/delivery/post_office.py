@@ -1,0 +1,130 @@
+"""A post office: carries letters and events between the machines of reliable delivery, as brokers would, but worse.
+
+Whatever is said is a datagram: it may be lost, come twice, or be overtaken. What is under way when somebody gets
+another link is lost.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from stentor.machine import MILLISECOND, Input
+from stentor.model.control import bundle_of, inbox_of
+from stentor.model.filter import Filter
+from stentor.protocols.delivery.post import Arrived, Heard, Post
+from stentor.simulation.schedule import Schedule
+from stentor.wire import letter
+from stentor.wire.block import Block
+
+
+class Weather(msgspec.Struct, frozen=True, kw_only=True):
+    """How badly the post works; times in nanoseconds."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    quick: int = MILLISECOND // 2
+    slow: int = 2 * MILLISECOND
+    late: float = 0.0  # of what is sent takes ten times as long
+    rewritten: float = 0.2  # of letters go through bytes
+
+
+CALM = Weather()
+
+
+class Addressee(Protocol):
+    """Who can be written to."""
+
+    name: str  # under which it is connected
+    id: int
+    link: int  # grows with every new one; 0 is none
+    where: Filter | None
+
+    @property
+    def is_repository(self) -> bool: ...
+
+    @property
+    def wants_events(self) -> bool: ...
+
+    def handle(self, happened: Input) -> None: ...
+
+
+class PostOffice:
+    """Everyone who is there; all that is random comes from `random`."""
+
+    def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
+        self.schedule, self.random = schedule, random
+        self.weather = CALM
+        self.seen: Counter[str] = Counter()
+        self._bundle = bundle_of(topic)
+        self._people: dict[str, Addressee] = {}  # by inbox
+        self._blocked: Counter[tuple[str, str]] = Counter()
+
+    def join(self, addressee: Addressee) -> None:
+        self._people[inbox_of(addressee.name)] = addressee
+
+    # ---- who cannot hear whom
+
+    def block(self, pairs: Iterable[tuple[str, str]]) -> Callable[[], None]:
+        """Nothing gets from the one to the other of each pair, until what is returned is called."""
+        pairs = list(pairs)
+        self._blocked.update(pairs)
+        return lambda: self._blocked.subtract(pairs)
+
+    def blocked(self, sender: str, receiver: str) -> bool:
+        return self._blocked[sender, receiver] > 0
+
+    # ---- what is sent
+
+    def post(self, sender: Addressee, post: Post) -> None:
+        if post.to == self._bundle:
+            targets = [each for each in self._people.values() if each.is_repository and each.wants_events]
+        else:
+            there = self._people.get(post.to)
+            targets = [there] if there is not None else []
+        happened: Input = Heard(sender.id, post.events, post.blocks)
+        if self.random.random() < self.weather.rewritten:
+            read = letter.read(letter.write(post.events, post.blocks))
+            happened = Heard(sender.id, read.events, read.blocks)
+        for target in targets:
+            self._send(sender, target, happened)
+
+    def publish(self, sender: Addressee, block: Block) -> None:
+        for target in list(self._people.values()):
+            if target.wants_events and (excerpt := _excerpt(block, target.where)) is not None:
+                self._send(sender, target, Arrived((excerpt,)))
+
+    def _send(self, sender: Addressee, target: Addressee, happened: Input) -> None:
+        if not sender.link or not target.link or self.blocked(sender.name, target.name):
+            return
+        random, weather, link = self.random, self.weather, target.link
+        copies = 1
+        if weather.loss and random.random() < weather.loss:
+            self.seen["lost"] += 1
+            copies = 0
+        elif weather.duplication and random.random() < weather.duplication:
+            self.seen["repeated"] += 1
+            copies = 2
+        for _ in range(copies):
+            delay = random.randint(weather.quick, weather.slow)
+            if weather.late and random.random() < weather.late:
+                self.seen["late"] += 1
+                delay *= 10
+            self.schedule.after(delay, lambda: self._arrive(target, link, happened))
+
+    def _arrive(self, target: Addressee, link: int, happened: Input) -> None:
+        if target.link == link:
+            target.handle(happened)
+
+
+def _excerpt(block: Block, where: Filter | None) -> Block | None:
+    """What a broker passes on to somebody with this filter."""
+    if where is None:
+        return block
+    rows = np.flatnonzero(where.select(block.column, block.count))
+    if len(rows) == block.count:
+        return block
+    return Block(block.excerpt(rows), block.schema) if len(rows) else None

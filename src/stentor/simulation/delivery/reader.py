@@ -1,0 +1,114 @@
+"""A reader: a process that subscribes reliably; its application takes its time, and crashes with what it knew."""
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.control import end_name
+from stentor.model.filter import Filter
+from stentor.model.ids import Incarnation
+from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Attach, Awaited, Complain, Forbid, Release, Wanted
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.simulation.delivery.author import STEERING
+from stentor.simulation.delivery.book import Key, Page, Turn
+from stentor.simulation.workload import Condition
+
+_SETTINGS = SubscriberSettings(
+    missing=20 * MILLISECOND,
+    ack_events=8,
+    ack_after=20 * MILLISECOND,
+    first_pause=80 * MILLISECOND,
+    longest_pause=500 * MILLISECOND,
+    doubt=100 * MILLISECOND,
+    strange=2 * SECOND,
+    quiet=SECOND,
+    longest_quiet=2 * SECOND,
+    steering=STEERING,
+)
+
+
+class Reader(Actor):
+    """Subscribes under one name in all its lives; each life may have a filter of its own."""
+
+    def __init__(self, stage: Stage, name: str, since: str, condition: Condition | None, slowness: int) -> None:
+        super().__init__(stage, end_name("subscriber", name, TOPIC), name)
+        self.short = name
+        self.revoked = False  # its owner wants it to be
+        self.condition = condition
+        self.subscriber: ReliableSubscriber | None = None
+        self.page = stage.book.pages[name] = Page(name, since)
+        self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
+        self.told = 0  # a portion that is not acknowledged yet
+        self._tokens = 0
+        self._acts |= {
+            Release: self._release,
+            Assure: self._assure,
+            Attach: self._attach,
+            Complain: lambda _: None,
+            Forbid: self._forbid,
+        }
+
+    @property
+    def ended(self) -> bool:
+        return self.page.ended
+
+    def start(self) -> None:
+        if self.alive or self.ended:
+            return
+        page = self.page
+        if self.condition not in page.conditions:
+            page.conditions.append(self.condition)
+        page.turns.append(Turn())
+        where = self.condition.text if self.condition is not None else ""
+        self.where = Filter(where) if where else None
+        incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
+        self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, _SETTINGS)
+        self.told = 0
+        self.begin(self.subscriber)
+        self.connect()
+        self.handle(Wanted())
+
+    def crash(self, why: str = "crash") -> None:
+        super().crash(why)
+        self.subscriber = None
+
+    # ---- the application
+
+    def _release(self, release: Release) -> None:
+        random, book = self.stage.random, self.stage.book
+        for portion in release.portions:
+            self.stage.seen["delivered"] += portion.block.count
+            self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
+            keys = book.release(self.short, portion.repository, portion.block, portion.redelivered)
+            at = portion.position
+            self.told += len(keys)
+            if len(keys) > 1 and random.random() < 0.3:  # it is done with the second half first
+                half = len(keys) // 2
+                self._finish(at + half, keys[half:])
+                self._finish(at, keys[:half])
+            else:
+                self._finish(at, keys)
+        self.later(random.randrange(1, self.slowness), lambda: self.handle(Wanted()))
+
+    def _finish(self, position: int, keys: list[Key]) -> None:
+        self.later(self.stage.random.randrange(self.slowness), lambda: self._acknowledge(position, keys))
+
+    def _acknowledge(self, position: int, keys: list[Key]) -> None:
+        self.told -= len(keys)
+        self.page.acknowledged.update(dict.fromkeys(keys))
+        self.handle(Acknowledged(((position, position + len(keys) - 1),)))
+        if self.alive and self.stage.random.random() < 0.1:
+            self._tokens += 1
+            self.handle(Awaited(self._tokens))
+
+    # ---- effects
+
+    def _attach(self, attach: Attach) -> None:
+        self.stage.seen["attached"] += 1
+        self.page.confirmed = self.page.confirmed or self.stage.now
+
+    def _assure(self, assure: Assure) -> None:
+        pass
+
+    def _forbid(self, forbid: Forbid) -> None:
+        self.stage.seen["forbidden"] += 1
+        self.note(f"forbidden: {forbid.reason}")
+        self.page.ended = True

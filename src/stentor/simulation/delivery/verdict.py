@@ -1,0 +1,139 @@
+"""The verdict: what must be true when all is over, of everyone who is left."""
+
+from stentor.simulation.delivery.book import Key, Page, Told
+from stentor.simulation.delivery.cast import Cast
+from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.delivery.reader import Reader
+
+_MOST = 5  # complaints of one kind
+
+
+class Verdict:
+    """Looks at the machines as they are, and at the book."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast, self._book = cast, cast.stage.book
+
+    # ---- whether all is quiet
+
+    def troubles(self) -> list[str]:
+        """Why it is not over yet."""
+        return [
+            *self._unfinished(),
+            *self._different(),
+            *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
+        ]
+
+    def _readers(self) -> list[Reader]:
+        return [reader for reader in self._cast.readers if not reader.ended and not reader.revoked]
+
+    def _unfinished(self) -> list[str]:
+        found = [f"{len(self._cast.owner.wishes)} wishes"] if self._cast.owner.wishes else []
+        found += [f"{author.short} is not done" for author in self._cast.authors if not author.done]
+        for reader in self._readers():
+            if reader.subscriber is None or not reader.subscriber.steering.steered:
+                found.append(f"{reader.short} is not steered")
+            elif reader.told:
+                found.append(f"{reader.short} is at work")
+        return found
+
+    def _different(self) -> list[str]:
+        """Repositories of one bundle are equal in the end."""
+        found: list[str] = []
+        first: Depot | None = None
+        for depot in self._cast.depots.values():
+            repository = depot.repository
+            if not depot.member or depot.dead or depot.left:
+                continue
+            if repository is None or not repository.gossip.ready or depot.leaving:
+                found.append(f"{depot.short} is not ready")
+                continue
+            found += self._lagging(depot)
+            if first is None:
+                first = depot
+            elif first.repository is not None:
+                if first.repository.registry.digest != repository.registry.digest:
+                    found.append(f"{first.short} and {depot.short} have different registries")
+                mine, theirs = _held(first), _held(depot)
+                if mine != theirs:
+                    found.append(f"{first.short} has {mine}, {depot.short} has {theirs}")
+        return found
+
+    def _lagging(self, depot: Depot) -> list[str]:
+        repository = depot.repository
+        assert repository is not None
+        store = repository.store
+        found = [f"{depot.short} shows {store.horizon} of {store.next - 1}"] if store.horizon < store.next - 1 else []
+        for reader in self._readers():
+            destination = repository.table.destinations.get(reader.short)
+            if destination is None:
+                found.append(f"{depot.short} does not know {reader.short}")
+            elif (reached := store.beginning(destination.done)) < store.next - 1:
+                found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
+        return found
+
+    # ---- who lacks what
+
+    def _lacks(self, reader: Reader) -> list[Key]:
+        """What was promised, to its publisher or by giving it to somebody else, and never came."""
+        return [key for key in {**self._book.promises, **self._book.released} if self._is_due(reader.page, key)]
+
+    def _is_due(self, page: Page, key: Key) -> bool:
+        told = self._book.published[key[:2]].get(key[2])
+        if told is None or key in page.released or not self._wants(page, told):
+            return False
+        holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
+        return self._book.is_kept(key, holders)
+
+    def _wants(self, page: Page, told: Told) -> bool:
+        since = page.since == "beginning" or told.time > page.confirmed > 0
+        return since and page.must(told)
+
+    # ---- judgement
+
+    def judge(self) -> None:
+        book = self._book
+        for reader in self._readers():
+            for key in self._lacks(reader)[:_MOST]:
+                kind = "lost-write" if key in book.promises else "not-all-or-none"
+                told = book.published[key[:2]][key[2]]
+                book.accuse(kind, f"{reader.short} never got {key}, published at {told.time / 1e9:.6f}")
+            self._judge_skips(reader.page)
+            self._judge_frontier(reader.page)
+        for trouble in [*self._unfinished(), *self._different()][:_MOST]:
+            book.accuse("not-converged", trouble)
+
+    def _judge_skips(self, page: Page) -> None:
+        """Between two events of a stream that it got there is none that it wanted and did not get."""
+        bounds: dict[tuple[int, int], tuple[int, int]] = {}
+        for publisher, incarnation, number in page.released:
+            low, high = bounds.get((publisher, incarnation), (number, number))
+            bounds[publisher, incarnation] = min(low, number), max(high, number)
+        for stream, (low, high) in bounds.items():
+            for number in range(low, high):
+                key = (*stream, number)
+                told = self._book.published[stream].get(number)
+                if told is None or key in page.released or not page.must(told):
+                    continue
+                if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
+                    self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")
+
+    def _judge_frontier(self, page: Page) -> None:
+        for depot in self._cast.serving():
+            assert depot.repository is not None
+            destination = depot.repository.table.destinations.get(page.name)
+            if destination is not None:
+                depot.check_sync(page.name, destination.reached())
+
+
+def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """What a repository has of each stream; what is void is like what is there."""
+    assert depot.repository is not None
+    found = {}
+    for key, stream in sorted(depot.repository.store.streams.items()):
+        spans = stream.durable.copy()
+        spans.add(1, stream.floor)
+        spans.update(stream.voids)
+        if spans:
+            found[key] = list(spans)
+    return found

@@ -1,0 +1,85 @@
+"""Reliable delivery: publishers, subscribers and a bundle of repositories, whose links, disks and processes fail."""
+
+from collections import Counter
+
+from stentor.machine import MILLISECOND
+from stentor.simulation.delivery.actor import Endless, Stage
+from stentor.simulation.delivery.cast import Cast
+from stentor.simulation.delivery.mischief import Mischief
+from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan
+from stentor.simulation.delivery.post_office import CALM
+from stentor.simulation.delivery.verdict import Verdict
+from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.scenario import Scenario
+
+_LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
+_REST = 300 * MILLISECOND  # that it must stay so
+
+
+class _Play:
+    """One run: a bundle is founded in peace, then things go wrong, then everything must come right."""
+
+    def __init__(self, seed: int, keep_trace: bool) -> None:
+        self.stage = Stage(seed, keep_trace)
+        self.plan: Plan = draw_plan(self.stage.random)
+        self.cast = Cast(self.stage, self.plan, seed)
+        self.mischief = Mischief(self.cast)
+        self.verdict = Verdict(self.cast)
+
+    def run(self) -> None:
+        try:
+            self.cast.found()
+            self._suffer()
+            self._recover()
+            self.verdict.judge()
+        except Endless as endless:
+            self.stage.anomalies.append(Anomaly("endless", str(endless)))
+
+    def _suffer(self) -> None:
+        stage, plan = self.stage, self.plan
+        stage.office.weather = plan.weather
+        begin = stage.now
+        for client in [*self.cast.authors, *self.cast.readers]:
+            late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
+            stage.after(stage.random.randrange(late), client.start)
+        for time, what in plan.strikes:
+            stage.schedule.run(begin + time)
+            self.mischief.strike(what)
+        stage.schedule.run(begin + plan.duration)
+
+    def _recover(self) -> None:
+        """Nothing goes wrong any more; wait until all is quiet."""
+        stage, schedule = self.stage, self.stage.schedule
+        stage.office.weather = CALM
+        self.mischief.mend()
+        for actor in self.cast.actors:
+            actor.start()
+        limit = stage.now + LONGEST
+        while schedule.now < limit:
+            schedule.run(schedule.now + _LOOK)
+            if not self.verdict.troubles():
+                schedule.run(schedule.now + _REST)
+                if not self.verdict.troubles():
+                    return
+
+    def statistics(self) -> dict[str, int]:
+        counts = Counter({"steps": self.stage.trace.steps})
+        for depot in self.cast.depots.values():
+            counts.update(depot.disk.faults_seen)
+        return dict(sorted((counts + self.stage.seen + self.stage.office.seen).items()))
+
+
+def run(seed: int, keep_trace: bool = False) -> Outcome:
+    play = _Play(seed, keep_trace)
+    play.run()
+    return Outcome(
+        scenario=SCENARIO.name,
+        seed=seed,
+        digest=play.stage.trace.digest(),
+        anomalies=tuple(play.stage.anomalies),
+        statistics=play.statistics(),
+        trace=tuple(play.stage.trace.lines),
+    )
+
+
+SCENARIO = Scenario("delivery", "reliable delivery over 1 to 4 repositories; links, disks and processes fail", run)
