@@ -20,6 +20,7 @@ class Peer:
         "_sequences",
         "answered",
         "asked",
+        "departed",
         "facts",
         "heard",
         "id",
@@ -38,6 +39,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.ready = self.leaving = False
         self.answered = -(1 << 62)  # when it was last told all that we have
+        self.departed = False  # it is no member any more, but has something that we may need
         self.told = False  # it has told us all that it has
         self.facts = 0  # the digest of its registry
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
@@ -76,17 +78,24 @@ class Bundle:
     def admit(self, units: Mapping[str, str]) -> list[str]:
         """These are the members now, and the units that they serve; returns who is none any more."""
         others = {name: unit for name, unit in units.items() if name != self._own}
-        gone = [name for name in self.peers if name not in others]
+        gone = [name for name, peer in self.peers.items() if name not in others and not peer.departed]
         for name in gone:
-            del self.peers[name]
+            self.dismiss(name)
         for name, unit in sorted(others.items()):
-            self.peers.setdefault(name, Peer(name)).unit = unit
+            peer = self.peers.setdefault(name, Peer(name))
+            peer.unit, peer.departed = unit, False
         return gone
+
+    def dismiss(self, name: str) -> Peer:
+        """It is heard until others have all that it has, and counts for nothing."""
+        peer = self.peers.setdefault(name, Peer(name))
+        peer.departed = peer.leaving = True
+        return peer
 
     @property
     def mates(self) -> list[str]:
         """Those that serve the same unit: copies are counted among these."""
-        return [peer.name for peer in self.peers.values() if peer.unit == self._unit]
+        return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.departed]
 
     def is_source(self, peer: Peer) -> bool:
         """Whether it has all that we should have."""
@@ -104,7 +113,7 @@ class Bundle:
 
     def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""
-        peer.ready, peer.leaving, peer.facts = state.ready, state.leaving, state.facts
+        peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))

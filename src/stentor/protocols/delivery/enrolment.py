@@ -332,10 +332,7 @@ class Enrolment:
         for name in repositories:
             self.remember(self._registry.set_member(name, there=True))
         for name in repositories:
-            invitation = GossipFacts(
-                self._topic, self._settings.name, self._registry.newer_than({}), self._gossip.principal
-            )
-            self._gossip.say(invitation, name)
+            self._gossip.say(self._gossip.invitation(), name)
 
     def _remove(self, repositories: tuple[str, ...]) -> None:
         for name in repositories:

@@ -129,7 +129,8 @@ class Gossip:
             self._states += 1
         streams = self._store.streams.values() if whole else self._changed
         held = tuple(
-            Held(*stream.id, stream.floor, tuple(stream.shared)) for stream in streams
+            Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
+            for stream in streams
         )
         asking = not self.ready and to is None and any(not peer.told for peer in self.bundle.peers.values())
         if to is None:
@@ -144,6 +145,19 @@ class Gossip:
         voids = tuple(Held(*stream.id, 0, tuple(stream.voids)) for stream in streams if whole and stream.voids)
         if voids:
             self.say(GossipVoid(self._topic, self._settings.name, voids), to)
+        if whole and to is None:
+            self._invite(now)
+
+    def _invite(self, now: int) -> None:
+        """Those who are silent may not know yet that they are members: tell them by name."""
+        living = self.living(now)
+        for peer in self.bundle.peers.values():
+            if peer not in living and not peer.leaving and self._registry.created:
+                self.say(self.invitation(), peer)
+
+    def invitation(self) -> GossipFacts:
+        facts = self._registry.newer_than({})
+        return GossipFacts(self._topic, self._settings.name, facts, self.principal)
 
     def knows(self, sender: int) -> bool:
         """Whether this id is that of a member."""
@@ -157,7 +171,9 @@ class Gossip:
         if peer is None:
             if isinstance(event, GossipFacts) and not self._registry.created:
                 self._join(sender, event)
-            return
+            if not self._registry.was_member(event.sender):
+                return
+            peer = self.bundle.dismiss(event.sender)
         if isinstance(event, GossipState) and publisher_id(event.principal, repository_name(peer.name)) == sender:
             peer.id = sender
         if peer.id != sender:
@@ -269,6 +285,8 @@ class Gossip:
         for stream in self._store.streams.values():
             stream.peers.pop(peer.name, None)
         peer.leaving = True
+        if peer.departed:
+            del self.bundle.peers[peer.name]
 
     # ---- sending each other what is missing
 

@@ -157,6 +157,10 @@ class Registry:
     def is_member(self, repository: str) -> bool:
         return repository in self.members
 
+    def was_member(self, repository: str) -> bool:
+        fact = self._facts.get(_MEMBER + repository)
+        return fact is not None and not fact[2]
+
     def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
         """A new topic: its repositories write down the same."""
         keys = {TOPIC: _encode(terms), **{_MEMBER + name: _encode(Membership()) for name in members}}

@@ -215,7 +215,7 @@ class Repository:
         self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
         publisher = self.enrolment.publishers.get(sender)
         stream = self.store.streams[sender, event.incarnation]
-        if publisher is not None and stream.durable.covers(1, event.last):
+        if publisher is not None and stream.stored(1, ()) >= event.last:
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 

@@ -4,7 +4,6 @@ Readers see everything up to the horizon: what is durable on as many repositorie
 before it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -53,7 +52,7 @@ class Store:
         self._tail = Tail(1, tail)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
-        self._stable: Counter[StreamId] = Counter()
+        self._noted = 0  # the last registration that is durable
         self._unknown: dict[StreamId, None] = {}
 
     # ---- from the ledger
@@ -69,12 +68,12 @@ class Store:
             if line.publisher:
                 stream = self.streams[line.stream]
                 stream.file(line)
-                if line.kind is not Kind.RESERVED:
+                if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                     stream.durable.add(line.first, line.last)
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
-        self._stable[0, 0] = self.next
+        self._noted = self.next
         self._tail = Tail(self.horizon + 1, self._most)
 
     def see(self, records: Iterable[Record]) -> int:
@@ -250,12 +249,11 @@ class Store:
 
     def committed(self, token: int) -> None:
         for line in self._writing.pop(token, ()):
-            if line.publisher and line.kind is not Kind.RESERVED:
+            if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                 self.streams[line.stream].durable.add(line.first, line.last)
-                if line.kind in (Kind.EVENTS, Kind.SKIPPED):
-                    self.news.append(line)
+                self.news.append(line)
             elif line.kind is Kind.NOTE:
-                self._stable[0, 0] = max(self._stable[0, 0], line.sequence)
+                self._noted = max(self._noted, line.sequence)
 
     # ---- for readers
 
@@ -268,13 +266,12 @@ class Store:
             if line.kind is Kind.RESERVED:
                 break
             if line.kind is Kind.NOTE:
-                if line.sequence > self._stable[0, 0]:
+                if line.sequence > self._noted:
                     break
             else:
                 key = line.stream
                 if key not in stable:
-                    stream = self.streams[key]
-                    stable[key] = self._stable[key] = max(self._stable[key], stream.stored(copies, others))
+                    stable[key] = self.streams[key].stored(copies, others)
                 if line.last > stable[key]:
                     break
             self.horizon = line.end

@@ -22,7 +22,7 @@ class Stream:
     def __init__(self, stream: StreamId) -> None:
         self.id = stream
         self.held = Spans()  # has a record here, durable or about to be; or is forgotten
-        self.durable = Spans()  # … for sure; and what is void or skipped
+        self.durable = Spans()  # … for sure; or is skipped
         self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
         self.voids = Spans()
         self.skipped = Spans()  # nobody here wants them
@@ -133,12 +133,6 @@ class Stream:
                 found += self._sequences[at : bisect_right(self._firsts, end)]  # late ones are not in order
         return min(found, default=None)
 
-    @property
-    def shared(self) -> list[Span]:
-        """What is durable here beyond the floor, so that others may rely on it: what is void is not."""
-        spans = self.durable.within(self.floor + 1, self.durable.last)
-        return [part for span in spans for part in self.voids.missing(*span)] if self.voids else spans
-
     def locate(self, number: int) -> tuple[int, int] | None:
         """The first number and the sequence number of the record that holds this number."""
         at = bisect_right(self._firsts, number) - 1
@@ -192,18 +186,18 @@ class Stream:
 
     def stored(self, copies: int, others: Iterable[str]) -> int:
         """Up to which number all of it is on so many repositories: this one, and the others that count."""
-        mine = self.durable.upto()
+        mine = self._bridged(self.durable)
         if copies <= 1:
             return mine
-        theirs = [self._bridged(self.peers[name]).upto() for name in others if name in self.peers]
+        theirs = [self._bridged(self.peers[name]) for name in others if name in self.peers]
         return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
 
-    def _bridged(self, spans: Spans) -> Spans:
-        """What others have, and nobody waits for."""
+    def _bridged(self, spans: Spans) -> int:
+        """Up to where there is no gap but what is void, for which nobody waits."""
         if self.voids:
             spans = spans.copy()
             spans.update(self.voids)
-        return spans
+        return spans.upto()
 
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""

@@ -44,7 +44,6 @@ class Shelf:
     def __init__(self) -> None:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
-        self.ever = Numbers()  # … or is void there
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
 
@@ -53,10 +52,7 @@ class Shelf:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
-                self.ever[line.stream].add(line.first, line.last)
                 self.doubtful[line.stream].remove(line.first, line.last)
-            elif line.kind is Kind.VOID:
-                self.ever[line.stream].add(line.first, line.last)
             elif line.kind is Kind.RESERVED:
                 self.durable[line.stream].remove(line.first, line.last)
 
@@ -139,18 +135,18 @@ class Book:
     def acknowledge(self, repository: str, publisher: int, ack: RepositoryAck) -> None:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
-        spans = [(1, ack.upto), *ack.singles]
-        own = self.shelves[repository].ever[stream]
+        given_up = Spans(ack.voids)
+        spans = [part for first, last in ((1, ack.upto), *ack.singles) for part in given_up.missing(first, last)]
+        own = self.shelves[repository].stored[stream]
         for first, last in spans:
             for gap in own.missing(first, last):
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {gap}")
             for number in range(first, last + 1):
-                if any(start <= number <= end for start, end in ack.voids):
-                    continue  # it says that it has given these up
                 holders = self.promises.setdefault((*stream, number), {})
                 holders.update(dict.fromkeys(self._holders((*stream, number))))
         for extra, upto in enumerate(ack.copies):
-            having = sum(shelf.ever[stream].covers(1, upto) for shelf in self.shelves.values())
+            claimed = given_up.missing(1, upto)
+            having = sum(all(shelf.stored[stream].covers(*each) for each in claimed) for shelf in self.shelves.values())
             if having <= extra:
                 detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
                 self.accuse("acknowledged-before-durable", detail)
@@ -169,9 +165,9 @@ class Book:
         if line.kind is not Kind.EVENTS:
             return
         shelves = self.shelves
-        if not shelves[repository].ever[line.stream].covers(line.first, line.last):
+        if not shelves[repository].stored[line.stream].covers(line.first, line.last):
             self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
-        having = sum(shelf.ever[line.stream].covers(line.first, line.last) for shelf in shelves.values())
+        having = sum(shelf.stored[line.stream].covers(line.first, line.last) for shelf in shelves.values())
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 
