@@ -26,7 +26,6 @@ class Topics(Cabinet, Protocol):
     """A cabinet that knows what it holds."""
 
     def topics(self) -> Iterable[str]: ...
-    def close(self) -> None: ...
 
 
 class RepositoryHost:
@@ -52,7 +51,6 @@ class RepositoryHost:
             agent=f"stentor-repository {__version__}",
             secure=certificates is not None,
         )
-        self._cabinet = cabinet
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
         self._driver = Driver(
@@ -78,4 +76,3 @@ class RepositoryHost:
     async def close(self) -> None:
         self._driver.tell(StopRequested())
         await self._driver.close()
-        self._cabinet.close()
