@@ -108,6 +108,13 @@ class Scanned(Input, frozen=True):
     reason: str = ""
 
 
+class Measured(Input, frozen=True, gc=False):
+    """A ledger takes so many bytes on its disk; told now and then."""
+
+    ledger: str
+    size: int
+
+
 class StopRequested(Input, frozen=True, gc=False):
     """Somebody wants this node to end in good order."""
 

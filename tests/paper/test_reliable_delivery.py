@@ -324,6 +324,44 @@ def test_the_last_repository_cannot_leave() -> None:
     assert "last repository" in receipt.reason
 
 
+@pytest.mark.req("RD-21")
+def test_whoever_runs_a_repository_may_take_it_out_of_a_topic_of_somebody_else() -> None:
+    bundle = PaperBundle("r1", "r2", create=False)
+    for name in ("r1", "r2"):
+        bundle.owner(name, TopicTask.CREATE, repositories=("r1", "r2"), principal="alice")
+    bundle.pass_time(2000)
+    bundle.clear()
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r2",))
+    bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r2",))
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED, None]
+    bundle.pass_time(2000)
+    assert bundle.repositories["r2"].gone
+
+
+@pytest.mark.req("RD-01")
+def test_a_topic_is_deleted_by_its_owner_everywhere() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 5)
+    bundle.clear()
+    bundle.owner("r2", TopicTask.DELETE, principal="thief")
+    bundle.owner("r2", TopicTask.DELETE)
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED, None]
+    assert {denial.reason for denial in bundle.told(Denial)} == {"orders was deleted by its owner"}
+    bundle.owner("r1", TopicTask.CREATE, repositories=("r1", "r2"))
+    assert bundle.told(RegistrationReceipt)[-1].code is Refusal.BUSY
+    bundle.pass_time(500)
+    assert all(repository.gone for repository in bundle.repositories.values())
+
+
+@pytest.mark.req("RD-01")
+def test_a_name_that_could_be_taken_for_another_is_not_registered() -> None:
+    bundle = PaperBundle("r1")
+    bundle.clear()
+    for name in ("", "a:b"):
+        bundle.owner("r1", TopicTask.GRANT, name=name)
+    assert ["is no name" in receipt.reason for receipt in bundle.told(RegistrationReceipt)] == [True, True]
+
+
 @pytest.mark.req("RD-26")
 def test_each_persistent_event_names_the_one_before_it() -> None:
     bundle = steered("r1", where="price > 2")

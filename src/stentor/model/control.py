@@ -31,6 +31,9 @@ def end_name(role: Role, name: str, topic: str) -> str:
     return f"{role}:{name}:{topic}"
 
 
+REPOSITORIES = "$repositories"  # on which all repositories are spoken to
+
+
 def repository_name(name: str) -> str:
     """Under which name a repository connects."""
     return f"repository:{name}"
@@ -302,6 +305,7 @@ class TopicTask(enum.StrEnum):
     REMOVE_REPOSITORY = "remove repository"
     STATUS = "status"  # of the repository itself; the topic is ""
     DRAIN = "drain"  # leave all bundles; the topic is ""
+    RETIRE = "retire"  # … and then end
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

@@ -10,15 +10,18 @@ from stentor.machine import (
     Committed,
     Effect,
     Input,
+    Measured,
     Open,
     Opened,
     Scanned,
     Serve,
     Started,
+    Stop,
     StopRequested,
     TimerFired,
 )
 from stentor.model.control import (
+    REPOSITORIES,
     ControlEvent,
     GossipFacts,
     Registration,
@@ -31,14 +34,15 @@ from stentor.model.control import (
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import SubscriptionId, publisher_id
 from stentor.model.topic import check_topic
-from stentor.nodes.application import Connect
+from stentor.nodes.application import Connect, Halt
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.orders import LEFT
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 
-_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned)
+_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Measured)
 _TIMER = "repository "
 
 
@@ -63,6 +67,8 @@ class RepositoryNode:
         self._topics = list(topics)
         self._managed: dict[str, _Managed] = {}
         self._ids: dict[SubscriptionId, str] = {}
+        self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
+        self._retiring = False
         self._principal = ""
         self._id = 0
         self._effects: list[Effect] = []
@@ -86,6 +92,8 @@ class RepositoryNode:
             self._take(now, effects, told)
         effects, told = self._post.send(now, [])
         self._take(now, effects, told)
+        if self._retiring and not self._managed:
+            self._effects.append(Stop(LEFT))
         done, self._effects = self._effects, []
         if isinstance(happened, StopRequested):
             done = [effect for effect in done if not isinstance(effect, Commit)]
@@ -93,12 +101,14 @@ class RepositoryNode:
 
     def _start(self, now: int) -> None:
         self._post.listen(now, inbox_of(repository_name(self._settings.name)))
+        self._post.listen(now, REPOSITORIES)
         for topic in self._topics:
             self._manage(now, topic)
         self._effects.append(Serve())
 
     def _manage(self, now: int, topic: str) -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
+        self._deleted.discard(topic)
         managed = self._managed[topic] = _Managed(Repository(topic, self._settings))
         events = self._post.listen(now, topic, letters=False)
         self._ids[events] = topic
@@ -115,6 +125,8 @@ class RepositoryNode:
             if isinstance(effect, Connect):
                 self._principal = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
+            elif isinstance(effect, Halt):
+                self._effects.append(Stop(effect.reason))
             else:
                 self._effects.append(effect)
         for each in queue:
@@ -148,7 +160,10 @@ class RepositoryNode:
         self._take(now, rest, told)
 
     def _let_go(self, now: int, topic: str) -> None:
-        for subscription in self._managed.pop(topic).topics:
+        managed = self._managed.pop(topic)
+        if managed.machine.registry.deleted:
+            self._deleted.add(topic)
+        for subscription in managed.topics:
             self._post.ignore(now, subscription)
             self._ids.pop(subscription, None)
 
@@ -184,7 +199,8 @@ class RepositoryNode:
         """Another repository says that we are to manage a topic."""
         if isinstance(event, GossipFacts):
             mine = f"member/{self._settings.name}"
-            if any(key == mine and value for key, _, _, value in event.facts):
+            wanted = not self._retiring and event.topic not in self._deleted
+            if wanted and any(key == mine and value for key, _, _, value in event.facts):
                 self._manage(now, event.topic)
                 return True
         return False
@@ -195,9 +211,9 @@ class RepositoryNode:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
-                self._reply(now, event, report=msgspec.json.encode(self.status()))
+                self._reply(now, event, report=msgspec.json.encode(self.status(now)))
                 return True
-            if event.task is TopicTask.DRAIN:
+            if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
                 self._drain(now, sender, event)
                 return True
             if event.topic in self._managed:
@@ -206,10 +222,14 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
+            if self._retiring:
+                raise Refused(Refusal.CLOSING, f"{self._settings.name} is about to leave")
             try:
                 check_topic(event.topic)
             except InvalidInput as error:
                 raise Refused(Refusal.TOPIC, str(error)) from None
+            if event.topic.startswith("$"):
+                raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
             self._manage(now, event.topic)
         except Refused as refused:
             self._reply(now, event, refused)
@@ -217,16 +237,32 @@ class RepositoryNode:
         return False
 
     def _drain(self, now: int, sender: int, event: Registration) -> None:
-        """Leave all bundles; refused if we are the last of one."""
+        """Leave all bundles; refused if we are the last of one. Whoever runs us may do so, or who owns all topics."""
+        if publisher_id(event.principal, event.sender) != sender:
+            raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
+        name = self._settings.name
         for topic, managed in self._managed.items():
-            if len(managed.machine.registry.members) < 2:
-                raise Refused(Refusal.TOPIC, f"{self._settings.name} is the last repository of {topic}")
+            machine = managed.machine
+            if not machine.is_open:
+                raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
+            if event.principal not in (self._principal, machine.registry.terms.owner):
+                raise Refused(
+                    Refusal.NOT_AUTHORISED,
+                    f"{topic} belongs to {machine.registry.terms.owner}: only whoever runs {name} can make it leave",
+                )
+            if not set(machine.registry.members) - {name}:
+                raise Refused(
+                    Refusal.TOPIC,
+                    f"{name} is the last repository of {topic}: `stentor topic bundle {topic} add NAME` adds another "
+                    f"one, `stentor topic delete {topic}` deletes all that it stores",
+                )
+        self._retiring = event.task is TopicTask.RETIRE
         for topic in list(self._managed):
             removal = msgspec.structs.replace(
-                event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(self._settings.name,), token=0
+                event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
             self._tell_one(now, topic, Heard(sender, [removal]))
-        self._reply(now, event, report=msgspec.json.encode(self.status()))
+        self._reply(now, event, report=msgspec.json.encode(self.status(now)))
 
     def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
@@ -234,7 +270,7 @@ class RepositoryNode:
         rest, told = self._post.send(now, [Post(inbox_of(event.sender), (receipt,))])
         self._take(now, rest, told)
 
-    def status(self) -> dict[str, object]:
+    def status(self, now: int) -> dict[str, object]:
         """What an operator wants to see."""
-        topics = {topic: managed.machine.status() for topic, managed in sorted(self._managed.items())}
+        topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
         return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics}

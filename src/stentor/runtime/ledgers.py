@@ -1,9 +1,11 @@
 """A repository's ledgers on real disks: each is used by one thread at a time, and what waits is committed at once."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Protocol
 
 from stentor.machine import (
@@ -12,8 +14,8 @@ from stentor.machine import (
     CommitFailed,
     Committed,
     Discard,
-    Effect,
     Input,
+    Measured,
     Open,
     Opened,
     Scan,
@@ -25,6 +27,9 @@ from stentor.storage.ledger import Ledger, LedgerBusy, LedgerFailed
 
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
+_MEASURE_EVERY = 2.0  # seconds between looks at the size of a ledger
+
+_Effect = Open | Commit | Scan | Collect | Discard
 
 
 class Cabinet(Protocol):
@@ -37,14 +42,15 @@ class Cabinet(Protocol):
 class _Desk:
     """One ledger and what waits to be done with it."""
 
-    __slots__ = ("blocked", "busy", "failure", "ledger", "queue")
+    __slots__ = ("blocked", "busy", "failure", "ledger", "measured", "queue")
 
     def __init__(self) -> None:
-        self.queue: deque[Effect] = deque()
+        self.queue: deque[_Effect] = deque()
         self.busy = False
         self.ledger: Ledger | None = None
         self.failure = ""
         self.blocked = 0  # the commit that must be taken before any later one
+        self.measured = 0.0  # when
 
 
 class Ledgers:
@@ -59,7 +65,7 @@ class Ledgers:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._desks: dict[str, _Desk] = {}
 
-    def perform(self, effect: Open | Commit | Scan | Collect | Discard) -> None:
+    def perform(self, effect: _Effect) -> None:
         desk = self._desks.get(effect.ledger)
         if desk is None:
             desk = self._desks[effect.ledger] = _Desk()
@@ -84,6 +90,7 @@ class Ledgers:
                 self._commit(desk, effect)
             else:
                 self._do(desk, effect)
+            self._measure(desk, effect)
         self._loop.call_soon_threadsafe(self._rest, desk)
 
     def _rest(self, desk: _Desk) -> None:
@@ -122,7 +129,14 @@ class Ledgers:
         else:
             self._notify([Committed(each.ledger, each.token) for each in commits])
 
-    def _do(self, desk: _Desk, effect: Effect) -> None:
+    def _measure(self, desk: _Desk, effect: _Effect) -> None:
+        now = time.monotonic()
+        if desk.ledger is not None and now - desk.measured >= _MEASURE_EVERY:
+            desk.measured = now
+            with suppress(StentorError, OSError):
+                self._notify([Measured(effect.ledger, desk.ledger.usage())])
+
+    def _do(self, desk: _Desk, effect: _Effect) -> None:
         try:
             match effect:
                 case Open():

@@ -103,6 +103,11 @@ class Commits:
             self._dispatch.effects += [Commit(self._topic, token, entries) for token, entries in self._saving.items()]
 
     @property
+    def idle(self) -> bool:
+        """Whether all that was to be written is durable."""
+        return not self._saving and not self._store.entries
+
+    @property
     def full(self) -> bool:
         """Whether more waits than may wait."""
         if not self.trouble:

@@ -77,7 +77,7 @@ class Enrolment:
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits = dispatch, gossip, commits
         self.publishers: dict[int, SteeredPublisher] = {}
-        self.report: Callable[[], dict[str, Any]] = dict  # what an owner is told of the topic
+        self.report: Callable[[int], dict[str, Any]] = lambda _: {}  # what an owner is told of the topic
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
             Recovery: self._recovery,
@@ -290,13 +290,13 @@ class Enrolment:
 
     # ---- owners
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
+    def _registration(self, now: int, sender: int, event: Registration) -> None:
         code, reason, report = None, "", b""
         try:
             if publisher_id(event.principal, event.sender) != sender:
                 raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
             self._carry_out(event)
-            report = msgspec.json.encode(self.report())
+            report = msgspec.json.encode(self.report(now))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
@@ -304,19 +304,26 @@ class Enrolment:
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry
+        if registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
             terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire)
             self.remember(registry.found(terms, event.repositories))
             return
-        if event.task is not TopicTask.SHOW:
+        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        if event.task is not TopicTask.SHOW and not (leaves and event.principal == self._gossip.principal):
             registry.check_owner(event.principal)
         match event.task:
             case TopicTask.CREATE:
                 if set(event.repositories) != set(registry.members):
                     members = ", ".join(registry.members)
                     raise Refused(Refusal.TOPIC, f"{self._topic} exists already, on {members}")
+            case TopicTask.DELETE:
+                self.remember(registry.delete())
             case TopicTask.GRANT:
+                if not event.name or ":" in event.name:
+                    raise Refused(Refusal.PROTOCOL, f"{event.name!r} is no name: it must not be empty, nor hold a ':'")
                 self.remember(registry.grant(event.role, event.name, event.holder))
             case TopicTask.REVOKE:
                 self.remember(registry.revoke(event.role, event.name))
@@ -352,10 +359,10 @@ class Enrolment:
             if name not in registry.subscriptions:
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
-        for name in [name for name in self._dispatch.readers if registry.granted("subscriber", name) is None]:
+        for name in [name for name in self._dispatch.readers if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)
         for number, publisher in list(self.publishers.items()):
-            if registry.granted("publisher", publisher.name) is None:
+            if not registry.admits("publisher", publisher.name):
                 del self.publishers[number]
                 self._dismiss("publisher", publisher.name, publisher.inbox)
         for name, subscription in registry.subscriptions.items():
@@ -380,6 +387,8 @@ class Enrolment:
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
         reason = f"{name} is not registered as a {role} of {self._topic} any more"
+        if self._registry.deleted:
+            reason = f"{self._topic} was deleted by its owner"
         self.say(inbox, Denial(self._topic, self._settings.name, 0, Refusal.NOT_AUTHORISED, reason))
 
     def yield_to_others(self) -> None:

@@ -152,7 +152,14 @@ class Registry:
 
     @property
     def created(self) -> bool:
-        return TOPIC in self._facts
+        return TOPIC in self._facts and not self.deleted
+
+    @property
+    def deleted(self) -> bool:
+        return TOPIC in self._facts and not self._facts[TOPIC][2]
+
+    def delete(self) -> list[Fact]:
+        return self.set(TOPIC, None)
 
     def is_member(self, repository: str) -> bool:
         return repository in self.members
@@ -197,6 +204,9 @@ class Registry:
     def granted(self, role: Role, name: str) -> Grant | None:
         value = self._facts.get(f"{_GRANT}{role}/{name}", (0, "", b""))[2]
         return _grant.decode(value) if value else None
+
+    def admits(self, role: Role, name: str) -> bool:
+        return self.granted(role, name) is not None and not self.deleted
 
     def grants(self, role: Role) -> dict[str, Grant]:
         prefix = f"{_GRANT}{role}/"

@@ -15,11 +15,13 @@ from typing import Any
 
 from stentor.machine import (
     MILLISECOND,
+    SECOND,
     CommitFailed,
     Committed,
     Discard,
     Effect,
     Input,
+    Measured,
     Opened,
     Report,
     Scanned,
@@ -62,7 +64,12 @@ from stentor.wire.block import Block
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
 _MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
-_BEFORE = (Opened, Scanned, Linked)  # what counts before all is read: nobody may be answered by one who knows nothing
+_BEFORE = (
+    Opened,
+    Scanned,
+    Linked,
+    Measured,
+)  # what counts before all is read: nobody may be answered by one who knows nothing
 
 
 class Repository:
@@ -85,6 +92,7 @@ class Repository:
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self._id = 0  # under which we send
+        self._size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
@@ -97,6 +105,7 @@ class Repository:
             Arrived: self._arrived,
             Linked: self._linked,
             TimerFired: self._tick,
+            Measured: self._measured,
         }
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
@@ -159,6 +168,9 @@ class Repository:
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
             then(now, scanned)
+
+    def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
+        self._size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:  # noqa: ARG002
         news, syncs = self.commits.committed(committed.token)
@@ -340,6 +352,9 @@ class Repository:
         self.collection.tick(now)
         if self.gossip.leaving:
             self._leave(now)
+        if self.registry.deleted and self.commits.idle:
+            self.dispatch.effects.append(Discard(self.topic))
+            self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
 
     def _ask_publishers(self, now: int) -> bool:
@@ -388,10 +403,9 @@ class Repository:
 
     # ---- people
 
-    def status(self) -> dict[str, Any]:
+    def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
         store, registry = self.store, self.registry
-        peers = self.gossip.bundle.peers.values()
         return {
             "topic": self.topic,
             "repository": self._settings.name,
@@ -407,22 +421,38 @@ class Repository:
             "first": store.first,
             "next": store.next,
             "horizon": store.horizon,
+            "bytes": self._size,
             "conflicts": store.conflicts,
             "unauthorised": store.strangers,
             "publishers": {name: grant.holder for name, grant in registry.grants("publisher").items()},
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *self.dispatch.readers]),
             "subscribers": {name: self._subscriber(name) for name in registry.grants("subscriber")},
-            "peers": {peer.name: {"ready": peer.ready, "rows": len(peer.lines)} for peer in peers},
+            "peers": {peer.name: self._peer(now, peer) for peer in self.gossip.bundle.peers.values()},
+        }
+
+    def _peer(self, now: int, peer: Peer) -> dict[str, Any]:
+        return {
+            "ready": peer.ready,
+            "heard": (now - peer.heard) / SECOND if peer.heard else None,
+            "agrees": peer.facts == self.registry.digest,
+            "missing": sum(
+                last - first + 1
+                for stream in self.store.streams.values()
+                for first, last in stream.wanted_from(peer.name)
+            ),
         }
 
     def _subscriber(self, name: str) -> dict[str, Any]:
         destination = self.table.destinations.get(name)
+        grant = self.registry.granted("subscriber", name)
+        holder = grant.holder if grant is not None else ""
         if destination is None:
-            return {"known": False}
+            return {"known": False, "holder": holder}
         reader = self.dispatch.readers.get(name)
         sync = max(destination.sync, self.store.beginning(destination.done))
         return {
             "known": True,
+            "holder": holder,
             "where": destination.where,
             "sync": sync,
             "lag": self.store.behind(destination.done),
