@@ -17,7 +17,7 @@ SIZES: dict[str, int | Decimal] = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-DURATIONS: dict[str, int | Decimal] = {"ms": Decimal("0.001"), "s": 1, "min": 60, "h": 3600}
+DURATIONS: dict[str, int | Decimal] = {"ms": Decimal("0.001"), "s": 1, "min": 60, "h": 3600, "d": 86_400}
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*", re.ASCII)
 
 

@@ -1,11 +1,9 @@
 """A repository's ledgers on real disks: each is used by one thread at a time, and what waits is committed at once."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Protocol
 
 from stentor.machine import (
@@ -14,6 +12,7 @@ from stentor.machine import (
     CommitFailed,
     Committed,
     Discard,
+    Effect,
     Input,
     Measured,
     Open,
@@ -27,9 +26,16 @@ from stentor.storage.ledger import Ledger, LedgerBusy, LedgerFailed
 
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
-_MEASURE_EVERY = 2.0  # seconds between looks at the size of a ledger
+_MEASURE_AFTER = 1.0  # seconds, when a ledger has changed
 
-_Effect = Open | Commit | Scan | Collect | Discard
+
+class _Measure(Effect, frozen=True, gc=False):
+    """Tell how large a ledger is."""
+
+    ledger: str
+
+
+_Effect = Open | Commit | Scan | Collect | Discard | _Measure
 
 
 class Cabinet(Protocol):
@@ -42,7 +48,7 @@ class Cabinet(Protocol):
 class _Desk:
     """One ledger and what waits to be done with it."""
 
-    __slots__ = ("blocked", "busy", "failure", "ledger", "measured", "queue")
+    __slots__ = ("blocked", "busy", "failure", "ledger", "queue", "timer")
 
     def __init__(self) -> None:
         self.queue: deque[_Effect] = deque()
@@ -50,7 +56,7 @@ class _Desk:
         self.ledger: Ledger | None = None
         self.failure = ""
         self.blocked = 0  # the commit that must be taken before any later one
-        self.measured = 0.0  # when
+        self.timer: asyncio.TimerHandle | None = None  # until it is measured again
 
 
 class Ledgers:
@@ -69,6 +75,10 @@ class Ledgers:
         desk = self._desks.get(effect.ledger)
         if desk is None:
             desk = self._desks[effect.ledger] = _Desk()
+        if isinstance(effect, _Measure):
+            desk.timer = None
+        elif desk.timer is None:
+            desk.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
         desk.queue.append(effect)
         if not desk.busy:
             desk.busy = True
@@ -76,6 +86,9 @@ class Ledgers:
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
+        for desk in self._desks.values():
+            if desk.timer is not None:
+                desk.timer.cancel()
         await asyncio.to_thread(self._threads.shutdown)
         for desk in self._desks.values():
             if desk.ledger is not None:
@@ -90,7 +103,6 @@ class Ledgers:
                 self._commit(desk, effect)
             else:
                 self._do(desk, effect)
-            self._measure(desk, effect)
         self._loop.call_soon_threadsafe(self._rest, desk)
 
     def _rest(self, desk: _Desk) -> None:
@@ -129,13 +141,6 @@ class Ledgers:
         else:
             self._notify([Committed(each.ledger, each.token) for each in commits])
 
-    def _measure(self, desk: _Desk, effect: _Effect) -> None:
-        now = time.monotonic()
-        if desk.ledger is not None and now - desk.measured >= _MEASURE_EVERY:
-            desk.measured = now
-            with suppress(StentorError, OSError):
-                self._notify([Measured(effect.ledger, desk.ledger.usage())])
-
     def _do(self, desk: _Desk, effect: _Effect) -> None:
         try:
             match effect:
@@ -150,6 +155,9 @@ class Ledgers:
                 case Collect():
                     assert desk.ledger is not None
                     desk.ledger.collect(effect.end)
+                case _Measure():
+                    if desk.ledger is not None:
+                        self._notify([Measured(effect.ledger, desk.ledger.usage())])
                 case Discard():
                     if desk.ledger is not None:
                         desk.ledger.close()

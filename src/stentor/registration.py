@@ -1,0 +1,389 @@
+"""For owners of reliable topics and for operators of repositories: ask repositories, and tell them what to do.
+
+    async with stentor.connect() as fabric, Registrar(fabric) as registrar:
+        await registrar.create("orders", ["r1", "r2", "r3"])
+        await registrar.grant("orders", "publisher", "shop")
+
+Repositories are spoken to as everybody is, by events: each has a topic of its own, all of a topic have one, and all
+there are have one. They answer to the name of whoever asks.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from stentor.client import Events, Fabric
+from stentor.config.problem import suggestion
+from stentor.model.control import (
+    REPOSITORIES,
+    Registration,
+    RegistrationReceipt,
+    Role,
+    TopicTask,
+    bundle_of,
+    inbox_of,
+    repository_name,
+)
+from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.topic import check_topic
+from stentor.wire.letter import read, write
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+WITHIN = 5.0  # seconds for the first answer
+_AGAIN = 0.5  # before a question is repeated that changes nothing: our inbox may not be known everywhere yet
+_SILENCE = 0.3  # after which nobody else is expected to answer
+_PATIENCE = 2.0  # with one repository, before the next is asked
+_LOOK_AGAIN = 0.1  # while something is awaited
+
+NOBODY = (
+    "no repository answers: `stentor up` without a file runs one, a file has them as [[repository]], and "
+    "`stentor repository add NAME` starts another one"
+)
+
+
+class SubscriberReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscriber as one repository sees it."""
+
+    known: bool  # it has come at least once
+    holder: str = ""  # the principal that may use the name; "" is anyone
+    where: str = ""
+    sync: int = 0  # all up to this sequence number is acknowledged
+    lag: int = 0  # events that are stored and not acknowledged
+    steered: bool = False  # by this repository
+    pending: int = 0
+
+
+class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Another repository of the bundle as one of them sees it."""
+
+    ready: bool
+    heard: float | None  # seconds ago
+    agrees: bool  # its registrations are ours
+    missing: int  # events that it has and we do not
+
+
+class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A reliable topic at one repository."""
+
+    topic: str
+    repository: str
+    unit: str
+    ready: bool
+    leaving: bool
+    trouble: str
+    members: tuple[str, ...]
+    owner: str
+    copies: int
+    keep: int
+    expire: int
+    first: int
+    next: int
+    horizon: int
+    bytes: int
+    conflicts: int
+    unauthorised: int
+    publishers: dict[str, str]  # the principal that may use the name
+    steers: tuple[str, ...]
+    subscribers: dict[str, SubscriberReport]
+    peers: dict[str, PeerReport]
+
+
+class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository and all topics that it manages."""
+
+    repository: str
+    unit: str
+    topics: dict[str, TopicReport]
+
+
+class Incomplete(StentorError):
+    """Some repositories have done what was asked for, others have not; the same may be asked again."""
+
+
+class Registrar:
+    """Asks repositories on behalf of a connected client, under its name and principal. Use it with `async with`."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._inbox: Events = fabric.inbox()
+        self._reader: asyncio.Task[None] | None = None
+        self._waiting: dict[int, asyncio.Queue[RegistrationReceipt]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._inbox.__aenter__()
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inbox.close()
+        if self._reader is not None:
+            await asyncio.wait([self._reader])
+
+    async def _read(self) -> None:
+        async for event in self._inbox:
+            try:
+                receipts = read(event.body).events
+            except FrameError:
+                continue  # somebody else writes to us too
+            for receipt in receipts:
+                if isinstance(receipt, RegistrationReceipt) and receipt.token in self._waiting:
+                    self._waiting[receipt.token].put_nowait(receipt)
+
+    # ---- looking
+
+    async def find(self, expected: Iterable[str] = (), within: float = WITHIN) -> dict[str, RepositoryReport]:
+        """All repositories that answer; those that are expected are given their time."""
+        wanted = frozenset(expected)
+        silence = within if wanted else _SILENCE
+        registration = self._registration("", TopicTask.STATUS)
+        receipts = await self._gather(
+            REPOSITORIES, registration, lambda answers: bool(wanted) and wanted <= answers.keys(), silence, within
+        )
+        return {name: _decode(receipt, RepositoryReport) for name, receipt in sorted(receipts.items())}
+
+    async def show(self, topic: str, within: float = WITHIN) -> dict[str, TopicReport]:
+        """A topic as each of its repositories sees it; InvalidInput if there is none."""
+        check_topic(topic)
+        reports: dict[str, TopicReport] = {}
+
+        def enough(answers: dict[str, RegistrationReceipt]) -> bool:
+            reports.update((name, _decode(answers[name], TopicReport)) for name in answers.keys() - reports.keys())
+            return bool(reports) and all(reports.keys() >= set(report.members) for report in reports.values())
+
+        registration = self._registration(topic, TopicTask.SHOW)
+        await self._gather(bundle_of(topic), registration, enough, _SILENCE, within)
+        created = {name: report for name, report in sorted(reports.items()) if report.members}
+        if not created:
+            await self._complain(topic)
+        return created
+
+    async def _complain(self, topic: str) -> None:
+        known = sorted({name for report in (await self.find()).values() for name in report.topics})
+        hint = suggestion(topic, known) if known else f"; `stentor topic create {topic} --reliable` makes it one"
+        raise InvalidInput(f"no repository has a reliable topic {topic!r}{hint}")
+
+    # ---- owners
+
+    async def create(
+        self,
+        topic: str,
+        repositories: Sequence[str] = (),
+        *,
+        copies: int = 0,
+        keep: int = 0,
+        expire: int = 0,
+        within: float = 30.0,
+    ) -> dict[str, TopicReport]:
+        """Register a reliable topic at these repositories, or at all that answer; returns when all are ready.
+
+        `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
+        that events are kept after everyone has them (default a day), and after which they are dropped anyway.
+        """
+        check_topic(topic)
+        there = await self._present(repositories)
+        if copies > len(there):
+            raise InvalidInput(f"{copies} copies need as many repositories, and there are {len(there)}")
+        for report in there.values():
+            known = report.topics.get(topic)
+            if known is not None and known.members and set(known.members) != set(there):
+                members = ", ".join(known.members)
+                raise Refused(
+                    Refusal.TOPIC,
+                    f"{topic} exists already, on {members}; `stentor topic bundle {topic}` adds and removes some",
+                )
+        names = tuple(there)
+        answers = await asyncio.gather(
+            *(
+                self._confirm(name, topic, within, repositories=names, copies=copies, keep=keep, expire=expire)
+                for name in names
+            )
+        )
+        refused = [answer for answer in answers if isinstance(answer, Refused)]
+        silent = [name for name, answer in zip(names, answers, strict=True) if answer is None]
+        if refused:
+            raise refused[0]
+        if silent:
+            raise Incomplete(f"{topic} is not registered at {', '.join(silent)}, which did not answer: create it again")
+        return await self.until(
+            topic, lambda seen: all(name in seen and seen[name].ready for name in names), _waits_for(names), within
+        )
+
+    async def _confirm(
+        self, name: str, topic: str, within: float, **terms: Any
+    ) -> RegistrationReceipt | Refused | None:
+        """Creating is repeated until it is answered: it changes nothing if it was done already."""
+        end = _now() + within
+        while _now() < end:
+            try:
+                registration = self._registration(topic, TopicTask.CREATE, **terms)
+                return await self._tell([name], registration, _PATIENCE)
+            except Refused as refused:
+                if refused.code is not Refusal.BUSY:
+                    return refused
+                await asyncio.sleep(_LOOK_AGAIN)
+            except Unreachable:
+                continue
+        return None
+
+    async def _present(self, repositories: Sequence[str]) -> dict[str, RepositoryReport]:
+        found = await self.find(repositories)
+        if not found:
+            raise Unreachable(NOBODY)
+        missing = [name for name in repositories if name not in found]
+        if missing:
+            known = ", ".join(found)
+            raise Unreachable(f"the repository {missing[0]!r} does not answer; those that do are {known}")
+        return {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
+
+    async def grant(self, topic: str, role: Role, name: str, holder: str = "") -> TopicReport:
+        """Let somebody publish or subscribe under a name; with a holder, only that principal."""
+        return await self._change(topic, TopicTask.GRANT, role=role, name=name, holder=holder)
+
+    async def revoke(self, topic: str, role: Role, name: str) -> TopicReport:
+        """Take that back; what a subscriber has not got yet is forgotten."""
+        return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
+
+    async def add(self, topic: str, repository: str) -> None:
+        """Let another repository manage a topic; it has to catch up before it serves anybody."""
+        await self._present([repository])
+        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,))
+
+    async def remove(self, topic: str, repository: str) -> None:
+        """Make a repository leave a topic; it goes when others have all that it has."""
+        await self._change(topic, TopicTask.REMOVE_REPOSITORY, repositories=(repository,))
+
+    async def delete(self, topic: str) -> tuple[str, ...]:
+        """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
+        seen = await self.show(topic)
+        for name in seen:
+            await self._tell(
+                [name], self._registration(topic, TopicTask.DELETE), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY)
+            )
+        members = {member for report in seen.values() for member in report.members}
+        return tuple(sorted(members - seen.keys()))
+
+    async def _change(self, topic: str, task: TopicTask, **what: Any) -> TopicReport:
+        """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
+        seen = await self.show(topic)
+        inclined = sorted(seen, key=lambda name: (seen[name].leaving, not seen[name].ready))
+        receipt = await self._tell(inclined, self._registration(topic, task, **what), WITHIN)
+        return _decode(receipt, TopicReport)
+
+    async def until(
+        self,
+        topic: str,
+        done: Callable[[dict[str, TopicReport]], bool],
+        waits: Callable[[dict[str, TopicReport]], str],
+        within: float,
+        progress: Callable[[str], None] | None = None,
+    ) -> dict[str, TopicReport]:
+        """Look at a topic until it is so; `waits` says what it waits for."""
+        end = _now() + within
+        while True:
+            seen = await self.show(topic)
+            if done(seen):
+                return seen
+            if progress is not None:
+                progress(waits(seen))
+            if _now() > end:
+                raise Incomplete(f"after {within:g} s, {waits(seen)}")
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    # ---- operators
+
+    async def status(self, repository: str) -> RepositoryReport:
+        return (await self._present([repository]))[repository]
+
+    async def drain(self, repository: str, *, retire: bool = False) -> None:
+        """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
+        await self._present([repository])
+        task = TopicTask.RETIRE if retire else TopicTask.DRAIN
+        await self._tell([repository], self._registration("", task), WITHIN)
+
+    # ---- asking
+
+    def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
+        fabric = self._fabric
+        return Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
+
+    async def _gather(
+        self,
+        to: str,
+        registration: Registration,
+        enough: Callable[[dict[str, RegistrationReceipt]], bool],
+        silence: float,
+        within: float,
+    ) -> dict[str, RegistrationReceipt]:
+        """What repositories answer to a question: until it is enough, or nobody else says anything."""
+        queue = self._waiting[registration.token] = asyncio.Queue()
+        answers: dict[str, RegistrationReceipt] = {}
+        end, again = _now() + within, 0.0
+        try:
+            while not enough(answers) and (now := _now()) < end:
+                if now >= again:
+                    again = now + _AGAIN
+                    await self._fabric.publish(to, write([registration]))
+                try:
+                    receipt = await asyncio.wait_for(queue.get(), min(end, again) - now)
+                except TimeoutError:
+                    continue
+                if receipt.code is None:
+                    answers[receipt.sender] = receipt
+                    end = min(end, _now() + silence)
+        finally:
+            del self._waiting[registration.token]
+        return answers
+
+    async def _tell(
+        self,
+        repositories: Sequence[str],
+        registration: Registration,
+        within: float,
+        done: Sequence[Refusal] = (),
+    ) -> RegistrationReceipt:
+        """Tell one after the other until one has done it; whoever is slow may still answer meanwhile."""
+        queue = self._waiting[registration.token] = asyncio.Queue()
+        waiting = list(repositories)
+        asked, refusal = 0, None
+        try:
+            while waiting or asked:
+                if waiting:
+                    await self._fabric.publish(inbox_of(repository_name(waiting.pop(0))), write([registration]))
+                    asked += 1
+                try:
+                    receipt = await asyncio.wait_for(queue.get(), _PATIENCE if waiting else within)
+                except TimeoutError:
+                    if waiting:
+                        continue
+                    break
+                asked -= 1
+                if receipt.code is None or receipt.code in done:
+                    return receipt
+                refusal = Refused(receipt.code, receipt.reason)
+                if receipt.code is not Refusal.UNKNOWN:
+                    break
+        finally:
+            del self._waiting[registration.token]
+        raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
+
+
+def _waits_for(names: Sequence[str]) -> Callable[[dict[str, TopicReport]], str]:
+    def waits(seen: dict[str, TopicReport]) -> str:
+        late = [name for name in names if name not in seen or not seen[name].ready]
+        return f"{', '.join(late)} {'is' if len(late) == 1 else 'are'} not ready yet"
+
+    return waits
+
+
+def _decode(receipt: RegistrationReceipt, kind: type[S]) -> S:
+    return msgspec.json.decode(receipt.report, type=kind)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
