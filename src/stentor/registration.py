@@ -187,8 +187,11 @@ class Registrar:
         """
         check_topic(topic)
         there = await self._present(repositories)
-        if copies > len(there):
-            raise InvalidInput(f"{copies} copies need as many repositories, and there are {len(there)}")
+        everyone = [name for name, report in there.items() if not report.unit]
+        if not everyone:
+            raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
+        if copies > len(everyone):
+            raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
         for report in there.values():
             known = report.topics.get(topic)
             if known is not None and known.members and set(known.members) != set(there):

@@ -53,7 +53,7 @@ def test_pub_and_sub_with_certificates(home: Path, secured: Fabric) -> None:
         assert reader.ended() == 0
         assert reader.out == ["t  secret"]
     status = command("status", "--json", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home)
-    assert {link["principal"] for link in json.loads(status.stdout)["links"]} == {"alice"}
+    assert {link["principal"] for link in json.loads(status.stdout)["links"]} == {"alice", "node"}
 
 
 def test_a_new_client_gets_a_certificate_later(home: Path, secured: Fabric) -> None:

@@ -16,10 +16,12 @@ from stentor.cli import (
     network_map,
     plan,
     publish,
+    repository,
     route,
     simulate,
     status,
     subscribe,
+    topic,
     up,
 )
 from stentor.version import __version__
@@ -65,3 +67,5 @@ app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
 app.add_typer(links.app, name="link")
 app.add_typer(broker.app, name="broker")
+app.add_typer(topic.app, name="topic")
+app.add_typer(repository.app, name="repository")

@@ -43,7 +43,7 @@ def _summary(status: NodeStatus) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("node", f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}")
     table.add_row("events", f"{status.events_in:,} in, {status.events_out:,} out")
-    table.add_row("bytes", f"{_size(status.bytes_in)} in, {_size(status.bytes_out)} out")
+    table.add_row("bytes", f"{size(status.bytes_in)} in, {size(status.bytes_out)} out")
     mean = status.events_in / status.chunks if status.chunks else 0
     table.add_row("batches", f"{mean:.1f} events per chunk")
     table.add_row("dropped", ", ".join(f"{count:,} {reason}" for reason, count in status.dropped.items()) or "nothing")
@@ -54,7 +54,7 @@ def _summary(status: NodeStatus) -> Table:
         passed = f"{traffic.relayed:,} events handed on, {traffic.entered:,} came in"
         table.add_row("network", f"{traffic.brokers:,} brokers, {passed}{lost}")
     table.add_row("topics", f"{status.topics:,}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
-    slow = f"[red]{status.slow} slow[/], {_size(status.queued)} wait" if status.slow else "nobody is slow"
+    slow = f"[red]{status.slow} slow[/], {size(status.queued)} wait" if status.slow else "nobody is slow"
     table.add_row("queues", slow)
     return table
 
@@ -65,7 +65,7 @@ def _links(status: NodeStatus) -> Table:
     )
     for link in [each for each in status.links if each.role == "client"][:_SHOWN]:
         table.add_row(
-            Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", _size(link.queued),
+            Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", size(link.queued),
             f"{link.dropped:,}", f"{link.idle:.1f} s", "[red]slow[/]" if link.slow else "",
         )  # fmt: skip
     if status.clients > _SHOWN:
@@ -83,7 +83,7 @@ def _interests(status: NodeStatus) -> Table:
     return table
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

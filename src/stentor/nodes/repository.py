@@ -250,12 +250,7 @@ class RepositoryNode:
                     Refusal.NOT_AUTHORISED,
                     f"{topic} belongs to {machine.registry.terms.owner}: only whoever runs {name} can make it leave",
                 )
-            if not set(machine.registry.members) - {name}:
-                raise Refused(
-                    Refusal.TOPIC,
-                    f"{name} is the last repository of {topic}: `stentor topic bundle {topic} add NAME` adds another "
-                    f"one, `stentor topic delete {topic}` deletes all that it stores",
-                )
+            machine.registry.check_remaining(topic, (name,))
         self._retiring = event.task is TopicTask.RETIRE
         for topic in list(self._managed):
             removal = msgspec.structs.replace(

@@ -345,8 +345,7 @@ class Enrolment:
         for name in repositories:
             if name not in self._registry.members:
                 raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
-        if not set(self._registry.members) - set(repositories):
-            raise Refused(Refusal.TOPIC, "the last repository cannot leave: add another one first")
+        self._registry.check_remaining(self._topic, repositories)
         for name in repositories:
             self.remember(self._registry.set_member(name, there=False))
 

@@ -184,6 +184,16 @@ class Registry:
         """Those that serve everyone."""
         return tuple(name for name in self.members if not self.units[name])
 
+    def check_remaining(self, topic: str, leaving: tuple[str, ...]) -> None:
+        """Refuse if nobody would store all of it any more."""
+        if not set(self.storing_all()) - set(leaving):
+            which = "last repository" if len(self.members) == 1 else "last repository that serves everyone"
+            raise Refused(
+                Refusal.TOPIC,
+                f"{', '.join(leaving)} is the {which} of {topic}: `stentor topic bundle {topic} add NAME` adds another "
+                f"one, `stentor topic delete {topic}` deletes all that is stored",
+            )
+
     def check_owner(self, principal: str) -> None:
         if principal != self.terms.owner:
             raise Refused(Refusal.NOT_AUTHORISED, f"this topic belongs to {self.terms.owner}, not to {principal}")

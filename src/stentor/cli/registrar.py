@@ -1,0 +1,62 @@
+"""What `stentor topic` and `stentor repository` have in common: whom they ask, and how they show that they wait."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from stentor.client import connect
+from stentor.config.quantity import duration
+from stentor.model.errors import InvalidInput
+from stentor.registration import Registrar
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
+WithinOption = Annotated[float, typer.Option("--timeout", help="Seconds to wait until it is so.")]
+
+
+@asynccontextmanager
+async def registrar(url: str | None, tls: Path | None) -> AsyncIterator[Registrar]:
+    async with connect(url, tls=tls) as fabric, Registrar(fabric) as asking:
+        yield asking
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """On a terminal, a line that tells what it waits for."""
+    with Console(stderr=True, highlight=False).status(what) as line:
+        yield lambda text: line.update(f"{what}: {text}")
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+
+
+def seconds(text: str | None, option: str) -> int:
+    """Whole seconds, as people write them; 0 if nothing is said."""
+    if text is None:
+        return 0
+    try:
+        number = duration(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{option}: {error}") from None
+    if number < 1 or number > 1e11:
+        raise InvalidInput(f"{option} {text}: expected at least 1 s")
+    return int(number)
+
+
+def several(texts: list[str] | None) -> list[str]:
+    """Names, given one by one or joined by commas."""
+    return [name for text in texts or [] for name in text.split(",") if name]
+
+
+def span(number: int) -> str:
+    """Seconds for people."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if number and number % size == 0:
+            return f"{number // size} {unit}"
+    return f"{number} s"

@@ -1,0 +1,194 @@
+"""`stentor repository`: repositories that come to a running network, leave it, and tell how they are."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stentor import operation
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.process import RepositoryAssignment, become
+from stentor.cli.registrar import JsonOption, WithinOption, print_json, registrar, waiting
+from stentor.cli.status import size
+from stentor.cli.topic import state
+from stentor.cli.up import JsonLogOption, LogOption, check_level
+from stentor.client import connect
+from stentor.config import check_repository_name, home_of, storage_line
+from stentor.config.settings import DATA
+from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.scope import ScopePath
+from stentor.registration import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
+from stentor.survey import within_unit
+from stentor.url import addresses_of
+
+app = typer.Typer(
+    help="Repositories, which store the events of reliable topics: start one, look at them, make one leave.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="The repository's name.")]
+
+_PAUSE = 0.1
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Its own among all repositories, such as r4.")],
+    storage: Annotated[
+        str,
+        typer.Option(
+            help="sqlite:DIR, segments:DIR or postgresql://USER@HOST/DATABASE.",
+            show_default="sqlite:DATA/repositories/NAME",
+        ),
+    ] = "sqlite:",
+    unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
+    data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    log: LogOption = None,
+    json_log: JsonLogOption = False,
+) -> None:
+    """Run a new repository in this terminal until Ctrl-C, or until it is removed.
+
+    It is linked to the broker at --url, and to others of that one's cluster while that is away. With TLS it needs a
+    node's certificate. It stores nothing before a topic is created there, or `stentor topic bundle` adds it to one.
+    """
+    check_level(log)
+    check_repository_name(name)
+    home = home_of(name, data)
+    line = storage_line(storage, home)
+    if unit:
+        ScopePath.parse(unit)
+    addresses = asyncio.run(_look_around(name, unit, url, tls))
+    become(
+        RepositoryAssignment(
+            name=name,
+            unit=unit,
+            addresses=addresses,
+            storage=line,
+            home=str(home),
+            certificates=None if tls is None else str(tls),
+            log=log or "info",
+            json_log=json_log,
+        )
+    )
+
+
+async def _look_around(name: str, unit: str, url: str | None, tls: Path | None) -> tuple[str, ...]:
+    """The brokers that it may link to; that it would not take the place of another one."""
+    async with connect(url, tls=tls) as fabric, Registrar(fabric) as asking:
+        if name in await asking.find(within=1.0):
+            raise InvalidInput(f"there is a repository {name} already: choose another name")
+        view = await operation.view(fabric)
+        known = addresses_of(fabric.url)
+    if not within_unit(view.node, unit):
+        raise InvalidInput(f"{view.node} is not in {unit}: a repository links to a broker of the unit that it serves")
+    others = [each.address for each in view.scopes[0].members if each.members and each.reachable and each.address]
+    return tuple(dict.fromkeys((*known, *others)))
+
+
+@app.command()
+def remove(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+    """Make a repository leave all its topics and end; refused if it is the last one of a topic.
+
+    One that `stentor up` runs is not started again until the next `stentor up`.
+    """
+    asyncio.run(_drain(name, url, tls, timeout, retire=True))
+    typer.echo(f"{name} left")
+
+
+@app.command()
+def drain(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+    """Make a repository leave all its topics, and go on without any; refused if it is the last one of a topic."""
+    asyncio.run(_drain(name, url, tls, timeout, retire=False))
+    typer.echo(f"{name} has no topics any more")
+
+
+async def _drain(name: str, url: str | None, tls: Path | None, timeout: float, *, retire: bool) -> None:
+    async with registrar(url, tls) as asking:
+        await asking.drain(name, retire=retire)
+        end = asyncio.get_running_loop().time() + timeout
+        with waiting(f"{name} leaves") as progress:
+            while True:
+                found = (await asking.find([name], within=2.0)).get(name)
+                if found is None if retire else found is not None and not found.topics:
+                    return
+                left = ", ".join(found.topics) if found is not None and found.topics else ""
+                progress(left)
+                if asyncio.get_running_loop().time() > end:
+                    raise Incomplete(
+                        f"after {timeout:g} s, {name} still has {left or 'not ended'}: it waits until others have all "
+                        "that it has, and leaves then"
+                    )
+                await asyncio.sleep(_PAUSE)
+
+
+@app.command()
+def status(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All that answer without.")] = None,
+    json: JsonOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Show what repositories store, how far their subscribers are, whom they steer and how they get on together."""
+    wanted = list(dict.fromkeys(names or []))
+
+    async def ask() -> dict[str, RepositoryReport]:
+        async with registrar(url, tls) as asking:
+            found = await asking.find(wanted)
+            return {name: found[name] for name in wanted or found if name in found}
+
+    reports = asyncio.run(ask())
+    silent = [name for name in wanted if name not in reports]
+    if not reports:
+        raise Unreachable(f"{', '.join(silent)}: no answer" if silent else NOBODY)
+    if json:
+        print_json(reports)
+    else:
+        console = Console(highlight=False)
+        for report in reports.values():
+            serves = f"{report.repository}, serves {report.unit or 'everyone'}"
+            console.print(_table(report, serves) if report.topics else f"{serves}, has no topics")
+    if silent:
+        raise Unreachable(f"{', '.join(silent)}: no answer")
+
+
+def _table(report: RepositoryReport, title: str) -> Table:
+    table = Table(
+        "topic", "state", "first", "next", "horizon", "subscribers", "steers", "others", "disk", "trouble",
+        title=title, title_justify="left", title_style="bold",
+    )  # fmt: skip
+    for topic in report.topics.values():
+        table.add_row(
+            Text(topic.topic), state(topic), f"{topic.first:,}", f"{topic.next:,}", f"{topic.horizon:,}",
+            Text("\n".join(_subscribers(topic))), Text("\n".join(topic.steers)), "\n".join(_peers(topic)),
+            size(topic.bytes), Text(topic.trouble, style="red"),
+        )  # fmt: skip
+    return table
+
+
+def _subscribers(topic: TopicReport) -> list[str]:
+    return [
+        f"{name} at {each.sync:,}, {each.lag:,} behind" if each.known else f"{name} has not come yet"
+        for name, each in topic.subscribers.items()
+    ]
+
+
+def _peers(topic: TopicReport) -> list[str]:
+    return [f"{name} {_peer(each)}" for name, each in topic.peers.items()]
+
+
+def _peer(peer: PeerReport) -> str:
+    if peer.heard is None:
+        return "[red]never heard[/]"
+    if peer.heard > 2:
+        return f"[red]silent for {peer.heard:.0f} s[/]"
+    if peer.missing:
+        return f"[yellow]has {peer.missing:,} more[/]"
+    if not peer.agrees:
+        return "[yellow]other registrations[/]"
+    return "ready" if peer.ready else "[yellow]catching up[/]"

@@ -1,0 +1,325 @@
+"""`stentor topic`: reliable topics, who stores them, who may publish and subscribe, and how far everyone is."""
+
+import asyncio
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.registrar import (
+    JsonOption,
+    WithinOption,
+    print_json,
+    registrar,
+    seconds,
+    several,
+    span,
+    waiting,
+)
+from stentor.cli.status import size
+from stentor.model.control import Role
+from stentor.model.errors import InvalidInput, Unreachable
+from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
+
+app = typer.Typer(
+    help="Reliable topics: every event is stored, and everyone who must have it gets it, in order and once.\n\n"
+    "stentor topic create orders --reliable\n\nstentor topic grant orders --publisher shop --subscriber billing\n\n"
+    "stentor topic show orders",
+    no_args_is_help=True,
+)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+PublisherOption = Annotated[
+    list[str] | None, typer.Option("--publisher", help="A publisher's name; may be given repeatedly.")
+]
+SubscriberOption = Annotated[
+    list[str] | None, typer.Option("--subscriber", help="A subscriber's name; may be given repeatedly.")
+]
+
+
+class Action(StrEnum):
+    ADD = "add"
+    REMOVE = "remove"
+
+
+@app.command()
+def create(
+    name: TopicArgument,
+    reliable: Annotated[
+        bool, typer.Option("--reliable", help="Store its events; other topics need no creation.")
+    ] = False,
+    repositories: Annotated[
+        list[str] | None, typer.Option(help="Its bundle, such as r1,r2,r3; by default all repositories that answer.")
+    ] = None,
+    copies: Annotated[
+        int,
+        typer.Option(min=0, help="Repositories that must have an event before it is stored; 0 is 2, or all of one."),
+    ] = 0,
+    keep: Annotated[
+        str | None, typer.Option(help="How long events are kept after everyone has them: 12h, 7d.", show_default="1d")
+    ] = None,
+    expire: Annotated[
+        str | None,
+        typer.Option(help="After which they are dropped even if somebody has not got them.", show_default="never"),
+    ] = None,
+    timeout: WithinOption = 30.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Register a reliable topic at its repositories; you own it. Returns when all of them are ready.
+
+    The same once more changes nothing, and finishes what was not finished.
+    """
+    if not reliable:
+        raise InvalidInput(f"best-effort topics need no creation: publish on {name}; --reliable makes a reliable one")
+    kept, expired = seconds(keep, "--keep"), seconds(expire, "--expire")
+
+    async def run() -> dict[str, TopicReport]:
+        async with registrar(url, tls) as asking:
+            with waiting(f"creating {name}"):
+                return await asking.create(
+                    name, several(repositories), copies=copies, keep=kept, expire=expired, within=timeout
+                )
+
+    reports = asyncio.run(run())
+    one = next(iter(reports.values()))
+    typer.echo(f"{name} is reliable on {', '.join(reports)}, {one.copies} {'copy' if one.copies == 1 else 'copies'}")
+
+
+@app.command()
+def grant(
+    name: TopicArgument,
+    publisher: PublisherOption = None,
+    subscriber: SubscriberOption = None,
+    principal: Annotated[
+        str | None, typer.Option(help="Only who has a certificate of this name may use these names.")
+    ] = None,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Let publishers and subscribers use a topic under these names; only its owner can do that."""
+    ends = _ends(publisher, subscriber)
+
+    async def run() -> None:
+        async with registrar(url, tls) as asking:
+            for role, end in ends:
+                await asking.grant(name, role, end, principal or "")
+                only = f", if they are {principal}" if principal else ""
+                typer.echo(f"{end} may be a {role} of {name}{only}")
+
+    asyncio.run(run())
+
+
+@app.command()
+def revoke(
+    name: TopicArgument,
+    publisher: PublisherOption = None,
+    subscriber: SubscriberOption = None,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Take back what was granted; what a subscriber has not got yet is forgotten."""
+    ends = _ends(publisher, subscriber)
+
+    async def run() -> None:
+        async with registrar(url, tls) as asking:
+            for role, end in ends:
+                await asking.revoke(name, role, end)
+                typer.echo(f"{end} is no {role} of {name} any more")
+
+    asyncio.run(run())
+
+
+def _ends(publishers: list[str] | None, subscribers: list[str] | None) -> list[tuple[Role, str]]:
+    ends: list[tuple[Role, str]] = [("publisher", end) for end in several(publishers)]
+    ends += [("subscriber", end) for end in several(subscribers)]
+    if not ends:
+        raise InvalidInput("nobody is named: give --publisher NAME or --subscriber NAME, or both")
+    return ends
+
+
+@app.command()
+def bundle(
+    name: TopicArgument,
+    action: Annotated[Action, typer.Argument(metavar="add|remove", help="Whether it joins or leaves.")],
+    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="Which one.")],
+    timeout: WithinOption = 60.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Let another repository store a topic, or make one leave it; returns when it has caught up, or left."""
+
+    async def run() -> None:
+        async with registrar(url, tls) as asking:
+            if action is Action.ADD:
+                await _join(asking, name, repository, timeout)
+                typer.echo(f"{repository} has all of {name}")
+            else:
+                await _leave(asking, name, repository, timeout)
+                typer.echo(f"{repository} left {name}")
+
+    asyncio.run(run())
+
+
+async def _join(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
+    def waits(seen: dict[str, TopicReport]) -> str:
+        if repository not in seen:
+            return f"{repository} has not joined yet"
+        missing = max((peer.missing for peer in seen[repository].peers.values()), default=0)
+        return f"{repository} has yet to get {missing:,} events"
+
+    await asking.add(topic, repository)
+    with waiting(f"{repository} joins {topic}") as progress:
+        await asking.until(topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress)
+
+
+async def _leave(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
+    there = repository in await asking.show(topic)
+    await asking.remove(topic, repository)
+    if not there:
+        raise Incomplete(
+            f"{repository} is none of the repositories of {topic} now, but did not answer: it leaves when it comes back"
+        )
+    with waiting(f"{repository} leaves {topic}") as progress:
+        await asking.until(
+            topic,
+            lambda seen: repository not in seen,
+            lambda _: f"{repository} waits until others have all that it has",
+            timeout,
+            progress,
+        )
+
+
+@app.command()
+def delete(
+    name: TopicArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Delete a topic and all events that are stored of it, for good; only its owner can do that."""
+
+    async def run() -> tuple[str, ...]:
+        async with registrar(url, tls) as asking:
+            seen = await asking.show(name)
+            if not yes:
+                stored = max(report.next - report.first for report in seen.values())
+                typer.confirm(f"{name} has {stored:,} events at {', '.join(seen)}: delete them?", abort=True)
+            return await asking.delete(name)
+
+    silent = asyncio.run(run())
+    if silent:
+        raise Incomplete(f"{name} is deleted, but {', '.join(silent)} did not answer: delete it again when they do")
+    typer.echo(f"{name} is deleted")
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(help="A topic; all of them without.")] = None,
+    json: JsonOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+) -> None:
+    """Show reliable topics: owner, repositories, copies, who may publish and subscribe, and who lags behind."""
+
+    async def run() -> dict[str, dict[str, TopicReport]]:
+        async with registrar(url, tls) as asking:
+            if name is not None:
+                return {name: await asking.show(name)}
+            found = await asking.find()
+            if not found:
+                raise Unreachable(NOBODY)
+            topics = sorted({topic for report in found.values() for topic in report.topics})
+            return {
+                topic: {each: report.topics[topic] for each, report in found.items() if topic in report.topics}
+                for topic in topics
+            }
+
+    topics = asyncio.run(run())
+    if json:
+        print_json(topics if name is None else topics[name])
+        return
+    console = Console(highlight=False)
+    if name is None:
+        console.print(_overview(topics) if topics else "there are no reliable topics yet")
+    else:
+        for table in _details(topics[name]):
+            console.print(table)
+
+
+def _overview(topics: dict[str, dict[str, TopicReport]]) -> Table:
+    table = Table("topic", "owner", "repositories", "copies", "publishers", "subscribers", "most behind", box=None)
+    for topic, reports in topics.items():
+        one = _best(reports)
+        behind = max((_lag(reports, each) or (0, each) for each in one.subscribers), default=(0, ""))
+        table.add_row(
+            Text(topic), Text(one.owner), ", ".join(one.members), str(one.copies), Text(", ".join(one.publishers)),
+            Text(", ".join(one.subscribers)), Text(f"{behind[1]}, {behind[0]:,} events" if behind[0] else "nobody"),
+        )  # fmt: skip
+    return table
+
+
+def _details(reports: dict[str, TopicReport]) -> list[Table]:
+    one = _best(reports)
+    summary = Table(box=None, show_header=False, pad_edge=False)
+    expire = f", dropped after {span(one.expire)} in any case" if one.expire else ""
+    summary.add_row("topic", Text(f"{one.topic}, owned by {one.owner}"))
+    summary.add_row("copies", f"{one.copies} of {len(one.members)}")
+    summary.add_row("events", f"kept {span(one.keep)} after everyone has them{expire}")
+    return [summary, _repositories(one, reports), _clients(one, reports)]
+
+
+def _repositories(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
+    table = Table("repository", "unit", "state", "first", "next", "disk", "steers", "trouble")
+    for name in sorted({*one.members, *reports}):
+        report = reports.get(name)
+        if report is None:
+            table.add_row(name, "", "[red]silent[/]")
+            continue
+        table.add_row(
+            name, report.unit or "all", state(report), f"{report.first:,}", f"{report.next:,}", size(report.bytes),
+            Text(", ".join(report.steers)), Text(report.trouble, style="red"),
+        )  # fmt: skip
+    return table
+
+
+def _clients(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
+    table = Table("client", "role", "principal", "where", "sync", "lag", "steered by")
+    for end, holder in one.publishers.items():
+        table.add_row(Text(end), "publisher", Text(holder or "anyone"), "", "", "", _steering(reports, end))
+    for end, subscriber in one.subscribers.items():
+        if not subscriber.known:
+            table.add_row(Text(end), "subscriber", Text(subscriber.holder or "anyone"), "has not come yet")
+            continue
+        behind = _lag(reports, end)
+        table.add_row(
+            Text(end), "subscriber", Text(subscriber.holder or "anyone"), Text(subscriber.where),
+            f"{subscriber.sync:,}", f"{behind[0]:,}" if behind else "", _steering(reports, end),
+        )  # fmt: skip
+    return table
+
+
+def state(report: TopicReport) -> str:
+    if report.leaving:
+        return "[yellow]leaving[/]"
+    return "[green]ready[/]" if report.ready else "[yellow]catching up[/]"
+
+
+def _best(reports: dict[str, TopicReport]) -> TopicReport:
+    """What the repository says that has most."""
+    return max(reports.values(), key=lambda report: (report.ready, report.next))
+
+
+def _lag(reports: dict[str, TopicReport], name: str) -> tuple[int, str] | None:
+    """How far a subscriber is behind: who steers it knows best, then who has most."""
+    seen = [(each.subscribers[name], each) for each in reports.values() if name in each.subscribers]
+    known = [(mine.steered, report.ready, report.next, mine.lag) for mine, report in seen if mine.known]
+    return (max(known)[3], name) if known else None
+
+
+def _steering(reports: dict[str, TopicReport], end: str) -> str:
+    return ", ".join(name for name, report in reports.items() if end in report.steers)
