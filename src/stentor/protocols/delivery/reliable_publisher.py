@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.attribute import LARGEST_ATTRIBUTES
@@ -26,7 +25,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
-from stentor.model.span import Span, Spans
+from stentor.model.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery.dialogue import (
     Assure,
@@ -95,7 +94,6 @@ class ReliablePublisher:
         self._copies: tuple[int, ...] = ()
         self._waiting: deque[_Waiting] = deque()  # for what the topic asks for, in order
         self._demanding: list[_Waiting] = []  # for more copies than that
-        self._anew = Spans()  # numbers that nobody stores any more, whose events got others
         self._silence = Patience(settings.first_silence, settings.longest_silence)
         self._timer = NEVER
         self._effects: list[Effect] = []
@@ -268,7 +266,6 @@ class ReliablePublisher:
     def _acknowledged(self, ack: RepositoryAck) -> None:
         if ack.incarnation != self._incarnation:
             return
-        self._publish_anew(ack.voids)
         self._silence.tries = min(self._silence.tries, 1)
         more = [0] * max(len(ack.copies) - len(self._copies), 0)
         copies = tuple(map(max, [*self._copies, *more], ack.copies)) + self._copies[len(ack.copies) :]
@@ -276,27 +273,6 @@ class ReliablePublisher:
         self._copies = copies
         if self.outstanding.acknowledge(ack.upto, ack.singles) or news:
             self._silence.rest()  # and begins anew if something is left
-
-    def _publish_anew(self, voids: Sequence[Span]) -> None:
-        """These came so late that nobody waited for them: they get new numbers, and so does whoever awaits them."""
-        late = [gap for first, last in voids for gap in self._anew.missing(max(first, self.outstanding.upto + 1), last)]
-        for block in self.outstanding.overlapping(late):
-            numbers = np.arange(block.catenation, block.last() + 1)
-            rows = np.flatnonzero(np.any([(numbers >= first) & (numbers <= last) for first, last in late], axis=0))
-            columns = {name: block.column(name) for name in block.schema.names}
-            values = {name: column.take(rows).to_list() for name, column in columns.items() if column is not None}
-            bodies = [bytes(body) for body in block.take_bodies(rows.tolist())]
-            self._drafts.offer_many(self.topic, values, bodies, block.time)
-        self._anew.update(late)
-        if late:
-            oldest = min(first for first, _ in late)
-            number = self._drafts.published
-            self._waiting = deque(
-                each._replace(number=number) if each.number >= oldest else each for each in self._waiting
-            )
-            self._demanding = [
-                each._replace(number=number) if each.number >= oldest else each for each in self._demanding
-            ]
 
     def _letters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
         letter: list[Block] = []

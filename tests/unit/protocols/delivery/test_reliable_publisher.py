@@ -318,17 +318,3 @@ def test_another_principal_cannot_go_on_with_the_same_events() -> None:
     bench = ready()
     effects = bench.step(Linked("bob"))
     assert effects == [Forbid(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
-
-
-@pytest.mark.req("RD-06")
-def test_what_came_too_late_is_published_anew_and_awaited_under_its_new_number() -> None:
-    bench = ready()
-    for body in (b"1", b"2", b"3"):
-        bench.send(body)
-    assert bench.step(Awaited(1)) == []
-    effects = bench.hear(RepositoryAck("t", "r", LIFE, 3, (), (3,), voids=((2, 2),)))
-    (anew,) = [each.block for each in effects if isinstance(each, Publish)]
-    assert (anew.catenation, anew.bodies()) == (4, [b"2"])
-    assert order(4, 4) in effects
-    assert not any(isinstance(each, Assure) for each in effects), "it is not stored yet"
-    assert bench.hear(RepositoryAck("t", "r", LIFE, 4, (), (4,), voids=((2, 2),))) == [Assure(1, 1)]
