@@ -105,9 +105,9 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
-    """R → C: I steer you. A publisher learns the last number that is stored of its newest stream; a subscriber its sync
-    and its epoch: a Persistent or Rectify follows if there is anything to get. `copies` is how many repositories must
-    have an event before it is acknowledged.
+    """R → C: I steer you. A publisher learns the last number that is stored of its newest stream; a subscriber its
+    sync, its epoch and what it is done with: a Persistent or Rectify follows if there is anything to get. `copies` is
+    how many repositories must have an event before it is acknowledged.
     """
 
     attempt: int
@@ -117,6 +117,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     last: int = 0
     sync: int = 0
     epoch: int = 0
+    done: tuple[Held, ...] = ()
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -135,11 +136,14 @@ class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=Fals
 
 
 class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc=False):
-    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order)."""
+    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order). All up to `acknowledged` was
+    acknowledged to me, and I do not have it any more.
+    """
 
     incarnation: int
     first: int
     last: int
+    acknowledged: int = 0
 
 
 class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
@@ -152,7 +156,6 @@ class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=Fa
     upto: int
     singles: tuple[Span, ...] = ()
     copies: tuple[int, ...] = ()
-    voids: tuple[Span, ...] = ()  # came too late and are not stored: publish them anew
 
 
 class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=False):

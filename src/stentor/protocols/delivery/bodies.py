@@ -1,12 +1,14 @@
 """Bodies: events that wait at a subscriber until it is told that they are stored, or until it is their turn."""
 
+from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stentor.model.control import Held
 from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.chain import Numbers, Run, rank, to_array
 from stentor.protocols.delivery.lane import Lane
 from stentor.protocols.delivery.patience import NEVER
@@ -14,6 +16,7 @@ from stentor.wire.block import HEADER_SIZE, SPARSE, Block
 
 _MOST_SOURCES = 512  # that are remembered although nothing of them is under way
 _LOOK_AT = 8  # of them when one is to be forgotten
+_MOST_PIECES = 8192  # of what was released of a source, exactly; what is older is not told apart
 
 
 def numbers_of(block: Block) -> Numbers:
@@ -25,7 +28,10 @@ def numbers_of(block: Block) -> Numbers:
 class Source:
     """One stream as a subscriber sees it."""
 
-    __slots__ = ("acked", "blocks", "explained", "held", "live", "open", "released", "settled", "stream")
+    __slots__ = (
+        "acked", "blocks", "explained", "given", "held", "late", "live", "open", "released", "settled", "stream",
+        "unsure",
+    )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
         self.stream = stream
@@ -33,10 +39,40 @@ class Source:
         self.held = 0  # bytes
         self.explained = 0  # the highest number that was told in the chain
         self.live = 0  # the last number that came by itself on this link
-        self.released = 0  # all of ours up to this number are released, or an earlier life had them
+        self.released = 0  # the highest number that was released
+        self.given = Spans()  # numbers that were released, or that the repository says we are done with
+        self.late = Spans()  # numbers below that which are stored only now: nobody waited for them any more
         self.acked = Spans([(0, 0)])  # numbers that the application is done with, and what is not ours before them
+        self.unsure = Spans()  # late numbers that were released and not acknowledged, although some around them are
         self.open: Lane[Run] = Lane()  # of this chain, released and not acknowledged
         self.settled = 0  # sequence number of the last that was acknowledged
+
+    def recall(self, done: Iterable[Span]) -> None:
+        """An earlier life, or this one at another repository, is done with these."""
+        for first, last in done:
+            self.given.add(first, last)
+            self.acked.add(first, last)
+
+    def classify(self, numbers: Numbers) -> tuple[int, bool]:
+        """How many of these numbers, from the first on, were released before, or were not; and whether they were."""
+        first = int(numbers[0])
+        if first > self.given.last:
+            return len(numbers), False
+        known = self.given.within(first, int(numbers[-1]))
+        if known and known[0][0] == first:
+            return rank(numbers, known[0][1]), True
+        return rank(numbers, known[0][0] - 1) if known else len(numbers), False
+
+    def give(self, numbers: Numbers) -> None:
+        """These are released."""
+        if isinstance(numbers, range):
+            self.given.add(numbers.start, numbers.stop - 1)
+        else:
+            for number in numbers.tolist():
+                self.given.add(number, number)
+        if self.given.pieces > _MOST_PIECES:
+            spans = list(self.given)
+            self.given.add(spans[0][0], spans[len(spans) // 2][1])
 
     def serve(self, wanted: Numbers) -> tuple[Block, Numbers, int] | None:
         """A block with the first of these numbers: it, the rows of as many as it has of them, and how many."""
@@ -78,7 +114,7 @@ class Source:
     def shed(self) -> int:
         """Drop the blocks at the front of which everything is released; the bytes that this frees."""
         freed = 0
-        while len(self.blocks) and self.blocks.front.last() <= self.released:
+        while len(self.blocks) and self.blocks.front.last() <= self.released and not self._is_late(self.blocks.front):
             freed += len(self.blocks.take().frame)
         self.held -= freed
         return freed
@@ -87,7 +123,7 @@ class Source:
         """Whether all of a block is here already, or was."""
         last = block.last()
         if last <= self.released:
-            return True
+            return not self._is_late(block)
         for other in self.blocks.since(block.catenation):
             if other.catenation > block.catenation:
                 break
@@ -96,6 +132,9 @@ class Source:
             ):
                 return True
         return False
+
+    def _is_late(self, block: Block) -> bool:
+        return bool(self.late) and bool(self.late.within(block.catenation, block.last()))
 
     @property
     def strange(self) -> bool:
@@ -118,6 +157,7 @@ class Bodies:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self.sources: dict[StreamId, Source] = {}  # the one that was used last is last
+        self.done: dict[StreamId, tuple[Span, ...]] = {}  # of streams that are no sources
         self.strange: dict[StreamId, int] = {}  # since when there is something that was not told of
         self.next: tuple[StreamId, int] = ((0, 0), 0)  # the event whose turn it is
         self.size = 0
@@ -130,7 +170,18 @@ class Bodies:
             if len(self.sources) >= _MOST_SOURCES:
                 self._forget(sync)
             source = self.sources[stream] = Source(stream)
+            source.recall(self.done.pop(stream, ()))
         return source
+
+    def recall(self, done: Iterable[Held]) -> None:
+        """What the repository that steers us says that we are done with."""
+        self.done = {}
+        for held in done:
+            stream, spans = (held.publisher, held.incarnation), ((1, held.floor), *held.spans)
+            if stream in self.sources:
+                self.sources[stream].recall(spans)
+            else:
+                self.done[stream] = spans
 
     def _forget(self, sync: int) -> None:
         for stream in list(islice(self.sources, _LOOK_AT)):
@@ -186,8 +237,8 @@ class Bodies:
         self.dropped += 1
 
     def release(self, source: Source, number: int) -> None:
-        """All of a source up to this number is released."""
-        source.released = number
+        """What we had to get of a source up to this number is released."""
+        source.released = max(source.released, number)
         self.size -= source.shed()
         self._look_at(source)
         self.sources[source.stream] = self.sources.pop(source.stream)
@@ -207,6 +258,7 @@ class Bodies:
             source.settled = 0 if source.settled <= sync and not len(source.open) else NEVER
             source.explained = 0
             source.open = Lane()
+            source.late = Spans()
 
     def wonder(self, now: int) -> None:
         """A repository begins to tell."""

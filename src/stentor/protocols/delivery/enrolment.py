@@ -144,7 +144,7 @@ class Enrolment:
         except Refused as refused:
             self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
 
-    def _respond(self, inbox: str, event: Recovery, **details: int) -> None:
+    def _respond(self, inbox: str, event: Recovery, **details: Any) -> None:
         terms, members = self._registry.terms, self._registry.members
         self.say(
             inbox,
@@ -281,7 +281,9 @@ class Enrolment:
             destination = reader.destination
             if self._dispatch.readers.get(destination.name) is not reader:
                 return
-            self._respond(reader.inbox, event, sync=destination.sync, epoch=destination.epoch)
+            self._respond(
+                reader.inbox, event, sync=destination.sync, epoch=destination.epoch, done=destination.reached()
+            )
             reader.rewind()
             reader.active = True
             self._dispatch.serve(reader)

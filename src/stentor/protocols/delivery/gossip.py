@@ -66,7 +66,7 @@ class Gossip:
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
-        self._linked = 0  # since when we can be heard
+        self.since = 0  # when we can be heard
         self._told = 0  # when our state was last told
         self._states = 0
         self._changed: dict[Stream, None] = {}
@@ -95,7 +95,7 @@ class Gossip:
 
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
-        self._linked = now
+        self.since = now
         self._states = 0
         self.tell_state(now)
 
@@ -121,7 +121,7 @@ class Gossip:
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
-        if not self._linked:
+        if not self.since:
             return
         whole = to is not None or self._states % _WHOLE_EVERY == 0
         if to is None:
@@ -355,9 +355,9 @@ class Gossip:
 
     def copies(self, now: int) -> int:
         """How many repositories must have an event before it is acknowledged: fewer than wished for if too few live."""
-        since = self._linked + self._settings.suspicion
+        since = self.since + self._settings.suspicion
         mates = self.bundle.mates
-        if self._linked and now >= since:
+        if self.since and now >= since:
             mates = [peer.name for peer in self.living(now) if peer.name in mates]
         return max(1, min(self._registry.terms.copies, 1 + len(mates)))
 
@@ -384,10 +384,10 @@ class Gossip:
 
     def _judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
-        if self.ready or self.leaving or not self._linked or not self._registry.created:
+        if self.ready or self.leaving or not self.since or not self._registry.created:
             return
         living = self.living(now)
-        if len(living) < len(self.bundle.peers) and now - self._linked < self._settings.grace:
+        if len(living) < len(self.bundle.peers) and now - self.since < self._settings.grace:
             return
         streams = self._store.streams.values()
         sources = [peer for peer in living if self.bundle.is_source(peer)]

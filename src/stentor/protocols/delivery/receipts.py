@@ -10,12 +10,13 @@ from stentor.protocols.delivery.lane import Lane
 
 
 class _Given:
-    __slots__ = ("before", "first", "last", "numbers", "source")
+    __slots__ = ("before", "first", "last", "late", "numbers", "source")
 
-    def __init__(self, first: int, source: Source, numbers: Numbers, before: int) -> None:
+    def __init__(self, first: int, source: Source, numbers: Numbers, before: int, late: bool) -> None:
         self.first, self.last = first, first + len(numbers) - 1
         self.source, self.numbers = source, numbers
         self.before = before  # the last number of the source that was released before
+        self.late = late
 
 
 class Done(NamedTuple):
@@ -25,6 +26,7 @@ class Done(NamedTuple):
     first: int
     last: int
     events: int
+    late: bool
 
 
 class Receipts:
@@ -35,10 +37,10 @@ class Receipts:
         self._given: Lane[_Given] = Lane()
         self._done = Spans()
 
-    def give(self, source: Source, numbers: Numbers, before: int) -> int:
+    def give(self, source: Source, numbers: Numbers, before: int, late: bool = False) -> int:
         """The position of the first of these events."""
         first = self.position + 1
-        self._given.add(first, _Given(first, source, numbers, before))
+        self._given.add(first, _Given(first, source, numbers, before, late))
         self.position += len(numbers)
         return first
 
@@ -50,7 +52,7 @@ class Receipts:
                     break
                 low, high = max(start - given.first, 0), min(end, given.last) - given.first
                 before = int(given.numbers[low - 1]) if low else given.before
-                yield Done(given.source, before + 1, int(given.numbers[high]), high - low + 1)
+                yield Done(given.source, before + 1, int(given.numbers[high]), high - low + 1, given.late)
             self._done.add(start, end)
         done = self._done.upto()
         while len(self._given) and self._given.front.last <= done:

@@ -226,7 +226,13 @@ class ReliablePublisher:
         return Block(draft.encode(origin), draft.schema)
 
     def _order(self, first: int) -> None:
-        self._post((PublisherOrder(self.topic, self.name, self._incarnation, first, self.outstanding.last),))
+        self._post(
+            (
+                PublisherOrder(
+                    self.topic, self.name, self._incarnation, first, self.outstanding.last, self.outstanding.upto
+                ),
+            )
+        )
 
     def _post(self, events: Sequence[ControlEvent], blocks: Sequence[Block] = ()) -> None:
         self._effects.append(Post(bundle_of(self.topic), events, blocks))

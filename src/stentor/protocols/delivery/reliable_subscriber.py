@@ -195,6 +195,7 @@ class ReliableSubscriber:
         if self.chain is None or self.chain.attempt != response.attempt:
             self._drop_chain()
             self.chain = Chain(self.steering.repository, response.attempt, response.sync)
+            self.bodies.recall(response.done)
             self._news = now
             self._reported = response.sync
             self.bodies.wonder(now)
@@ -291,12 +292,14 @@ class ReliableSubscriber:
         while chain.runs and self._ready_size < self._settings.batch:
             run = chain.runs[0]
             source = self.bodies.source(run.stream, chain.sync)
-            known = rank(run.numbers, source.released)
+            count, known = source.classify(run.numbers)
             if known:
-                self._repeat(chain, source, run.part(0, known))
-                chain.take(known)
+                self._repeat(chain, source, run.part(0, count))
+                chain.take(count)
                 continue
-            found = source.serve(run.numbers)
+            if run.first <= source.released:
+                source.late.add(run.first, int(run.numbers[count - 1]))
+            found = source.serve(run.numbers[:count])
             if found is None:
                 return
             chain.take(self._give(chain, source, run, *found))
@@ -309,9 +312,17 @@ class ReliableSubscriber:
         if count < block.count:
             block = Block(block.excerpt(to_array(rows)), block.schema)
         part = run.part(0, count)
-        if not source.released:  # whatever of it went before, an earlier life had it
+        late = part.first <= source.released
+        if late:  # it was taken for something that is not ours
+            source.late.remove(part.first, part.last)
+            source.acked.remove(part.first, part.last)
+            source.unsure.add(part.first, part.last)
+        elif not source.released:  # whatever of it went before, an earlier life had it
             source.acked.add(0, part.first - 1)
-        position = self._receipts.give(source, part.numbers, source.released or part.first - 1)
+        source.give(part.numbers)
+        position = self._receipts.give(
+            source, part.numbers, part.first - 1 if late or not source.released else source.released, late
+        )
         first, last = int(part.sequences[0]), int(part.sequences[-1])
         self._ready.append(Portion(block, position, again > 0, chain.repository, first, last))
         self._ready_size += len(block.frame)
@@ -372,15 +383,24 @@ class ReliableSubscriber:
 
     def _done(self, done: Done) -> None:
         source = done.source
-        source.acked.add(done.first, done.last)
         self._unsafe = True
+        if done.late:
+            source.unsure.remove(done.first, done.last)
+            spans = [(done.first, done.last)]
+        else:  # what came late between them is not meant
+            spans = source.unsure.missing(done.first, done.last)
+        for first, last in spans:
+            source.acked.add(first, last)
+            self._acknowledge(source, first, last)
+
+    def _acknowledge(self, source: Source, first: int, last: int) -> None:
         chain = self.chain
         if chain is None:
             return
-        for run in source.open.since(done.first):
-            if run.first > done.last:
+        for run in source.open.since(first):
+            if run.first > last:
                 break
-            self._count(chain, source, run, rank(run.numbers, done.first - 1), rank(run.numbers, done.last))
+            self._count(chain, source, run, rank(run.numbers, first - 1), rank(run.numbers, last))
         while len(source.open) and source.acked.covers(source.open.front.first, source.open.front.last):
             source.open.take()
 

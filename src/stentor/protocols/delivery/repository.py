@@ -47,6 +47,7 @@ from stentor.model.control import (
 )
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind
+from stentor.model.span import Span
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
@@ -227,6 +228,7 @@ class Repository:
         self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
         publisher = self.enrolment.publishers.get(sender)
         stream = self.store.streams[sender, event.incarnation]
+        stream.acknowledged = max(stream.acknowledged, event.acknowledged)
         if publisher is not None and stream.stored(1, ()) >= event.last:
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
@@ -328,14 +330,13 @@ class Repository:
         if publisher is None or publisher.incarnation != stream.id[1]:
             return
         mates = self.gossip.bundle.mates
-        upto = stream.stored(copies, mates)
+        upto = stream.stored(copies, mates, stream.acknowledged)
         counts = tuple(stream.stored(number, mates) for number in range(1, len(mates) + 2))
         said = (upto, *counts)
         if upto and said != publisher.acknowledged:
             publisher.acknowledged = said
             singles = stream.singles(upto) if copies == 1 else ()
-            voids = tuple(stream.voids)
-            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts, voids)
+            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts)
             self.enrolment.say(publisher.inbox, ack)
 
     # ---- time
@@ -362,7 +363,7 @@ class Repository:
         busy = False
         for number, publisher in self.enrolment.publishers.items():
             stream = self.store.streams.get((number, publisher.incarnation))
-            if stream is None or not (missing := stream.missing):
+            if stream is None or not (missing := stream.asked_for):
                 continue
             busy = True
             if now - stream.seen >= self._settings.patience and now - stream.asked >= self._settings.again:
@@ -373,23 +374,33 @@ class Repository:
         return busy
 
     def _void(self, now: int) -> None:
-        """Close the gaps of publishers that are silent, or have forgotten what is missing: others wait behind them."""
+        """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them."""
         living = self.gossip.living(now)
-        settings = self._settings
         for key, stream in list(self.store.streams.items()):
-            silence = now - max(stream.heard, stream.seen)
-            if silence < settings.void_anew or not (missing := stream.missing):
-                continue
-            known = self.registry.publishers.get(key[0])
-            anew = known is None or known.incarnation > key[1] or not self.registry.is_authorised(key[0])
-            if silence < (settings.void_anew if anew else settings.void_after):
+            if not (missing := self._hopeless(now, stream)):
                 continue
             if any(stream.wanted_from(peer.name) for peer in living):
                 continue  # somebody has it: it will come
             voided = Held(*key, 0, tuple(self.store.void(stream, missing)))
+            known = self.registry.publishers.get(key[0])
             self._report("warning", "a gap is closed", publisher=known.name if known else "", events=_size(voided))
-            self.gossip.say(GossipVoid(self.topic, settings.name, (voided,)))
+            self.gossip.say(GossipVoid(self.topic, self._settings.name, (voided,)))
             self.gossip.touched[stream] = None
+
+    def _hopeless(self, now: int, stream: Stream) -> list[Span]:
+        """What is missing of a stream and has been waited for long enough."""
+        settings, number = self._settings, stream.id[0]
+        missing = stream.missing
+        lost = [gap for gap in missing if gap[0] <= stream.acknowledged]  # another repository had it
+        stream.lost = (stream.lost or now) if lost else 0
+        silence = now - max(stream.heard, stream.seen, self.gossip.since)
+        known = self.registry.publishers.get(number)
+        anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
+        if missing and silence >= (settings.void_anew if anew else settings.void_after):
+            return missing
+        if lost and now - stream.lost >= settings.void_anew:
+            return [(first, min(last, stream.acknowledged)) for first, last in lost]
+        return []
 
     def _leave(self, now: int) -> None:
         """Once others have all that we have, we are gone."""

@@ -91,11 +91,10 @@ class Store:
     # ---- from publishers and other repositories
 
     def fetch(self, now: int, block: Block) -> None:
-        """Events came from another repository, which has them: so they are not void."""
+        """Events came from another repository."""
         stream = self.streams[block.publisher, block.incarnation]
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        stream.voids.remove(block.catenation, block.last())
         self._take(stream, block)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
@@ -137,10 +136,10 @@ class Store:
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
                 number = first + offset
-                if stream.absent([(number, number)]):
+                if stream.absent([(number, number)], late=True):
                     self._place(stream, self._part(block, row, row), number, number)
             return
-        gaps = stream.absent([(first, last)])
+        gaps = stream.absent([(first, last)], late=True)
         if not gaps:
             self.repeated += block.count
             self._compare(stream, block, first)
@@ -271,7 +270,7 @@ class Store:
             else:
                 key = line.stream
                 if key not in stable:
-                    stable[key] = self.streams[key].stored(copies, others)
+                    stable[key] = self.streams[key].settled(copies, others)
                 if line.last > stable[key]:
                     break
             self.horizon = line.end

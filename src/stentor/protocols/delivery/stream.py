@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Span, Spans
@@ -15,8 +15,8 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "asked", "cared", "durable", "floor", "heard", "held", "held_back", "id",
-        "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
+        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "floor", "heard", "held",
+        "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -24,13 +24,15 @@ class Stream:
         self.held = Spans()  # has a record here, durable or about to be; or is forgotten
         self.durable = Spans()  # … for sure; or is skipped
         self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
-        self.voids = Spans()
+        self.voids = Spans()  # readers do not wait for them; if one comes after all, it is stored as the newest
         self.skipped = Spans()  # nobody here wants them
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
         self.cared = False  # … some of it because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
+        self.acknowledged = 0  # all up to it is acknowledged: its publisher does not have it any more
+        self.lost = 0  # when some of that was found to be nowhere; 0 if it is not so
         self.asked = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
         self.peers: dict[str, Spans] = {}  # what other repositories have
@@ -172,31 +174,43 @@ class Stream:
     # ---- what is missing, and who has it
 
     @property
+    def asked_for(self) -> list[Span]:
+        """Numbers that are known to exist, are not here, and that their publisher still has."""
+        if self.held.covers(self.acknowledged + 1, self.ordered.last):
+            return []
+        return self.absent(self.ordered.within(self.acknowledged + 1, self.ordered.last), late=True)
+
+    @property
     def missing(self) -> list[Span]:
         """Numbers that are known to exist and are not here."""
         return [] if self.held.covers(1, self.ordered.last) else self.absent(self.ordered)
 
     def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
-        """What of these is not here, and was neither skipped nor, unless it may come `late`, given up."""
+        """What of these is not here, and is neither skipped nor, unless it may come `late`, void."""
         gaps = [gap for first, last in spans for gap in self.held.missing(first, last)]
         for settled in (self.skipped, Spans() if late else self.voids):
             if settled:
                 gaps = [rest for gap in gaps for rest in settled.missing(*gap)]
         return gaps
 
-    def stored(self, copies: int, others: Iterable[str]) -> int:
-        """Up to which number all of it is on so many repositories: this one, and the others that count."""
-        mine = self._bridged(self.durable)
+    def stored(self, copies: int, others: Iterable[str], after: int = 0) -> int:
+        """Up to which number all of it after another is on so many repositories: this one, and those that count."""
+        return self._common(lambda spans: spans.upto(after + 1), copies, others)
+
+    def settled(self, copies: int, others: Iterable[str]) -> int:
+        """The same for readers, to whom what is void is no gap."""
+        return self._common(self._bridged if self.voids else Spans.upto, copies, others)
+
+    def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
+        mine = upto(self.durable)
         if copies <= 1:
             return mine
-        theirs = [self._bridged(self.peers[name]) for name in others if name in self.peers]
+        theirs = [upto(self.peers[name]) for name in others if name in self.peers]
         return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
 
     def _bridged(self, spans: Spans) -> int:
-        """Up to where there is no gap but what is void, for which nobody waits."""
-        if self.voids:
-            spans = spans.copy()
-            spans.update(self.voids)
+        spans = spans.copy()
+        spans.update(self.voids)
         return spans.upto()
 
     def singles(self, upto: int) -> tuple[Span, ...]:

@@ -44,6 +44,7 @@ class Shelf:
     def __init__(self) -> None:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.voided = Numbers()  # it did not wait for these any more
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
 
@@ -53,6 +54,8 @@ class Shelf:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
                 self.doubtful[line.stream].remove(line.first, line.last)
+            elif line.kind is Kind.VOID:
+                self.voided[line.stream].add(line.first, line.last)
             elif line.kind is Kind.RESERVED:
                 self.durable[line.stream].remove(line.first, line.last)
 
@@ -135,18 +138,15 @@ class Book:
     def acknowledge(self, repository: str, publisher: int, ack: RepositoryAck) -> None:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
-        given_up = Spans(ack.voids)
-        spans = [part for first, last in ((1, ack.upto), *ack.singles) for part in given_up.missing(first, last)]
+        spans = [(1, ack.upto), *ack.singles]
         own = self.shelves[repository].stored[stream]
-        for first, last in spans:
-            for gap in own.missing(first, last):
-                self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {gap}")
-            for number in range(first, last + 1):
-                holders = self.promises.setdefault((*stream, number), {})
-                holders.update(dict.fromkeys(self._holders((*stream, number))))
+        for number in [number for first, last in spans for number in range(first, last + 1)]:
+            key = (*stream, number)
+            if number not in own and key not in self.promises:
+                self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
+            self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
         for extra, upto in enumerate(ack.copies):
-            claimed = given_up.missing(1, upto)
-            having = sum(all(shelf.stored[stream].covers(*each) for each in claimed) for shelf in self.shelves.values())
+            having = sum(shelf.stored[stream].covers(1, upto) for shelf in self.shelves.values())
             if having <= extra:
                 detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
                 self.accuse("acknowledged-before-durable", detail)
@@ -186,23 +186,23 @@ class Book:
                 page.checked[stream].add(first, last)
 
     def _check_sync(self, repository: str, page: Page, key: Key, told: Told) -> None:
-        if key not in page.acknowledged and page.must(told):
-            if any(shelf.stored.has(key) for shelf in self.shelves.values()):
-                self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
+        stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
+        if stored and key not in page.acknowledged and page.must(told):
+            self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
 
     # ---- subscribers
 
-    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
+    def release(self, name: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application."""
         page = self.pages[name]
-        keys = []
+        keys: list[Key] = []
         for offset, body in zip(block.offsets(), block.bodies(), strict=True):
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
-            self._check(page, repository, key, body, redelivered)
+            self._check(page, key, body, redelivered)
         return keys
 
-    def _check(self, page: Page, repository: str, key: Key, body: bytes, redelivered: bool) -> None:
+    def _check(self, page: Page, key: Key, body: bytes, redelivered: bool) -> None:
         turn, who = page.turns[-1], f"{page.name} in life {len(page.turns)}"
         told = self.published.get(key[:2], {}).get(key[2])
         if told is None or told.body != body:
@@ -213,9 +213,10 @@ class Book:
             self.accuse("duplicate", f"{who}: {key} again")
         elif key in page.released and not redelivered:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
-        if key[2] <= turn.last.get(key[:2], 0):
+        if key[2] > turn.last.get(key[:2], 0):
+            turn.last[key[:2]] = key[2]
+        elif not any(shelf.voided.has(key) for shelf in self.shelves.values()):  # else it was late, which is allowed
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
-        turn.last[key[:2]] = key[2]
         turn.released[key] = None
         page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})

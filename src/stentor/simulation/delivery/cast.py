@@ -62,9 +62,7 @@ class Cast:
             depot.member = True
             depot.start()
         for name in members:
-            owner.wish(
-                TopicTask.CREATE, (name,), repositories=members, copies=self.plan.copies, keep=self.plan.keep
-            )
+            owner.wish(TopicTask.CREATE, (name,), repositories=members, copies=self.plan.copies, keep=self.plan.keep)
         for author in self.authors:
             owner.wish(TopicTask.GRANT, members, role="publisher", name=author.short, holder=author.principal)
         for reader in self.readers:

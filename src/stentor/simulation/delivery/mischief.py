@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from stentor.machine import MILLISECOND
 from stentor.model.control import RegistrationReceipt, TopicTask
 from stentor.simulation.delivery.actor import Actor
+from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 
 _SYNC_ERROR = DiskFaults(sync_error=1.0)
@@ -51,6 +53,17 @@ class Mischief:
             depot.torn = False
         for actor in self._cast.actors:
             actor.cut_at = -1
+        self._insist()
+
+    def _insist(self) -> None:
+        """The owner looks after those that joined or left: who had that written down may have died with it."""
+        members = self._cast.members()
+        for depot in self._cast.depots.values():
+            if depot.joining and not depot.leaving and depot.short in members:
+                self._cast.owner.wish(TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,))
+            elif depot.leaving and not depot.left and not depot.dead:
+                others = [name for name in members if name != depot.short]
+                self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
 
     def _soon(self, mend: Callable[[], None], longest: int = 900) -> None:
         """A strike is over after a while, or when all strikes are."""
@@ -146,10 +159,9 @@ class Mischief:
             return False
         actor = self._stage.random.choice(there)
         actor.crash()
-        if actor in self._cast.readers and self._stage.random.random() < 0.2:
+        if isinstance(actor, Reader) and self._stage.random.random() < 0.2:
             self._stage.seen["filter-change"] += 1
-            reader = self._cast.readers[self._cast.readers.index(actor)]  # type: ignore[arg-type]
-            reader.condition = self._cast.draw_condition()
+            actor.condition = self._cast.draw_condition()
         self._soon(actor.start, 400)
         return True
 
@@ -199,7 +211,8 @@ class Mischief:
 
     def _revoke(self) -> bool:
         random = self._stage.random
-        people = [each for each in [*self._cast.authors, *self._cast.readers] if not each.ended]
+        people: list[Author | Reader] = [*self._cast.authors, *self._cast.readers]
+        people = [each for each in people if not each.ended]
         if not people:
             return False
         someone = random.choice(people)

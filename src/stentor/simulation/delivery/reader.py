@@ -77,7 +77,7 @@ class Reader(Actor):
         for portion in release.portions:
             self.stage.seen["delivered"] += portion.block.count
             self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
-            keys = book.release(self.short, portion.repository, portion.block, portion.redelivered)
+            keys = book.release(self.short, portion.block, portion.redelivered)
             at = portion.position
             self.told += len(keys)
             if len(keys) > 1 and random.random() < 0.3:  # it is done with the second half first
@@ -101,7 +101,7 @@ class Reader(Actor):
 
     # ---- effects
 
-    def _attach(self, attach: Attach) -> None:
+    def _attach(self, attach: Attach) -> None:  # noqa: ARG002
         self.stage.seen["attached"] += 1
         self.page.confirmed = self.page.confirmed or self.stage.now
 

@@ -91,8 +91,8 @@ def ready(settings: PublisherSettings | None = None, copies: int = 1) -> Bench:
     return bench
 
 
-def order(first: int, last: int) -> Post:
-    return Post(BUNDLE, (PublisherOrder("t", "me", LIFE, first, last),))
+def order(first: int, last: int, acknowledged: int = 0) -> Post:
+    return Post(BUNDLE, (PublisherOrder("t", "me", LIFE, first, last, acknowledged),))
 
 
 def published(effects: list[Effect]) -> list[tuple[int, int]]:
@@ -205,7 +205,7 @@ def test_who_asked_for_more_copies_asks_again() -> None:
     bench.send(b"1")
     bench.step(Awaited(1, copies=2))
     assert bench.ack(1, copies=(1,)) == []
-    assert bench.wait() == [order(1, 1)]
+    assert bench.wait() == [order(1, 1, acknowledged=1)]
     assert bench.ack(1, copies=(1, 1)) == [Assure(1, 2)]
 
 
@@ -217,7 +217,7 @@ def test_what_has_left_is_bounded_and_the_rest_waits() -> None:
     assert published(bench.send(b"8")) == []
     effects = bench.ack(3)
     assert published(effects) == [(6, 8)]
-    assert effects[1:] == [order(6, 8)]
+    assert effects[1:] == [order(6, 8, acknowledged=3)]
 
 
 def test_a_full_buffer_makes_the_application_wait() -> None:
@@ -262,7 +262,7 @@ def test_progress_makes_patient() -> None:
     assert bench.wait() == [order(1, 3)], "it is there, at least"
     bench.ack(2)
     start = bench.now
-    assert bench.wait() == [order(3, 3)]
+    assert bench.wait() == [order(3, 3, acknowledged=2)]
     assert bench.now == start + 300 * MILLISECOND
     bench.ack(3)
     assert bench.wait() == []

@@ -7,6 +7,7 @@ from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Time
 from stentor.model.control import (
     ControlEvent,
     Denial,
+    Held,
     Migrate,
     Persistent,
     Probe,
@@ -89,10 +90,10 @@ class Bench:
     def hear(self, *events: ControlEvent, blocks: tuple[Block, ...] = ()) -> list[Effect]:
         return self.step(Heard(IDS[self.repository], events, blocks))
 
-    def steer(self, sync: int = 0, name: str = "r") -> list[Effect]:
+    def steer(self, sync: int = 0, name: str = "r", done: tuple[Held, ...] = ()) -> list[Effect]:
         self.repository = name
         self.hear(ProbeAnswer("t", name, self.attempt, True, (name,)))
-        return self.hear(RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3))
+        return self.hear(RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3, done=done))
 
     @property
     def attempt(self) -> int:
@@ -135,10 +136,10 @@ class Bench:
         return Post(BUNDLE, (Probe("t", "s", "subscriber", self.attempt),))
 
 
-def ready(settings: SubscriberSettings | None = None, sync: int = 0) -> Bench:
+def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[Held, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(Linked("alice"))
-    bench.steer(sync)
+    bench.steer(sync, done=done)
     bench.step(Wanted())
     return bench
 
@@ -532,7 +533,7 @@ def test_under_another_repository_nothing_comes_twice_and_acknowledgements_go_on
 
 
 def test_what_an_earlier_life_had_of_a_stream_is_acknowledged() -> None:
-    bench = ready(SubscriberSettings(ack_events=1))
+    bench = ready(SubscriberSettings(ack_events=1), done=(Held(1, 1, 4, ()),))
     bench.arrive(frame(1, 5, 1))
     bench.persistent(0, 1, told(1, 1, 5))
     bench.hear(Migrate("t", "r"))
@@ -540,6 +541,21 @@ def test_what_an_earlier_life_had_of_a_stream_is_acknowledged() -> None:
     assert bench.rectify(0, 5, told(1, 5)) == [bench.ack((1, 4))]
     assert bench.done((1, 1)) == [bench.ack((1, 5))]
     assert bench.released == numbers(5)
+
+
+def test_what_turns_up_late_is_released_and_acknowledged_on_its_own() -> None:
+    bench = ready(SubscriberSettings(ack_events=1))
+    bench.arrive(frame(1, 3, 1))
+    bench.persistent(0, 1, told(1, 1, 3))
+    bench.persistent(1, 3, told(2, 2, 1))
+    bench.again(frame(1, 1, 2))
+    assert bench.released == numbers(3, 1, 2)
+    assert bench.done((1, 1)) == [bench.ack((1, 1))], "what came late between them is not meant"
+    assert bench.done((2, 3)) == [bench.ack((1, 3))]
+    bench.hear(Migrate("t", "r"))
+    bench.steer(name="q")
+    assert bench.rectify(0, 3, told(1, 3)) == [bench.ack((1, 3))], "it is known by its number"
+    assert bench.released == []
 
 
 def test_bodies_wait_for_the_next_repository() -> None:
