@@ -135,6 +135,14 @@ class Command:
                 ):
                     raise AssertionError(f"no line with {pattern!r}; stdout: {self.out}; stderr: {self.err}")
 
+    def begun(self, pattern: str, *, err: bool = False) -> re.Match[str]:
+        """Wait for the line that says so; a command that never says it is ended, since nobody else would."""
+        try:
+            return self.line(pattern, err=err)
+        except AssertionError:
+            self.__exit__(None, None, None)
+            raise
+
     def interrupt(self) -> None:
         """Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
@@ -156,7 +164,7 @@ class Fabric(Command):
 
     def __init__(self, *arguments: str | Path, cwd: Path, launcher: Sequence[str] = ()) -> None:
         super().__init__("up", *arguments, cwd=cwd, launcher=launcher)
-        self.line("Ctrl-C stops")
+        self.begun("Ctrl-C stops")
 
     def url(self, node: str = "local") -> str:
         return self.line(rf"{re.escape(node)}\s+(stentor://\S+)")[1]

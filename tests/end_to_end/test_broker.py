@@ -67,7 +67,7 @@ class Newcomer(Command):
 
     def __init__(self, name: str, *arguments: str, knowing: str, cwd: Path) -> None:
         super().__init__("broker", "add", name, "--knowing", knowing, *arguments, cwd=cwd)
-        self.url = "stentor://" + self.line(rf'"name":"{re.escape(name)}","listen":"([^"]+)"')[1]
+        self.url = "stentor://" + self.begun(rf'"name":"{re.escape(name)}","listen":"([^"]+)"')[1]
 
 
 def leave(up: Fabric, name: str, *arguments: str, at: str = "south/b1") -> tuple[int, str]:

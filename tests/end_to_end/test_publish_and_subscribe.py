@@ -19,7 +19,7 @@ import stentor
 def subscribed(running: Fabric, *arguments: str) -> Command:
     """`stentor sub`, when it is."""
     reader = Command("sub", *arguments, "--url", running.url())
-    reader.line("subscribed", err=True)
+    reader.begun("subscribed", err=True)
     return reader
 
 
