@@ -3,14 +3,14 @@
 from stentor.machine import SECOND, Collect, Report, Scanned
 from stentor.model.record import Kind, Line, Record
 from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
-
-_EVERY = 5 * SECOND
 
 
 class Collection:
@@ -24,15 +24,17 @@ class Collection:
         table: DisseminationTable,
         dispatch: Dispatch,
         gossip: Gossip,
-        unit: str,
+        commits: Commits,
+        settings: RepositorySettings,
     ) -> None:
-        self._unit = unit
+        self._commits = commits
+        self._unit, self._every = settings.unit, settings.collect_every
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
         self._looked = 0
 
     def tick(self, now: int) -> None:
-        if now - self._looked > _EVERY:
+        if now - self._looked > self._every:
             self._looked = now
             self._look()
 
@@ -49,7 +51,8 @@ class Collection:
             done.append(record.line)
         if done:
             self._store.forget(done)
-            self._dispatch.effects.append(Collect(self._topic, done[-1].end))
+            collect = Collect(self._topic, done[-1].end)
+            self._commits.then(lambda: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
 
@@ -59,25 +62,21 @@ class Collection:
             return line.kind is not Kind.RESERVED
         age = (self._store.newest - record.time) // SECOND
         stream = self._store.streams[line.stream]
-        held = [stream.peers[peer.name] for peer in living if peer.name in stream.peers]
-        if len(held) < len(living) or any(spans.upto() < line.last for spans in held):
+        if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
-        lagging = [
-            each
-            for each in self._table.destinations.values()
-            if each.served
-            and each.lacks(stream, line.last)
-            and (line.sequence <= each.epoch or each.slot in record.audience)
-            and not self._is_cared_for(each, line, stream)
-        ]
-        if lagging and terms.expire and age > terms.expire:
-            for each in lagging:
-                each.mark(line.stream, line.first, line.last)
-                self._dispatch.dirty[each.name] = None
-                details: dict[str, str | int | float] = {"topic": self._topic, "subscriber": each.name}
-                self._dispatch.effects.append(Report("warning", "events expired", {**details, "events": line.length}))
-            return True
-        return not lagging and age > terms.keep
+        others = [each for each in self._table.destinations.values() if each.served and each.lacks(stream, line.last)]
+        concerned = [each for each in others if line.sequence <= each.epoch or each.slot in record.audience]
+        lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
+        expired = bool(terms.expire) and age > terms.expire
+        if not expired and (lagging or age <= terms.keep):
+            return False
+        for each in lagging:
+            details: dict[str, str | int | float] = {"topic": self._topic, "subscriber": each.name}
+            self._dispatch.effects.append(Report("warning", "events expired", {**details, "events": line.length}))
+        for each in [*lagging, *(each for each in others if each not in concerned)]:
+            each.mark(line.stream, line.first, line.last)  # others must know that it is not for them
+            self._dispatch.dirty[each.name] = None
+        return True
 
     def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
         """Whether storages for the unit that a subscriber is in have it: on several, for one alone may be lost."""

@@ -89,7 +89,9 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits
         )
         self.enrolment.report = self.status
-        self.collection = Collection(topic, store, self.registry, self.table, self.dispatch, self.gossip, settings.unit)
+        self.collection = Collection(
+            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, settings
+        )
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self._id = 0  # under which we send
@@ -396,7 +398,7 @@ class Repository:
         silence = now - max(stream.heard, stream.seen, self.gossip.since)
         known = self.registry.publishers.get(number)
         anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
-        if missing and silence >= (settings.void_anew if anew else settings.void_after):
+        if missing and self.gossip.since and silence >= (settings.void_anew if anew else settings.void_after):
             return missing
         if lost and now - stream.lost >= settings.void_anew:
             return [(first, min(last, stream.acknowledged)) for first, last in lost]

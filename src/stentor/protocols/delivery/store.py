@@ -19,6 +19,7 @@ from stentor.wire.block import Block
 
 _SCHEMA = "schema/"
 HORIZON = "local/horizon"
+_FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
 _MOST_STRANGERS = 256  # streams of publishers that nobody has introduced
 
@@ -70,6 +71,10 @@ class Store:
                 stream.file(line)
                 if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                     stream.durable.add(line.first, line.last)
+        for key, value in holdings.facts.items():
+            if key.startswith(_FLOOR):
+                publisher, incarnation = key.removeprefix(_FLOOR).split("/")
+                self.streams[int(publisher, 16), int(incarnation)].forget(int(value))
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
@@ -310,11 +315,14 @@ class Store:
         return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)
 
     def forget(self, records: Iterable[Line]) -> None:
-        """These are done with."""
+        """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
+        floors: dict[StreamId, int] = {}
         for line in records:
             self.first = line.end + 1
-            if line.publisher:
+            if line.publisher and line.kind is not Kind.VOID:  # what is void may be stored further on
                 self.streams[line.stream].forget(line.last)
+                floors[line.stream] = self.streams[line.stream].floor
+        self.entries += [Fact(f"{_FLOOR}{key[0]:016x}/{key[1]}", b"%d" % floor) for key, floor in floors.items()]
 
 
 def digest_of(block: Block) -> int:

@@ -208,6 +208,10 @@ class Stream:
         theirs = [upto(self.peers[name]) for name in others if name in self.peers]
         return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
 
+    def reached_by(self, peer: str) -> int:
+        """Up to which number another repository has all that is not void."""
+        return self._bridged(self.peers[peer]) if peer in self.peers else 0
+
     def _bridged(self, spans: Spans) -> int:
         spans = spans.copy()
         spans.update(self.voids)

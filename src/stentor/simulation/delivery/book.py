@@ -45,6 +45,7 @@ class Shelf:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
         self.voided = Numbers()  # it did not wait for these any more
+        self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
 
@@ -76,7 +77,13 @@ class Shelf:
 
     def keeps(self, key: Key) -> bool:
         """Whether it can be relied upon for this."""
-        return not self.dead and self.durable.has(key) and not self.doubtful.has(key)
+        there = self.durable.has(key) or self.collected.has(key)
+        return there and not self.dead and not self.doubtful.has(key)
+
+    def forget(self, stream: StreamId, floor: int) -> None:
+        for first, last in self.durable[stream].within(1, floor):
+            self.collected[stream].add(first, last)
+        self.durable[stream].remove(1, floor)
 
 
 class Turn:

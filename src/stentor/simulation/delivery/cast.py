@@ -39,6 +39,7 @@ class Cast:
             void_after=2500 * MILLISECOND,
             void_anew=700 * MILLISECOND,
             rectify_after=250 * MILLISECOND,
+            collect_every=300 * MILLISECOND,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
         return depot

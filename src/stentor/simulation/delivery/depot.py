@@ -217,14 +217,14 @@ class Depot(Actor):
 
     def _collect(self, collect: Collect) -> None:
         assert self.ledger is not None
-        self.stage.seen["collected"] += 1
         try:
             self.ledger.collect(collect.end)
         except LedgerError as error:
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
         for stream in self.repository.store.streams.values():
-            self.shelf.durable[stream.id].remove(1, stream.floor)
+            self.stage.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
+            self.shelf.forget(stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         self.left = True

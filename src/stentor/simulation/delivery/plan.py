@@ -21,7 +21,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: int  # of each author
     pause: int  # between an author's turns
     duration: int  # of the troubles
-    keep: int  # seconds; 0 is for ever
+    keep: int  # seconds, of which there are many in one; 0 is for ever
     weather: Weather
     strikes: tuple[tuple[int, str], ...]  # when what happens
     window: int
@@ -41,7 +41,7 @@ def draw_plan(random: Random) -> Plan:
         events=random.randrange(4, 16) * (8 if large else 1),
         pause=random.choice((20, 60, 120)) * MILLISECOND,
         duration=duration,
-        keep=0,
+        keep=random.choice((0, 0, 0, 1)),
         weather=draw_weather(random),
         strikes=draw_strikes(random, duration),
         window=random.choice((2, 8, 1000)),

@@ -86,7 +86,8 @@ class Verdict:
         return self._book.is_kept(key, holders)
 
     def _wants(self, page: Page, told: Told) -> bool:
-        since = page.since == "beginning" or told.time > page.confirmed > 0
+        everything = page.since == "beginning" and not self._cast.plan.keep
+        since = everything or told.time > page.confirmed > 0
         return since and page.must(told)
 
     # ---- judgement
