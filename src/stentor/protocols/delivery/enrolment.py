@@ -208,7 +208,7 @@ class Enrolment:
             first, time = (int(number), 0) if kind == "epoch" else (0, int(number))
             self._search(tops, {}, first, time, then)
         elif kind in ("now", "beginning") and not number:
-            then(now, self._store.tops() if kind == "now" else ())
+            then(now, self._store.tops() if kind == "now" else self._store.floors())
         else:
             raise Refused(Refusal.PROTOCOL, f"{event.since!r} is no beginning: now, beginning, epoch N or time N")
 

@@ -314,6 +314,10 @@ class Store:
         """All there is now, as a frontier."""
         return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)
 
+    def floors(self) -> tuple[tuple[int, int, int], ...]:
+        """All that is forgotten, as a frontier."""
+        return tuple((*key, stream.floor) for key, stream in sorted(self.streams.items()) if stream.floor)
+
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, int] = {}

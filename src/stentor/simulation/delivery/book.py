@@ -153,7 +153,8 @@ class Book:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
         for extra, upto in enumerate(ack.copies):
-            having = sum(shelf.stored[stream].covers(1, upto) for shelf in self.shelves.values())
+            gone = max(shelf.collected[stream].last for shelf in self.shelves.values())  # nobody needs these any more
+            having = sum(shelf.stored[stream].covers(gone + 1, upto) for shelf in self.shelves.values())
             if having <= extra:
                 detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
                 self.accuse("acknowledged-before-durable", detail)
