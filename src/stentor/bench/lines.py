@@ -63,6 +63,12 @@ class Worker:
             raise WorkerFailed(f"{self._module} ended: what it said is above")
         return msgspec.json.decode(line, type=kind)
 
+    async def kill(self) -> None:
+        """As a crash would end it."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
     async def __aexit__(self, *_: object) -> None:
         process = self._process
         assert process is not None

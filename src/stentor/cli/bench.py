@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import typer
@@ -17,13 +17,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from stentor.bench import grid as grids
 from stentor.bench import plot, report
 from stentor.bench.grid import Grid
-from stentor.bench.results import Results
-from stentor.bench.session import Session
+from stentor.bench.narada import plan as plans
+from stentor.bench.narada import plot as narada_plot
+from stentor.bench.narada import report as narada_report
+from stentor.bench.narada import session as naradas
+from stentor.bench.narada.plan import Plan
+from stentor.bench.session import Launch, Session
 from stentor.cli.process import Readiness
 from stentor.cli.supervisor import Supervisor
-from stentor.cli.up import assign, settle_ports
+from stentor.cli.up import assign_all, settle_ports
 from stentor.config import Config
+from stentor.model.errors import InvalidInput
 
+R = TypeVar("R", bound="_Results")
 app = typer.Typer(help="Measure what the papers measured, on this machine.", no_args_is_help=True)
 
 
@@ -46,8 +52,8 @@ def ges(
     """
     grid = _grid(quick, rates, sizes, match, events)
     out.mkdir(parents=True, exist_ok=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    results = _measure(grid, console)
+    console = _console()
+    results = _measure(lambda *tools: Session(grid, *tools), console)
     if results.interrupted and not results.samples:
         console.print("interrupted before anything was measured", style="yellow")
         raise typer.Exit(130)
@@ -61,6 +67,56 @@ def ges(
     console.print(f"written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     if results.interrupted:
         raise typer.Exit(130)
+
+
+@app.command()
+def narada(
+    quick: Annotated[bool, typer.Option("--quick", help="Few runs, in a minute or so.")] = False,
+    runs: Annotated[int | None, typer.Option(help="Events of each payload.", min=2)] = None,
+    payloads: Annotated[str | None, typer.Option(help="Bytes of a body, comma-separated: 100,1000,8000.")] = None,
+    topologies: Annotated[str | None, typer.Option(help="Of the paper's figure 2, comma-separated: A,B,C.")] = None,
+    storage: Annotated[str, typer.Option(help="What repositories store events in: sqlite or segments.")] = "sqlite",
+    out: Annotated[Path, typer.Option(help="Where JSON and the plot go.")] = Path("stentor-bench"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """What reliable delivery costs in the three networks of the paper on it, as real processes on this machine.
+
+    Prints delays by payload, table 1 of the paper beside ours and throughput; writes narada.json and narada.png.
+    """
+    plan = _plan(quick, runs, payloads, topologies, storage)
+    out.mkdir(parents=True, exist_ok=True)
+    console = _console(to_stderr=as_json)
+    results = _measure(lambda *tools: naradas.Session(plan, *tools), console)
+    results.write(out / "narada.json")
+    if as_json:
+        sys.stdout.buffer.write(results.content())
+    else:
+        narada_report.show(results, console)
+    written = [out / "narada.json"]
+    try:
+        written += narada_plot.draw(results, out / "narada.png")
+    except ImportError:
+        console.print(plot.MISSING, style="yellow", highlight=False, markup=False)
+    console.print(f"written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
+    if results.interrupted:
+        raise typer.Exit(130)
+
+
+def _console(*, to_stderr: bool = False) -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160, stderr=to_stderr)
+
+
+def _plan(quick: bool, runs: int | None, payloads: str | None, topologies: str | None, storage: str) -> Plan:
+    if storage not in plans.STORAGES:
+        raise InvalidInput(f"--storage {storage!r}: expected {' or '.join(plans.STORAGES)}")
+    plan = msgspec.structs.replace(plans.QUICK if quick else Plan(), storage=storage)
+    if runs is not None:
+        plan = msgspec.structs.replace(plan, runs=runs)
+    if payloads is not None:
+        plan = msgspec.structs.replace(plan, payloads=plans.payloads_of(payloads))
+    if topologies is not None:
+        plan = msgspec.structs.replace(plan, topologies=plans.topologies_of(topologies))
+    return plan
 
 
 def _grid(quick: bool, rates: str | None, sizes: str | None, match: str | None, events: int) -> Grid:
@@ -78,8 +134,25 @@ def _grid(quick: bool, rates: str | None, sizes: str | None, match: str | None, 
     return msgspec.structs.replace(grid, events=events)
 
 
-def _measure(grid: Grid, console: Console) -> Results:
-    """Run the session behind a progress bar; what is there is kept if it is interrupted."""
+class _Results(Protocol):
+    interrupted: bool
+
+
+class _Session(Protocol[R]):
+    """What measures something, step by step."""
+
+    results: R
+
+    def expected(self) -> float: ...
+    async def run(self) -> None: ...
+
+
+Tell = Callable[[str], None]
+Make = Callable[[Path, Launch, Tell, Callable[[float], None]], _Session[R]]
+
+
+def _measure(make: Make[R], console: Console) -> R:
+    """Run a session behind a progress bar; what is there is kept if it is interrupted."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -97,7 +170,7 @@ def _measure(grid: Grid, console: Console) -> Results:
             if not console.is_terminal:
                 console.print(text, highlight=False, markup=False)
 
-        session = Session(grid, Path(folder), running(say), say, lambda seconds: progress.advance(task, seconds))
+        session = make(Path(folder), running(say), say, lambda done: progress.advance(task, done))
         progress.update(task, total=session.expected())
         try:
             asyncio.run(session.run())
@@ -109,16 +182,16 @@ def _measure(grid: Grid, console: Console) -> Results:
 def running(
     tell: Callable[[str], None], noticed: Callable[[Readiness], None] | None = None
 ) -> Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]:
-    """How to run the brokers of a configuration, one process each, as long as a `with` lasts.
+    """How to run the brokers and repositories of a configuration, one process each, as long as a `with` lasts.
 
-    It gives their URLs by name; `tell` hears what the supervisor says, `noticed` each broker that is ready.
+    It gives the brokers' URLs by name; `tell` hears what the supervisor says, `noticed` each node that is ready.
     """
 
     @asynccontextmanager
     async def launch(config: Config) -> AsyncIterator[Mapping[str, str]]:
         held = ExitStack()  # the brokers' ports, as long as they run
         settled = settle_ports(config, held)
-        assignments = [assign(settled, node, None, json_log=False, supervised=True) for node in settled.nodes]
+        assignments = assign_all(settled, None, json_log=False, supervised=True, embedded=False)
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[list[Readiness]] = loop.create_future()
         supervisor = Supervisor(assignments, tell)
@@ -136,7 +209,7 @@ def running(
             if noticed is not None:
                 for node in ready.result():
                     noticed(node)
-            yield {node.name: f"stentor://{node.listen}" for node in ready.result()}
+            yield {node.name: f"stentor://{node.listen}" for node in ready.result() if node.listen}
         finally:
             if not ready.done():
                 task.cancel()  # it would wait for all to come up before it stops them
