@@ -70,6 +70,7 @@ class Ledgers:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._desks: dict[str, _Desk] = {}
+        self._all_rest = asyncio.Event()
 
     def perform(self, effect: _Effect) -> None:
         desk = self._desks.get(effect.ledger)
@@ -82,6 +83,7 @@ class Ledgers:
         desk.queue.append(effect)
         if not desk.busy:
             desk.busy = True
+            self._all_rest.clear()
             self._threads.submit(self._work, desk)
 
     async def close(self) -> None:
@@ -89,6 +91,8 @@ class Ledgers:
         for desk in self._desks.values():
             if desk.timer is not None:
                 desk.timer.cancel()
+        if any(desk.busy for desk in self._desks.values()):
+            await self._all_rest.wait()  # what came while a thread was about to end is done too
         await asyncio.to_thread(self._threads.shutdown)
         for desk in self._desks.values():
             if desk.ledger is not None:
@@ -110,6 +114,8 @@ class Ledgers:
         desk.busy = bool(desk.queue)
         if desk.busy:
             self._threads.submit(self._work, desk)
+        elif not any(each.busy for each in self._desks.values()):
+            self._all_rest.set()
 
     def _notify(self, inputs: Sequence[Input]) -> None:
         self._loop.call_soon_threadsafe(self._tell_all, inputs)
