@@ -127,15 +127,15 @@ class Bundle:
                     stream.peers.pop(peer.name, None)
 
     def wants(self, peer: Peer, streams: Iterable[Stream], settled: int) -> tuple[Held, ...]:
-        """What to ask another one for: what it has and we do not, but for streams where something came just now."""
+        """What to ask another one for: what it has and we do not, but for what may be on its way."""
         wanted: list[Held] = []
         numbers = 0
         if not self.is_source(peer):
             return ()
         for stream in streams:
-            if stream.seen > settled or stream.held.covers(1, stream.ordered.last):
+            if stream.held.covers(1, stream.ordered.last):
                 continue
-            gaps = stream.wanted_from(peer.name)[:_MOST_WANTED]
+            gaps = stream.overdue(stream.wanted_from(peer.name), settled)[:_MOST_WANTED]
             if gaps:
                 wanted.append(Held(*stream.id, 0, tuple(gaps)))
                 numbers += sum(last - first + 1 for first, last in gaps)

@@ -368,9 +368,10 @@ class Repository:
             if stream is None or not (missing := stream.asked_for):
                 continue
             busy = True
-            if now - stream.seen >= self._settings.patience and now - stream.asked >= self._settings.again:
+            overdue = stream.overdue(missing, now - self._settings.patience)
+            if overdue and now - stream.asked >= self._settings.again:
                 stream.asked = now
-                spans = tuple(missing[:_MOST_MISSING])
+                spans = tuple(overdue[:_MOST_MISSING])
                 nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
                 self.enrolment.say(publisher.inbox, nak)
         return busy

@@ -228,6 +228,10 @@ class Stream:
             return []
         return self.absent(theirs, late=True)
 
+    def overdue(self, gaps: list[Span], settled: int) -> list[Span]:
+        """Those that are hardly on their way any more: what was sent after them is here, or nothing came since then."""
+        return gaps if self.seen <= settled else [gap for gap in gaps if gap[1] < self.held.last]
+
     def learn(self, peer: str, spans: Iterable[Span]) -> None:
         """Another repository has these."""
         known = self.peers.setdefault(peer, Spans())
