@@ -247,7 +247,7 @@ class Enrolment:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription.where, self._store.next - 1, served)
-        destination.advance(Held(*each, ()) for each in subscription.frontier)
+        destination.advance(Held(*each, ()) for each in (*subscription.frontier, *self._store.floors()))
         self._settle_in(destination)
         self._dispatch.dirty[name] = None
         return destination

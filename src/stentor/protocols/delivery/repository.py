@@ -46,7 +46,6 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind
 from stentor.model.span import Span
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.collection import Collection
@@ -161,12 +160,11 @@ class Repository:
             self.dispatch.effects.append(StartTimer(self._timer, 0))
 
     def _seen(self, now: int, scanned: Scanned) -> None:  # noqa: ARG002
-        self._load_tail(self.store.see(scanned.records))
+        self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
         for line in scanned.damaged:
-            if line.kind is not Kind.RESERVED:
-                self.store.lose(line)
+            if self.is_open and self.store.lose(line):
                 self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:

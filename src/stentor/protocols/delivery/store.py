@@ -81,10 +81,11 @@ class Store:
         self._noted = self.next
         self._tail = Tail(self.horizon + 1, self._most)
 
-    def see(self, records: Iterable[Record]) -> int:
+    def see(self, records: Iterable[Record], damaged: Iterable[Line]) -> int:
         """Records that were there when we began and that no reader was shown; returns where to go on."""
         end = self.next
-        for record in records:
+        remains = [Record(line if line.publisher else line._replace(kind=Kind.NOTE)) for line in damaged]
+        for record in sorted((*records, *remains), key=lambda record: record.line.sequence):
             if self._tail.end < record.line.sequence - 1:  # lost without a trace: nobody can be asked for it
                 lost = Line(self._tail.end + 1, record.line.sequence - 1 - self._tail.end, 0, 0, 0, Kind.NOTE)
                 self._tail.put(Record(lost))
@@ -231,17 +232,28 @@ class Store:
                     stream.ordered.remove(start, end)
         return voided
 
-    def lose(self, line: Line) -> None:
-        """A record cannot be read any more: its numbers are set aside until somebody sends it again."""
-        if line.kind is Kind.RESERVED or not line.publisher:
-            return
-        self.streams[line.stream].lose(line)
+    def lose(self, line: Line) -> bool:
+        """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
+        what has no contents is written anew.
+        """
+        stream = self.streams[line.stream]
+        for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
+            if line.publisher and there.covers(line.first, line.last):
+                self._put(Record(line._replace(kind=kind, digest=0)))
+                return False
+        if not line.publisher:
+            self._put(Record(line._replace(kind=Kind.NOTE, digest=0)))
+            return False
+        if not stream.held.covers(line.first, line.last):
+            return False  # it is set aside already
+        stream.lose(line)
         self._tail.drop(line.sequence)
         record = Record(line._replace(kind=Kind.RESERVED, digest=0))
         self.entries.append(record)
         self.lines.append(record.line)
         if line.sequence >= self._tail.start:
             self._tail.put(record)
+        return True
 
     # ---- to the ledger
 
