@@ -38,6 +38,8 @@ from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.storage.segment import LogError
 
+_LINGER = 0.5  # seconds that a link that is closed gives to what was sent
+
 Dialler = Callable[["Driver", LinkId, str], Coroutine[None, None, None]]
 
 
@@ -76,6 +78,7 @@ class Driver:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unflushed: dict[Link, None] = {}
+        self._closing: set[Link] = set()
         # uvloop gathers what a turn writes and writes it right after polling; asyncio makes a system call of each write
         self._gathers = isinstance(self.loop, uvloop.Loop)
         self._numbers = 0
@@ -133,6 +136,7 @@ class Driver:
         self._notice(happened)
 
     def lost(self, link: Link, reason: str) -> None:
+        self._closing.discard(link)
         if self.links.pop(link.id, None) is not None:
             self._notice(LinkLost(link.id, reason))
 
@@ -160,6 +164,7 @@ class Driver:
     def _close(self, effect: Close) -> None:
         link = self.links.pop(effect.link, None)
         if link is not None:
+            self._closing.add(link)
             link.flush()
             link.close()
 
@@ -218,10 +223,11 @@ class Driver:
             self._stop_timer(StopTimer(timer))
         for task in list(self._tasks):
             task.cancel()
-        closing = list(self.links.values())
+        self._closing.update(self.links.values())
         self.links.clear()
-        for link in closing:
+        for link in self._closing:
             link.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(link.wait_closed(_LINGER) for link in self._closing))
         if self._ledgers is not None:
             await self._ledgers.close()

@@ -31,6 +31,7 @@ class Link(asyncio.Protocol):
         self._opened = opened
         self._transport: asyncio.Transport | None = None
         self._reason = "the peer closed the link"
+        self._lost: asyncio.Future[None] | None = None  # if somebody waits for that
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -50,6 +51,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
         self._owner.lost(self, str(error) if error is not None else self._reason)
 
     def flush(self) -> None:
@@ -80,6 +83,13 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    async def wait_closed(self, within: float) -> None:
+        """Let what was sent leave, and TLS say goodbye; then there is nothing left of it."""
+        if self._transport is not None:
+            self._lost = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._lost], timeout=within)
+            self.abort()
 
     def abort(self) -> None:
         if self._transport is not None:
