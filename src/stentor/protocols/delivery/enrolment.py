@@ -302,7 +302,12 @@ class Enrolment:
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
-        self._when_safe(lambda: self.say(inbox_of(event.sender), receipt))
+        if code is not None or event.task is TopicTask.SHOW:
+            self.say(inbox_of(event.sender), receipt)
+        elif event.task is TopicTask.DELETE:
+            self._commits.then(lambda: self.say(inbox_of(event.sender), receipt))  # nobody is left to agree
+        else:
+            self._when_safe(lambda: self.say(inbox_of(event.sender), receipt))
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry

@@ -404,9 +404,13 @@ class Repository:
         return []
 
     def _leave(self, now: int) -> None:
-        """Once others have all that we have, we are gone."""
+        """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
         living = self.gossip.living(now)
-        if not living or any(not _is_elsewhere(stream, living) for stream in self.store.streams.values()):
+        if (
+            self.gossip.sharing
+            or not living
+            or any(not _is_elsewhere(stream, living) for stream in self.store.streams.values())
+        ):
             return
         self.gossip.say(GossipLeave(self.topic, self._settings.name))
         self._report("info", "repository left the bundle", repository=self._settings.name)
