@@ -36,6 +36,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 WITHIN = 5.0  # seconds for the first answer
 _AGAIN = 0.5  # before a question is repeated that changes nothing: our inbox may not be known everywhere yet
 _SILENCE = 0.3  # after which nobody else is expected to answer
+_LONG_SILENCE = 1.0  # … if somebody is missing
 _PATIENCE = 2.0  # with one repository, before the next is asked
 _LOOK_AGAIN = 0.1  # while something is awaited
 
@@ -137,13 +138,17 @@ class Registrar:
 
     # ---- looking
 
-    async def find(self, expected: Iterable[str] = (), within: float = WITHIN) -> dict[str, RepositoryReport]:
-        """All repositories that answer; those that are expected are given their time."""
+    async def find(
+        self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False
+    ) -> dict[str, RepositoryReport]:
+        """All repositories that answer, or only those that are expected; these are given more time."""
         wanted = frozenset(expected)
-        silence = within if wanted else _SILENCE
-        registration = self._registration("", TopicTask.STATUS)
         receipts = await self._gather(
-            REPOSITORIES, registration, lambda answers: bool(wanted) and wanted <= answers.keys(), silence, within
+            REPOSITORIES,
+            self._registration("", TopicTask.STATUS),
+            lambda answers: only and wanted <= answers.keys(),
+            lambda answers: _SILENCE if wanted <= answers.keys() else _LONG_SILENCE,
+            within,
         )
         return {name: _decode(receipt, RepositoryReport) for name, receipt in sorted(receipts.items())}
 
@@ -157,16 +162,23 @@ class Registrar:
             return bool(reports) and all(reports.keys() >= set(report.members) for report in reports.values())
 
         registration = self._registration(topic, TopicTask.SHOW)
-        await self._gather(bundle_of(topic), registration, enough, _SILENCE, within)
-        created = {name: report for name, report in sorted(reports.items()) if report.members}
-        if not created:
-            await self._complain(topic)
-        return created
-
-    async def _complain(self, topic: str) -> None:
-        known = sorted({name for report in (await self.find()).values() for name in report.topics})
-        hint = suggestion(topic, known) if known else f"; `stentor topic create {topic} --reliable` makes it one"
-        raise InvalidInput(f"no repository has a reliable topic {topic!r}{hint}")
+        end = _now() + within
+        while True:
+            await self._gather(bundle_of(topic), registration, enough, lambda _: _SILENCE, _LONG_SILENCE)
+            created = {name: report for name, report in sorted(reports.items()) if report.members}
+            if created:
+                return created
+            found = await self.find()
+            if not found:
+                raise Unreachable(NOBODY)
+            known = sorted({name for report in found.values() for name in report.topics})
+            if topic not in known:
+                hint = (
+                    suggestion(topic, known) if known else f"; `stentor topic create {topic} --reliable` makes it one"
+                )
+                raise InvalidInput(f"no repository has a reliable topic {topic!r}{hint}")
+            if _now() > end:
+                raise Unreachable(f"the repositories of {topic} do not answer")
 
     # ---- owners
 
@@ -186,13 +198,14 @@ class Registrar:
         that events are kept after everyone has them (default a day), and after which they are dropped anyway.
         """
         check_topic(topic)
-        there = await self._present(repositories)
+        found = await self._present(repositories)
+        there = {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
         everyone = [name for name, report in there.items() if not report.unit]
         if not everyone:
             raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
         if copies > len(everyone):
             raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
-        for report in there.values():
+        for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members and set(known.members) != set(there):
                 members = ", ".join(known.members)
@@ -242,7 +255,7 @@ class Registrar:
         if missing:
             known = ", ".join(found)
             raise Unreachable(f"the repository {missing[0]!r} does not answer; those that do are {known}")
-        return {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
+        return found
 
     async def grant(self, topic: str, role: Role, name: str, holder: str = "") -> TopicReport:
         """Let somebody publish or subscribe under a name; with a holder, only that principal."""
@@ -259,7 +272,7 @@ class Registrar:
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""
-        await self._change(topic, TopicTask.REMOVE_REPOSITORY, repositories=(repository,))
+        await self._change(topic, TopicTask.REMOVE_REPOSITORY, last=repository, repositories=(repository,))
 
     async def delete(self, topic: str) -> tuple[str, ...]:
         """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
@@ -271,10 +284,10 @@ class Registrar:
         members = {member for report in seen.values() for member in report.members}
         return tuple(sorted(members - seen.keys()))
 
-    async def _change(self, topic: str, task: TopicTask, **what: Any) -> TopicReport:
+    async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
         seen = await self.show(topic)
-        inclined = sorted(seen, key=lambda name: (seen[name].leaving, not seen[name].ready))
+        inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
         receipt = await self._tell(inclined, self._registration(topic, task, **what), WITHIN)
         return _decode(receipt, TopicReport)
 
@@ -320,13 +333,14 @@ class Registrar:
         to: str,
         registration: Registration,
         enough: Callable[[dict[str, RegistrationReceipt]], bool],
-        silence: float,
+        silence: Callable[[dict[str, RegistrationReceipt]], float],
         within: float,
     ) -> dict[str, RegistrationReceipt]:
-        """What repositories answer to a question: until it is enough, or nobody else says anything."""
+        """What repositories answer to a question: until it is enough, or nobody else has said anything for a while."""
         queue = self._waiting[registration.token] = asyncio.Queue()
         answers: dict[str, RegistrationReceipt] = {}
         end, again = _now() + within, 0.0
+        last = end
         try:
             while not enough(answers) and (now := _now()) < end:
                 if now >= again:
@@ -336,9 +350,9 @@ class Registrar:
                     receipt = await asyncio.wait_for(queue.get(), min(end, again) - now)
                 except TimeoutError:
                     continue
-                if receipt.code is None:
+                if receipt.code is None and receipt.sender not in answers:
                     answers[receipt.sender] = receipt
-                    end = min(end, _now() + silence)
+                    end = min(last, _now() + silence(answers))
         finally:
             del self._waiting[registration.token]
         return answers

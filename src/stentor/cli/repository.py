@@ -17,7 +17,7 @@ from stentor.cli.status import size
 from stentor.cli.topic import state
 from stentor.cli.up import JsonLogOption, LogOption, check_level
 from stentor.client import connect
-from stentor.config import check_repository_name, home_of, storage_line
+from stentor.config import check_repository_name, home_of, storage_in, storage_line
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
@@ -42,7 +42,7 @@ def add(
         str,
         typer.Option(
             help="sqlite:DIR, segments:DIR or postgresql://USER@HOST/DATABASE.",
-            show_default="sqlite:DATA/repositories/NAME",
+            show_default="sqlite:DATA/repositories",
         ),
     ] = "sqlite:",
     unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
@@ -59,8 +59,7 @@ def add(
     """
     check_level(log)
     check_repository_name(name)
-    home = home_of(name, data)
-    line = storage_line(storage, home)
+    line = storage_line(storage, storage_in(data))
     if unit:
         ScopePath.parse(unit)
     addresses = asyncio.run(_look_around(name, unit, url, tls))
@@ -70,7 +69,7 @@ def add(
             unit=unit,
             addresses=addresses,
             storage=line,
-            home=str(home),
+            home=str(home_of(name, data)),
             certificates=None if tls is None else str(tls),
             log=log or "info",
             json_log=json_log,
@@ -114,7 +113,7 @@ async def _drain(name: str, url: str | None, tls: Path | None, timeout: float, *
         end = asyncio.get_running_loop().time() + timeout
         with waiting(f"{name} leaves") as progress:
             while True:
-                found = (await asking.find([name], within=2.0)).get(name)
+                found = (await asking.find([name], within=1.0, only=True)).get(name)
                 if found is None if retire else found is not None and not found.topics:
                     return
                 left = ", ".join(found.topics) if found is not None and found.topics else ""

@@ -20,6 +20,7 @@ from stentor.config.settings import (
     Unit,
     default,
     home_of,
+    storage_in,
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "load",
     "parse",
     "schema",
+    "storage_in",
     "storage_line",
     "without_password",
 ]

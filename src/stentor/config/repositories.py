@@ -7,7 +7,7 @@ from stentor.config import value as values
 from stentor.config.lines import Key
 from stentor.config.network import Network
 from stentor.config.problem import describe, nearest
-from stentor.config.settings import Repository, home_of
+from stentor.config.settings import Repository, storage_in
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT
 from stentor.model.errors import InvalidInput
@@ -30,7 +30,6 @@ class Repositories:
         names: dict[str, Key] = {
             str(node.name): ("node", index) for index, node in enumerate(self._network.nodes) if node.name.parts
         }
-        places: dict[str, Key] = {}
         for key, value in self._tables.array(top, "repository"):
             repository = self._repository(value, key)
             if repository is None:
@@ -40,11 +39,6 @@ class Repositories:
                 self._problems.add(
                     (*key, "name"), f"expected a name of its own, found that of {where}: {repository.name}"
                 )
-            elif (other := places.setdefault(repository.storage.partition(":")[2], key)) is not key:
-                where = self._network.where(other)
-                self._problems.add(
-                    (*key, "storage"), f"expected a place of its own, found that of {where}: {repository.storage}"
-                )
             self.found.append(repository)
 
     def _repository(self, value: object, key: Key) -> Repository | None:
@@ -52,8 +46,10 @@ class Repositories:
         table = self._tables.table(value, key, Repository)
         self._tables.require(table, (*key, "name"), 'a name such as "r1"')
         name = take(table, (*key, "name"), _name, "")
-        home = home_of(name, self._data)
-        storage = take(table, (*key, "storage"), lambda found: storage_line(found, home, self._base), f"sqlite:{home}")
+        usual = storage_in(self._data)
+        storage = take(
+            table, (*key, "storage"), lambda found: storage_line(found, usual, self._base), f"sqlite:{usual}"
+        )
         unit = take(table, (*key, "unit"), lambda found: self._network.unit_name(found) or ROOT, ROOT)
         broker = take(table, (*key, "broker"), self._network.broker_name, self._first(unit))
         if not name or broker is None:
@@ -79,14 +75,14 @@ def _name(value: object) -> str:
     return check_repository_name(values.text(value, "a name such as r1"))
 
 
-def storage_line(value: object, home: Path, base: Path = Path()) -> str:
-    """Where ledgers are, in one line; a directory is relative to `base`, and `home` if none is named."""
+def storage_line(value: object, usual: Path, base: Path = Path()) -> str:
+    """Where ledgers are, in one line; a directory is relative to `base`, and the `usual` one if none is named."""
     text = values.text(value, "where it stores events")
     kind, colon, place = text.partition(":")
     if colon and kind in _FILES:
         if "\0" in place:
             raise InvalidInput(f"{_EXPECTED}, found {describe(text)}")
-        return f"{kind}:{base / Path(place).expanduser() if place else home}"
+        return f"{kind}:{base / Path(place).expanduser() if place else usual}"
     if kind in ("postgresql", "postgres") and place.startswith("//"):
         try:
             parts = urlsplit(text)

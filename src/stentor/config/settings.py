@@ -103,7 +103,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     ]
     unit: Annotated[ScopePath, Meta(description='the unit that it serves; "", the default, is the whole network')]
     storage: Annotated[
-        str, Meta(description="sqlite:DIR, segments:DIR or postgresql://…; default sqlite:<data>/repositories/<name>")
+        str, Meta(description="sqlite:DIR, segments:DIR or postgresql://…; default sqlite:<data>/repositories")
     ]
 
 
@@ -200,13 +200,18 @@ def default_listen(place: int) -> Address:
     return Address(LISTEN.host, port)
 
 
+def storage_in(data: Path) -> Path:
+    """Where repositories keep ledgers if they do not say, each in a directory of its own."""
+    return data / "repositories"
+
+
 def home_of(repository: str, data: Path) -> Path:
-    """Where a repository keeps what must survive."""
-    return data / "repositories" / repository
+    """The directory of a repository, which only one process may use."""
+    return storage_in(data) / repository
 
 
 def default(data: Path = DATA) -> Config:
     """What runs when there is no file: a broker that only this machine can reach, and a repository inside it."""
     local = Node(name=ScopePath(("local",)), listen=LISTEN, http=Address("127.0.0.1", 7480), storage=data / "local")
-    main = Repository(name="main", broker=local.name, unit=ROOT, storage=f"sqlite:{home_of('main', data)}")
+    main = Repository(name="main", broker=local.name, unit=ROOT, storage=f"sqlite:{storage_in(data)}")
     return Config(fabric=Fabric(data=data), nodes=(local,), repositories=(main,))
