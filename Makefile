@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint soak bench bench-matching bench-network lock clean
+.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ bench-matching: $(READY) ## the index beside a loop and the paper's tree, 100 to
 
 bench-network: $(READY) ## what a network of brokers costs: hops, links, profiles, joining, failing: tables, JSON, plot
 	$(BIN)/python -m benchmarks.network --rounds $(ROUNDS)
+
+bench-durable: $(READY) ## acknowledged durable publishing beside redis streams, JetStream and RabbitMQ: table, JSON, plot
+	$(BIN)/python -m benchmarks.durable --rounds $(ROUNDS)
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

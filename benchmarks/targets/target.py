@@ -2,7 +2,7 @@
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -45,15 +45,11 @@ class Subscriber:
     counts: bool = False  # progress is counted in events, because a filter joins frames as it likes
 
 
-class Target(ABC):
+class Broker(ABC):
     """One broker, started on a free port of this machine."""
 
     name: ClassVar[str]
-    separator: ClassVar[str] = "."
     ports: ClassVar[int] = 1
-    batches: ClassVar[tuple[int, ...]] = (1,)  # events per frame that its wire can carry
-    attributes: ClassVar[bool] = False  # whether it filters by content
-    topics: ClassVar[bool] = True  # whether it knows more than one topic
 
     def __init__(self) -> None:
         self.port = 0
@@ -67,6 +63,35 @@ class Target(ABC):
     def command(self, directory: Path) -> Sequence[str]:
         """How it is started, with its files in `directory`."""
 
+    def environment(self, directory: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """What it is told beside its command."""
+        return {}
+
+    def start(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self.port = free_port(self.ports)
+        self.server = Server(self.command(directory), directory / "log.txt", self.environment(directory))
+        self.server.wait_for(self.port)
+
+    def stop(self) -> None:
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+
+    def connect(self, port: int | None = None) -> socket.socket:
+        link = socket.create_connection(("127.0.0.1", self.port if port is None else port), 10)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return link
+
+
+class Target(Broker):
+    """A broker that forwards what is published to those who subscribed."""
+
+    separator: ClassVar[str] = "."
+    batches: ClassVar[tuple[int, ...]] = (1,)  # events per frame that its wire can carry
+    attributes: ClassVar[bool] = False  # whether it filters by content
+    topics: ClassVar[bool] = True  # whether it knows more than one topic
+
     @abstractmethod
     def publisher(self, topics: Sequence[str], shape: Shape) -> Publisher:
         """A new link on which these topics can be published."""
@@ -75,24 +100,8 @@ class Target(ABC):
     def subscriber(self, topic: str, where: str = "") -> Subscriber:
         """A new link to which the topic's events come, once this returns."""
 
-    def start(self, directory: Path) -> None:
-        directory.mkdir(parents=True)
-        self.port = free_port(self.ports)
-        self.server = Server(self.command(directory), directory / "log.txt")
-        self.server.wait_for(self.port)
-
-    def stop(self) -> None:
-        if self.server is not None:
-            self.server.stop()
-            self.server = None
-
     def topic(self, number: int) -> str:
         return f"bench{self.separator}t{number:02d}"
-
-    def connect(self, port: int | None = None) -> socket.socket:
-        link = socket.create_connection(("127.0.0.1", self.port if port is None else port), 10)
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return link
 
 
 def read_exactly(link: socket.socket, size: int) -> bytes:

@@ -1,0 +1,1 @@
+"""Acknowledged durable publishing: Stentor's repositories beside what others call durable."""
