@@ -91,6 +91,13 @@ class Spans:
         at = bisect_right(self._firsts, start) - 1
         return max(self._lasts[at], start - 1) if at >= 0 else start - 1
 
+    def same(self, number: int) -> tuple[bool, int | None]:
+        """Whether a number is in it, and up to which one that stays so; None is for ever."""
+        at = bisect_right(self._firsts, number)
+        if at and number <= self._lasts[at - 1]:
+            return True, self._lasts[at - 1]
+        return False, self._firsts[at] - 1 if at < len(self._firsts) else None
+
     def missing(self, first: int, last: int) -> list[Span]:
         """What of this range is not in it."""
         gaps = []

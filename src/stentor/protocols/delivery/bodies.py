@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from stentor.model.control import Held
 from stentor.model.record import StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.chain import Numbers, Run, rank, to_array
+from stentor.protocols.delivery.chain import Numbers, Run, rank, to_array, to_spans
 from stentor.protocols.delivery.lane import Lane
 from stentor.protocols.delivery.patience import NEVER
 from stentor.wire.block import HEADER_SIZE, SPARSE, Block
 
 _MOST_SOURCES = 512  # that are remembered although nothing of them is under way
+_MOST_PIECES = 8192  # of a source's numbers: a filter leaves many gaps, and those that are old are not told apart
 _LOOK_AT = 8  # of them when one is to be forgotten
-_MOST_PIECES = 8192  # of what was released of a source, exactly; what is older is not told apart
 
 
 def numbers_of(block: Block) -> Numbers:
@@ -29,50 +29,23 @@ class Source:
     """One stream as a subscriber sees it."""
 
     __slots__ = (
-        "acked", "blocks", "explained", "given", "held", "late", "live", "open", "released", "settled", "stream",
-        "unsure",
+        "blocks", "explained", "former", "held", "late", "live", "pending", "released", "settled", "stream", "top",
+        "unacked",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
         self.stream = stream
         self.blocks: Lane[Block] = Lane()
         self.held = 0  # bytes
-        self.explained = 0  # the highest number that was told in the chain
         self.live = 0  # the last number that came by itself on this link
-        self.released = 0  # the highest number that was released
-        self.given = Spans()  # numbers that were released, or that the repository says we are done with
-        self.late = Spans()  # numbers below that which are stored only now: nobody waited for them any more
-        self.acked = Spans([(0, 0)])  # numbers that the application is done with, and what is not ours before them
-        self.unsure = Spans()  # late numbers that were released and not acknowledged, although some around them are
-        self.open: Lane[Run] = Lane()  # of this chain, released and not acknowledged
-        self.settled = 0  # sequence number of the last that was acknowledged
-
-    def recall(self, done: Iterable[Span]) -> None:
-        """An earlier life, or this one at another repository, is done with these."""
-        for first, last in done:
-            self.given.add(first, last)
-            self.acked.add(first, last)
-
-    def classify(self, numbers: Numbers) -> tuple[int, bool]:
-        """How many of these numbers, from the first on, were released before, or were not; and whether they were."""
-        first = int(numbers[0])
-        if first > self.given.last:
-            return len(numbers), False
-        known = self.given.within(first, int(numbers[-1]))
-        if known and known[0][0] == first:
-            return rank(numbers, known[0][1]), True
-        return rank(numbers, known[0][0] - 1) if known else len(numbers), False
-
-    def give(self, numbers: Numbers) -> None:
-        """These are released."""
-        if isinstance(numbers, range):
-            self.given.add(numbers.start, numbers.stop - 1)
-        else:
-            for number in numbers.tolist():
-                self.given.add(number, number)
-        if self.given.pieces > _MOST_PIECES:
-            spans = list(self.given)
-            self.given.add(spans[0][0], spans[len(spans) // 2][1])
+        self.released = Spans()  # numbers that were released, or that a repository says we are done with
+        self.top = 0  # the highest of them
+        self.former = Spans()  # … under other chains: these may be told again
+        self.explained = 0  # the highest number that was told in this chain
+        self.pending = 0  # events that were told and are not taken
+        self.late = False  # whether some of these come after higher numbers: a repository may find lost ones again
+        self.unacked = 0  # events that are released, and the application is not done with
+        self.settled = 0  # sequence number of the last that it is done with
 
     def serve(self, wanted: Numbers) -> tuple[Block, Numbers, int] | None:
         """A block with the first of these numbers: it, the rows of as many as it has of them, and how many."""
@@ -98,9 +71,11 @@ class Source:
         return None
 
     def missing(self, wanted: Numbers) -> NDArray[np.intp]:
-        """Which of these numbers no block has."""
+        """Which of these numbers no block has, and were not released under an earlier chain."""
         there = np.zeros(len(wanted), np.bool_)
         last = int(wanted[-1])
+        for start, end in self.former.within(int(wanted[0]), last):
+            there[rank(wanted, start - 1) : rank(wanted, end)] = True
         for block in self.blocks.since(int(wanted[0])):
             if block.catenation > last:
                 break
@@ -111,19 +86,37 @@ class Source:
                 there |= np.isin(to_array(wanted), have)
         return np.flatnonzero(~there)
 
+    def recall(self, done: Iterable[Span]) -> None:
+        """An earlier life, or this one at another repository, is done with these."""
+        for first, last in done:
+            self.released.add(first, last)
+            self.former.add(first, last)
+
+    def release(self, numbers: Numbers) -> None:
+        for first, last in to_spans(numbers):
+            self.released.add(first, last)
+        self.top = max(self.top, int(numbers[-1]))
+        self.unacked += len(numbers)
+        if self.released.pieces > _MOST_PIECES:  # what is old enough cannot come any more
+            self.released.add(1, list(self.released)[_MOST_PIECES // 2][1])
+
     def shed(self) -> int:
-        """Drop the blocks at the front of which everything is released; the bytes that this frees."""
+        """Drop the blocks at the front that nobody needs any more; the bytes that this frees."""
         freed = 0
-        while len(self.blocks) and self.blocks.front.last() <= self.released and not self._is_late(self.blocks.front):
+        while len(self.blocks) and self._is_over(self.blocks.front):
             freed += len(self.blocks.take().frame)
         self.held -= freed
         return freed
 
+    def _is_over(self, block: Block) -> bool:
+        last = block.last()
+        return self.released.covers(block.catenation, last) if self.late else last <= self.top
+
     def covers(self, block: Block) -> bool:
         """Whether all of a block is here already, or was."""
+        if self._is_over(block):
+            return True
         last = block.last()
-        if last <= self.released:
-            return not self._is_late(block)
         for other in self.blocks.since(block.catenation):
             if other.catenation > block.catenation:
                 break
@@ -133,9 +126,6 @@ class Source:
                 return True
         return False
 
-    def _is_late(self, block: Block) -> bool:
-        return bool(self.late) and bool(self.late.within(block.catenation, block.last()))
-
     @property
     def strange(self) -> bool:
         """Whether there is something of which the repository has not told yet."""
@@ -143,12 +133,7 @@ class Source:
 
     def idle(self, sync: int) -> bool:
         """Whether nothing of it is under way, so that it may be forgotten."""
-        return (
-            not len(self.blocks)
-            and self.explained <= self.released <= self.acked.upto(0)
-            and not len(self.open)
-            and self.settled <= sync
-        )
+        return not (len(self.blocks) or self.pending or self.unacked) and self.settled <= sync
 
 
 class Bodies:
@@ -157,7 +142,7 @@ class Bodies:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self.sources: dict[StreamId, Source] = {}  # the one that was used last is last
-        self.done: dict[StreamId, tuple[Span, ...]] = {}  # of streams that are no sources
+        self._done: dict[StreamId, tuple[Span, ...]] = {}  # … by an earlier life, of streams that are no sources
         self.strange: dict[StreamId, int] = {}  # since when there is something that was not told of
         self.next: tuple[StreamId, int] = ((0, 0), 0)  # the event whose turn it is
         self.size = 0
@@ -170,18 +155,18 @@ class Bodies:
             if len(self.sources) >= _MOST_SOURCES:
                 self._forget(sync)
             source = self.sources[stream] = Source(stream)
-            source.recall(self.done.pop(stream, ()))
+            source.recall(self._done.pop(stream, ()))
         return source
 
     def recall(self, done: Iterable[Held]) -> None:
-        """What the repository that steers us says that we are done with."""
-        self.done = {}
+        """What the repository that begins to steer us says that we are done with."""
+        self._done = {}
         for held in done:
             stream, spans = (held.publisher, held.incarnation), ((1, held.floor), *held.spans)
             if stream in self.sources:
                 self.sources[stream].recall(spans)
             else:
-                self.done[stream] = spans
+                self._done[stream] = spans
 
     def _forget(self, sync: int) -> None:
         for stream in list(islice(self.sources, _LOOK_AT)):
@@ -236,16 +221,25 @@ class Bodies:
         self.size -= size
         self.dropped += 1
 
-    def release(self, source: Source, number: int) -> None:
-        """What we had to get of a source up to this number is released."""
-        source.released = max(source.released, number)
-        self.size -= source.shed()
-        self._look_at(source)
+    def release(self, source: Source, numbers: Numbers) -> None:
+        """These are released."""
+        source.release(numbers)
+        self.taken(source, len(numbers))
         self.sources[source.stream] = self.sources.pop(source.stream)
 
-    def explain(self, source: Source, number: int) -> None:
-        """The repository has told of all up to this number."""
-        source.explained = max(source.explained, number)
+    def taken(self, source: Source, count: int) -> None:
+        """So many of those that were told are taken."""
+        source.pending -= count
+        if not source.pending:
+            source.late = False
+        self.size -= source.shed()
+        self._look_at(source)
+
+    def explain(self, source: Source, run: Run) -> None:
+        """The repository has told of these."""
+        source.late = source.late or run.first <= source.explained or run.first <= source.top
+        source.pending += len(run)
+        source.explained = max(source.explained, run.last)
         self._look_at(source)
 
     def _look_at(self, source: Source) -> None:
@@ -255,10 +249,10 @@ class Bodies:
     def start_over(self, sync: int) -> None:
         """Nobody steers us any more; what came after the sync will be told again, under other numbers."""
         for source in self.sources.values():
-            source.settled = 0 if source.settled <= sync and not len(source.open) else NEVER
-            source.explained = 0
-            source.open = Lane()
-            source.late = Spans()
+            source.settled = 0 if source.settled <= sync else NEVER
+            source.former = source.released.copy()
+            source.explained = source.pending = 0
+            source.late = False
 
     def wonder(self, now: int) -> None:
         """A repository begins to tell."""

@@ -24,6 +24,18 @@ def to_array(numbers: Numbers) -> NDArray[np.int64]:
     return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
 
 
+def to_spans(numbers: Numbers) -> list[Span]:
+    """The same numbers as spans."""
+    if isinstance(numbers, range):
+        return [(numbers.start, numbers.stop - 1)] if numbers else []
+    if not len(numbers):
+        return []
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    firsts = numbers[np.concatenate(([0], breaks + 1))].tolist()
+    lasts = numbers[np.concatenate((breaks, [len(numbers) - 1]))].tolist()
+    return list(zip(firsts, lasts, strict=True))
+
+
 class Run:
     """Events of one stream that follow each other in the chain: their numbers and their sequence numbers."""
 
@@ -135,10 +147,9 @@ class Chain:
 
     # ---- what is acknowledged
 
-    def acknowledge(self, run: Run, start: int, end: int) -> None:
-        if end > start:
-            first, last = run.span(start, end)
-            self.acked.add(max(first, self.sync + 1), last)
+    def acknowledge(self, span: Span) -> None:
+        """The application is done with these sequence numbers."""
+        self.acked.add(max(span[0], self.sync + 1), span[1])
 
     @property
     def frontier(self) -> int:

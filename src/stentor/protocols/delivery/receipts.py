@@ -3,30 +3,28 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stentor.model.record import StreamId
 from stentor.model.span import Spans
-from stentor.protocols.delivery.bodies import Source
-from stentor.protocols.delivery.chain import Numbers
+from stentor.protocols.delivery.chain import Run
 from stentor.protocols.delivery.lane import Lane
 
 
-class _Given:
-    __slots__ = ("before", "first", "last", "late", "numbers", "source")
-
-    def __init__(self, first: int, source: Source, numbers: Numbers, before: int, late: bool) -> None:
-        self.first, self.last = first, first + len(numbers) - 1
-        self.source, self.numbers = source, numbers
-        self.before = before  # the last number of the source that was released before
-        self.late = late
-
-
 class Done(NamedTuple):
-    """Numbers of a source that an application is done with; from `first` on none of what is between is ours."""
+    """A part of a run that an application is done with."""
 
-    source: Source
-    first: int
-    last: int
-    events: int
-    late: bool
+    run: Run
+    attempt: int  # whose sequence numbers the run has
+    start: int
+    end: int
+    position: int  # of the event at `start`
+
+
+class _Given:
+    __slots__ = ("attempt", "first", "last", "run")
+
+    def __init__(self, first: int, run: Run, attempt: int) -> None:
+        self.first, self.last = first, first + len(run) - 1
+        self.run, self.attempt = run, attempt
 
 
 class Receipts:
@@ -37,23 +35,33 @@ class Receipts:
         self._given: Lane[_Given] = Lane()
         self._done = Spans()
 
-    def give(self, source: Source, numbers: Numbers, before: int, late: bool = False) -> int:
+    def give(self, run: Run, attempt: int) -> int:
         """The position of the first of these events."""
         first = self.position + 1
-        self._given.add(first, _Given(first, source, numbers, before, late))
-        self.position += len(numbers)
+        self._given.add(first, _Given(first, run, attempt))
+        self.position += len(run)
         return first
 
     def acknowledge(self, first: int, last: int) -> Iterator[Done]:
         """What of these positions is news."""
-        for start, end in self._done.missing(max(first, 1), min(last, self.position)):
-            for given in self._given.since(start):
-                if given.first > end:
+        for low, high in self._done.missing(max(first, 1), min(last, self.position)):
+            for given in self._given.since(low):
+                if given.first > high:
                     break
-                low, high = max(start - given.first, 0), min(end, given.last) - given.first
-                before = int(given.numbers[low - 1]) if low else given.before
-                yield Done(given.source, before + 1, int(given.numbers[high]), high - low + 1, given.late)
-            self._done.add(start, end)
+                start = max(low, given.first)
+                end = min(high, given.last) + 1
+                yield Done(given.run, given.attempt, start - given.first, end - given.first, start)
+            self._done.add(low, high)
         done = self._done.upto()
         while len(self._given) and self._given.front.last <= done:
             self._given.take()
+
+    def owed(self) -> dict[StreamId, dict[int, int]]:
+        """Positions of all that the application is not done with, by stream and number."""
+        owed: dict[StreamId, dict[int, int]] = {}
+        for given in self._given:
+            for low, high in self._done.missing(given.first, given.last):
+                numbers = given.run.numbers[low - given.first : high - given.first + 1]
+                mine = owed.setdefault(given.run.stream, {})
+                mine.update(zip(map(int, numbers), range(low, high + 1), strict=True))
+        return owed

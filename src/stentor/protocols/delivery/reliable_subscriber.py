@@ -25,6 +25,8 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.ids import Incarnation, topic_id
+from stentor.model.record import StreamId
+from stentor.model.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array
@@ -83,6 +85,8 @@ class ReliableSubscriber:
         self._principal = ""
         self._linked = False
         self._receipts = Receipts()
+        self._owed: dict[StreamId, dict[int, int]] = {}  # positions that an earlier chain gave, by number
+        self._again: dict[int, Span] = {}  # their sequence numbers in this chain, as far as they are told
         self._ready: list[Portion] = []
         self._ready_size = 0
         self._hungry = False
@@ -199,6 +203,7 @@ class ReliableSubscriber:
             self._news = now
             self._reported = response.sync
             self.bodies.wonder(now)
+            self._owed = self._receipts.owed()
         else:
             self._synced(now, self.chain, response.sync)
 
@@ -206,6 +211,7 @@ class ReliableSubscriber:
         if self.chain is not None:
             self.bodies.start_over(self.chain.sync)
         self.chain = None
+        self._owed, self._again = {}, {}
         self._search.forget()
         self._asking.rest()
         self._inquiring.rest()
@@ -230,7 +236,7 @@ class ReliableSubscriber:
         if new is None:
             return False
         for run in new:
-            self.bodies.explain(self.bodies.source(run.stream, chain.sync), run.last)
+            self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now
         self._inquiring.rest()
         if new:
@@ -292,17 +298,16 @@ class ReliableSubscriber:
         while chain.runs and self._ready_size < self._settings.batch:
             run = chain.runs[0]
             source = self.bodies.source(run.stream, chain.sync)
-            count, known = source.classify(run.numbers)
+            known, upto = source.former.same(run.first)
+            count = len(run) if upto is None else rank(run.numbers, upto)
             if known:
                 self._repeat(chain, source, run.part(0, count))
-                chain.take(count)
-                continue
-            if run.first <= source.released:
-                source.late.add(run.first, int(run.numbers[count - 1]))
-            found = source.serve(run.numbers[:count])
-            if found is None:
-                return
-            chain.take(self._give(chain, source, run, *found))
+            else:
+                found = source.serve(run.numbers[:count])
+                if found is None:
+                    return
+                count = self._give(chain, source, run, *found)
+            chain.take(count)
 
     def _give(self, chain: Chain, source: Source, run: Run, block: Block, rows: Numbers, count: int) -> int:
         """Make some events ready; how many."""
@@ -312,36 +317,31 @@ class ReliableSubscriber:
         if count < block.count:
             block = Block(block.excerpt(to_array(rows)), block.schema)
         part = run.part(0, count)
-        late = part.first <= source.released
-        if late:  # it was taken for something that is not ours
-            source.late.remove(part.first, part.last)
-            source.acked.remove(part.first, part.last)
-            source.unsure.add(part.first, part.last)
-        elif not source.released:  # whatever of it went before, an earlier life had it
-            source.acked.add(0, part.first - 1)
-        source.give(part.numbers)
-        position = self._receipts.give(
-            source, part.numbers, part.first - 1 if late or not source.released else source.released, late
-        )
+        position = self._receipts.give(part, chain.attempt)
         first, last = int(part.sequences[0]), int(part.sequences[-1])
         self._ready.append(Portion(block, position, again > 0, chain.repository, first, last))
         self._ready_size += len(block.frame)
-        source.open.add(part.first, part)
-        self.bodies.release(source, part.last)
+        self.bodies.release(source, part.numbers)
         return count
 
     def _repeat(self, chain: Chain, source: Source, run: Run) -> None:
         """Events that were released before, under other sequence numbers: acknowledge them under these."""
-        for first, last in source.acked.within(run.first, run.last):
-            self._count(chain, source, run, rank(run.numbers, first - 1), rank(run.numbers, last))
-        if not source.acked.covers(run.first, run.last):
-            source.open.add(run.first, run)
+        owed = self._owed.get(run.stream)
+        if not owed:
+            self._count(chain, source, run.span(0, len(run)), len(run))
+        else:
+            for at, number in enumerate(map(int, run.numbers)):
+                position = owed.get(number)
+                if position is None:
+                    self._count(chain, source, run.span(at, at + 1), 1)
+                else:
+                    self._again[position] = run.span(at, at + 1)
+        self.bodies.taken(source, len(run))
 
-    def _count(self, chain: Chain, source: Source, run: Run, start: int, end: int) -> None:
-        if end > start:
-            chain.acknowledge(run, start, end)
-            source.settled = max(source.settled, int(run.sequences[end - 1]))
-            self._unsent += end - start
+    def _count(self, chain: Chain, source: Source, span: Span, events: int) -> None:
+        chain.acknowledge(span)
+        source.settled = max(source.settled if source.settled != NEVER else 0, span[1])
+        self._unsent += events
 
     # ---- what is missing
 
@@ -382,27 +382,20 @@ class ReliableSubscriber:
                 self._done(done)
 
     def _done(self, done: Done) -> None:
-        source = done.source
         self._unsafe = True
-        if done.late:
-            source.unsure.remove(done.first, done.last)
-            spans = [(done.first, done.last)]
-        else:  # what came late between them is not meant
-            spans = source.unsure.missing(done.first, done.last)
-        for first, last in spans:
-            source.acked.add(first, last)
-            self._acknowledge(source, first, last)
-
-    def _acknowledge(self, source: Source, first: int, last: int) -> None:
+        run, events = done.run, done.end - done.start
+        source = self.bodies.sources[run.stream]  # it is not forgotten as long as this is not done
+        source.unacked -= events
         chain = self.chain
-        if chain is None:
+        if chain is not None and chain.attempt == done.attempt:
+            self._count(chain, source, run.span(done.start, done.end), events)
             return
-        for run in source.open.since(first):
-            if run.first > last:
-                break
-            self._count(chain, source, run, rank(run.numbers, first - 1), rank(run.numbers, last))
-        while len(source.open) and source.acked.covers(source.open.front.first, source.open.front.last):
-            source.open.take()
+        owed = self._owed.get(run.stream, {})
+        for position, number in enumerate(map(int, run.numbers[done.start : done.end]), done.position):
+            owed.pop(number, None)
+            span = self._again.pop(position, None)
+            if span is not None and chain is not None:
+                self._count(chain, source, span, 1)
 
     def _report(self, now: int) -> int:
         """Say what is acknowledged, and again until it is synced; when to look again."""

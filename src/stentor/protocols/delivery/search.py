@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stentor.model.span import Span
 from stentor.protocols.delivery.bodies import Bodies
-from stentor.protocols.delivery.chain import Chain, rank, to_array
+from stentor.protocols.delivery.chain import Chain, rank, to_array, to_spans
 from stentor.protocols.delivery.patience import NEVER
 from stentor.wire.block import Block
 
@@ -66,14 +66,4 @@ class Search:
                         due = run.since + self._wait
                     break
             start += len(run)
-        return _spans(found), due
-
-
-def _spans(found: list[NDArray[np.int64]]) -> list[Span]:
-    numbers = np.concatenate(found) if found else np.empty(0, np.int64)
-    if not len(numbers):
-        return []
-    breaks = np.flatnonzero(np.diff(numbers) != 1)
-    firsts = numbers[np.concatenate(([0], breaks + 1))].tolist()
-    lasts = numbers[np.concatenate((breaks, [len(numbers) - 1]))].tolist()
-    return list(zip(firsts, lasts, strict=True))
+        return (to_spans(np.concatenate(found)) if found else []), due

@@ -26,7 +26,9 @@ from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Post
 
-FINAL = frozenset({Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FENCED, Refusal.FILTER})
+FINAL = frozenset({
+    Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FORGED, Refusal.FENCED, Refusal.FILTER, Refusal.PROTOCOL,
+})  # fmt: skip
 _ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
 
 
@@ -133,10 +135,11 @@ class Steering:
             return False
         if not self.repository or event.sender != self.repository or sender != self._sender:
             return False
-        if isinstance(event, RecoveryResponse | Denial | Persistent | Rectify | Sync) and event.attempt != self.attempt:
+        if isinstance(event, RecoveryResponse | Persistent | Rectify | Sync) and event.attempt != self.attempt:
             return False
         if isinstance(event, Denial):
-            self._denied(now, event)
+            if event.attempt in (0, self.attempt):  # 0: whenever we asked, it is so now
+                self._denied(now, event)
         elif isinstance(event, Migrate):
             self.suspect(now, "it leaves")
         elif isinstance(event, RecoveryResponse):

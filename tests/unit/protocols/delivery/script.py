@@ -189,6 +189,7 @@ class Stage:
         self.open: list[int] = []  # positions that are not acknowledged
         self.life = 0
         self.greedy = True
+        self.late = 0.0  # how often an event is stored after later ones of its publisher
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self._stored: dict[tuple[str, int], int] = {}
@@ -343,10 +344,13 @@ class Stage:
                 self.at(self.now + delay, lambda: self._deliver(life, Arrived([seen])))
         for repository in self.repositories.values():
             skip = self.random.choice((0, 0, 0, 1, 4))
-            # repositories store all, sooner or later; each stream in order
+            # repositories store all, sooner or later; each stream in order, unless it was given up and found again
             delay = self.random.randrange(1, store_after)
             at = max(self.now + delay, self._stored.get((repository.name, whole.publisher), 0))
-            self._stored[repository.name, whole.publisher] = at
+            if self.random.random() < self.late:
+                at += self.random.randrange(1, 1000) * store_after
+            else:
+                self._stored[repository.name, whole.publisher] = at
             self.at(at, lambda to=repository, skip=skip: self._store(to, whole, skip))  # type: ignore[misc]
 
     def _store(self, repository: Repository, whole: Block, skip: int) -> None:

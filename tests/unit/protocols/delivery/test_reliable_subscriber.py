@@ -198,6 +198,15 @@ def test_only_what_is_told_of_a_frame_is_released() -> None:
     assert bench.subscriber.bodies.size == 0
 
 
+def test_what_a_frame_lacks_stops_the_chain() -> None:
+    bench = ready()
+    bench.arrive(some(frame(1, 1, 9), [2, 8]))
+    bench.persistent(0, 9, told(2), told(4), told(8))
+    assert bench.released == numbers(2)
+    bench.again(frame(1, 4, 1))
+    assert bench.released == numbers(4, 8)
+
+
 @pytest.mark.req("RD-26")
 def test_the_order_is_that_of_the_chain() -> None:
     bench = ready()
@@ -413,6 +422,10 @@ def test_what_is_next_is_never_dropped() -> None:
         bench.again(frame(1, number, 1, size=900))
         assert bench.subscriber.bodies.size <= 5_000
     assert bench.released[:1] == numbers(1)
+    bench = ready(SubscriberSettings(buffer=500))
+    bench.persistent(0, 1, told(1))
+    bench.again(frame(1, 1, 1, size=900))
+    assert bench.released == numbers(1), "however large it is"
 
 
 # ---- acknowledgements
@@ -437,6 +450,7 @@ def test_acknowledgements_gather_and_are_repeated_until_they_are_synced() -> Non
     assert bench.subscriber.chain.sync == 3, "it only ever advances"
     bench.sync(5)
     assert bench.wait_until(5 * SECOND) == []
+    assert not bench.subscriber.chain.acked
 
 
 def test_many_acknowledgements_leave_at_once() -> None:
@@ -543,6 +557,15 @@ def test_what_an_earlier_life_had_of_a_stream_is_acknowledged() -> None:
     assert bench.released == numbers(5)
 
 
+def test_what_another_repository_knows_us_to_have_is_acknowledged() -> None:
+    bench = ready(SubscriberSettings(ack_events=1))
+    bench.hear(Migrate("t", "r"))
+    bench.steer(name="q", done=(Held(1, 1, 2, ((4, 4),)),))
+    assert bench.rectify(0, 5, told(1, 5)) == [bench.nak((3, 3), (5, 5)), bench.ack((1, 2))]
+    bench.again(frame(1, 3, 3))
+    assert bench.released == numbers(3, 5)
+
+
 def test_what_turns_up_late_is_released_and_acknowledged_on_its_own() -> None:
     bench = ready(SubscriberSettings(ack_events=1))
     bench.arrive(frame(1, 3, 1))
@@ -550,12 +573,41 @@ def test_what_turns_up_late_is_released_and_acknowledged_on_its_own() -> None:
     bench.persistent(1, 3, told(2, 2, 1))
     bench.again(frame(1, 1, 2))
     assert bench.released == numbers(3, 1, 2)
-    assert bench.done((1, 1)) == [bench.ack((1, 1))], "what came late between them is not meant"
+    assert bench.done((1, 1)) == [bench.ack((1, 1))], "what came late is not meant"
     assert bench.done((2, 3)) == [bench.ack((1, 3))]
     bench.hear(Migrate("t", "r"))
     bench.steer(name="q")
     assert bench.rectify(0, 3, told(1, 3)) == [bench.ack((1, 3))], "it is known by its number"
     assert bench.released == []
+
+
+def test_what_turns_up_late_between_others_of_a_frame_is_acknowledged_on_its_own() -> None:
+    bench = ready(SubscriberSettings(ack_events=1))
+    bench.arrive(some(frame(1, 1, 20), [3, 9, 15]))
+    bench.persistent(0, 30, told(3, 1, 3), told(9, 1, 9), told(15, 1, 15))
+    bench.persistent(30, 31, told(31, 1, 5))
+    bench.again(frame(1, 5, 1))
+    assert bench.released == numbers(3, 9, 15, 5)
+    assert bench.done((1, 2)) == [bench.ack((1, 9))]
+    assert bench.done((3, 3)) == [bench.ack((1, 15))]
+    assert bench.done((4, 4)) == [bench.ack((1, 31))]
+
+
+def test_what_another_repository_has_found_again_is_released_late() -> None:
+    bench = ready(SubscriberSettings(ack_events=1))
+    bench.arrive(frame(1, 1, 2), frame(1, 5, 1))
+    bench.persistent(0, 3, told(1, 2), told(3, 1, 5))
+    assert bench.persistent(3, 4, told(4, 1, 4)) == [bench.nak((4, 4))], "it was thought to be lost"
+    bench.again(frame(1, 4, 1))
+    assert bench.released == numbers(1, 2, 5, 4)
+    bench.done((1, 3))
+    bench.hear(Migrate("t", "r"))
+    bench.steer(name="q")
+    assert bench.rectify(0, 5, told(1, 5)) == [bench.nak((3, 3)), bench.ack((1, 2))], "of which it has only these"
+    assert bench.again(frame(1, 3, 1)) == [bench.ack((1, 2), (5, 5))]
+    assert bench.released == numbers(3)
+    assert bench.done((4, 4)) == [bench.ack((1, 2), (4, 5))]
+    assert bench.done((5, 5)) == [bench.ack((1, 5))]
 
 
 def test_bodies_wait_for_the_next_repository() -> None:
@@ -564,7 +616,8 @@ def test_bodies_wait_for_the_next_repository() -> None:
     bench.hear(Migrate("t", "r"))
     bench.arrive(frame(1, 4, 1))
     bench.steer(name="q")
-    assert bench.persistent(0, 4, told(1, 4)) == []
+    assert bench.wait() == [bench.nak(after=0)], "it has not told of them"
+    assert bench.rectify(0, 4, told(1, 4)) == []
     assert bench.released == numbers(1, 2, 3, 4)
 
 

@@ -214,6 +214,15 @@ def test_who_is_not_authorised_is_told_why_and_ends() -> None:
     assert said(steering) == []
 
 
+def test_who_is_revoked_later_is_told_too() -> None:
+    steering = steered("a")
+    steering.hear(1, IDS["a"], Denial("t", "a", FIRST - 1, Refusal.NOT_AUTHORISED, "late"))
+    assert said(steering) == []
+    steering.hear(1, IDS["a"], Denial("t", "a", 0, Refusal.NOT_AUTHORISED, "revoked"))
+    assert said(steering) == [Forbid(Refusal.NOT_AUTHORISED, "revoked")]
+    assert not steering.steered
+
+
 def test_one_that_does_not_know_the_topic_is_left_out_and_not_asked_at_once() -> None:
     steering = made()
     steering.link(0)
