@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from stentor import client
-from stentor.event import Batch, Event
+from stentor.event import Batch, Event, StoredBatch, StoredEvent
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
-from stentor.reliable import From, Publisher, Stored, StoredBatch, StoredEvent, Subscription
+from stentor.reliable import From, Publisher, Stored, Subscription
 
 T = TypeVar("T")
 

@@ -22,19 +22,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
-from weakref import WeakSet
+from typing import Literal, Self, overload
 
 import msgspec
 
-from stentor.event import Batch, Event
+from stentor.event import Batch, Event, check_body
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.control import inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
-    InvalidInput,
     LinkBroken,
     Refusal,
     Refused,
@@ -43,7 +41,7 @@ from stentor.model.errors import (
     Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
-from stentor.model.messages import StatusReport, StatusRequest
+from stentor.model.messages import StatusRequest
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import (
     Answer,
@@ -69,13 +67,12 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
-from stentor.reliable import Access, From, Publisher, Subscription, incarnation
+from stentor.reliable import Ends, From, Publisher, Subscription, incarnation
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
 from stentor.wire.block import Block
 
-E = TypeVar("E", Publisher, Subscription)
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
@@ -128,18 +125,14 @@ class Fabric:
         self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
         self._opening: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._turn = False
-        self._since_turn = 0
-        self._unflushed = False
-        self._numbers = 0
+        self._turn = self._unflushed = False
+        self._since_turn = self._numbers = 0
         self._error: Exception | None = None
         self._trouble = ""
-        self.node = ""  # the broker's name
-        self.principal = ""  # who we are to it
+        self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
         self._changed = asyncio.Event()
-        self._window = window
-        self._ends: WeakSet[Publisher | Subscription] = WeakSet()  # on links of their own
+        self._ends = Ends(str(self._tls) if self._tls else None, timeout, window)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -183,8 +176,7 @@ class Fabric:
             if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
-        for end in list(self._ends):
-            await end.close()
+        await self._ends.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -196,7 +188,7 @@ class Fabric:
         self._check()
         if more:
             attributes = {**attributes, **more} if attributes else more
-        self._driver.machine.step(0, Offered(topic, attributes or {}, _bytes(body), time.time_ns()))  # type: ignore[union-attr]
+        self._driver.machine.step(0, Offered(topic, attributes or {}, check_body(body), time.time_ns()))  # type: ignore[union-attr]
         await self._offered(len(body))
 
     async def publish_many(
@@ -204,7 +196,7 @@ class Fabric:
     ) -> None:
         """Publish many events on one topic; each attribute is a sequence as long as `bodies`, None where missing."""
         self._check()
-        events = [_bytes(body) for body in bodies]
+        events = list(map(check_body, bodies))
         self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, time.time_ns()))  # type: ignore[union-attr]
         await self._offered(sum(map(len, events)))
 
@@ -251,8 +243,7 @@ class Fabric:
     async def status(self, timeout: float = 10.0) -> NodeStatus:
         """What the broker tells about itself and its clients."""
         answer = await self.ask(StatusRequest(self.token()), timeout)
-        assert isinstance(answer, StatusReport)
-        return msgspec.msgpack.decode(answer.status, type=NodeStatus)
+        return msgspec.msgpack.decode(answer.status, type=NodeStatus)  # type: ignore[union-attr]
 
     async def move(self, url: str) -> None:
         """Leave this broker in good order for another one; subscriptions go with the client."""
@@ -262,9 +253,7 @@ class Fabric:
         await self.flush()
         self.url = url
         self._driver.tell(Moved(addresses))
-        for end in self._ends:
-            if end.is_open:
-                end.move(url)
+        self._ends.move(url)
 
     async def ask(self, question: Question, timeout: float | None) -> Answer:
         """Ask the broker something; the question's token must be fresh."""
@@ -317,7 +306,7 @@ class Fabric:
         by the topic's repositories. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime.
         """
         if name is not None:
-            return self._join(Subscription(self._access(), pattern, name, where or "", from_, ack, self._window))
+            return self._ends.subscription(self.url, pattern, name, where or "", from_, ack)
         self._numbers += 1
         return Events(self, SubscriptionId(self._numbers), pattern, where or "")
 
@@ -325,14 +314,7 @@ class Fabric:
         """A named publisher of a reliable topic. `stored_on` is on how many repositories an event must be before a send
         returns, if that is more than the topic asks for.
         """
-        return self._join(Publisher(self._access(), topic, name, stored_on, buffer))
-
-    def _access(self) -> Access:
-        return Access(self.url, str(self._tls) if self._tls else None, self._timeout)
-
-    def _join(self, end: E) -> E:
-        self._ends.add(end)
-        return end
+        return self._ends.publisher(self.url, topic, name, stored_on, buffer)
 
     def _check(self) -> None:
         if self._error is not None:
@@ -515,11 +497,3 @@ class Events:
         if self._confirmed is not None and not self._confirmed.done():
             self._confirmed.set_exception(error)
         self._arrived.set()
-
-
-def _bytes(body: bytes) -> bytes:
-    if type(body) is bytes:
-        return body
-    if isinstance(body, bytearray | memoryview):
-        return bytes(body)
-    raise InvalidInput(f"a body is bytes, not {type(body).__name__}: encode it first")

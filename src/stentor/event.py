@@ -1,10 +1,12 @@
 """Events and batches as an application sees them: views of the bytes that came, decoded when asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from stentor.model.attribute import Value
 from stentor.model.column import Column
+from stentor.model.errors import InvalidInput
+from stentor.protocols.delivery.dialogue import Portion
 from stentor.wire.block import Block
 
 
@@ -111,3 +113,56 @@ class Event:
         shown = repr(body) if len(body) <= 32 else f"{body[:32]!r}… ({len(body)} bytes)"
         pairs = "".join(f", {name}={value!r}" for name, value in self.attributes.items())
         return f"Event({self.topic!r}, {shown}{pairs})"
+
+
+class StoredBatch(Batch):
+    """Events of a reliable topic that were released together."""
+
+    __slots__ = ("_acknowledge", "_portion")
+
+    def __init__(self, topic: str, portion: Portion, acknowledge: Callable[[int, int], None]) -> None:
+        super().__init__(topic, portion.block)
+        self._portion = portion
+        self._acknowledge = acknowledge
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an earlier life of this name may have had them."""
+        return self._portion.redelivered
+
+    @property
+    def epochs(self) -> tuple[str, int, int]:
+        """The repository that steers us, and its first and last sequence number of these."""
+        return self._portion.repository, self._portion.first, self._portion.last
+
+    def ack(self) -> None:
+        """All of them are done with."""
+        self._acknowledge(self._portion.position, self._portion.position + len(self) - 1)
+
+    def acknowledge(self, index: int) -> None:
+        self._acknowledge(self._portion.position + index, self._portion.position + index)
+
+
+class StoredEvent(Event):
+    """One event of a reliable topic."""
+
+    __slots__ = ()
+    _batch: StoredBatch
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an earlier life of this name may have had it."""
+        return self._batch.redelivered
+
+    def ack(self) -> None:
+        """It is done with: it never comes again."""
+        self._batch.acknowledge(self._index)
+
+
+def check_body(body: object) -> bytes:
+    """Whatever holds bytes, as bytes."""
+    if type(body) is bytes:
+        return body
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise InvalidInput(f"a body is bytes, not {type(body).__name__}: encode it first")

@@ -18,13 +18,14 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Literal, NamedTuple, Self
+from weakref import WeakSet
 
-from stentor.event import Batch, Event
+from stentor.event import StoredBatch, StoredEvent, check_body
 from stentor.machine import Effect, Input, Machine, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.control import Role, end_name
@@ -54,7 +55,6 @@ from stentor.protocols.delivery.dialogue import (
     EntrustedMany,
     Forbid,
     MakeRoom,
-    Portion,
     Release,
     TurnEnded,
     Wanted,
@@ -279,7 +279,9 @@ class Publisher(_End):
         await self.room()
         self._check()
         assert self._driver is not None
-        self._driver.machine.step(0, EntrustedMany(attributes or {}, list(bodies), time.time_ns()))
+        self._driver.machine.step(
+            0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], time.time_ns())
+        )
         self._end_turn()
 
     async def room(self) -> None:
@@ -300,10 +302,8 @@ class Publisher(_End):
         self._check()
         if more:
             attributes = {**attributes, **more} if attributes else more
-        if not isinstance(body, bytes | bytearray | memoryview):
-            raise InvalidInput(f"a body is bytes, not {type(body).__name__}: encode it first")
         assert self._driver is not None
-        self._driver.machine.step(0, Entrusted(attributes or {}, bytes(body), time.time_ns()))
+        self._driver.machine.step(0, Entrusted(attributes or {}, check_body(body), time.time_ns()))
 
     def _end_turn(self) -> None:
         self._turn = False
@@ -324,50 +324,6 @@ class Publisher(_End):
     def _fail(self, error: Exception) -> None:
         super()._fail(error)
         self._wake()
-
-
-class StoredBatch(Batch):
-    """Events of a reliable topic that were released together."""
-
-    __slots__ = ("_acknowledge", "_portion")
-
-    def __init__(self, topic: str, portion: Portion, acknowledge: Callable[[int, int], None]) -> None:
-        super().__init__(topic, portion.block)
-        self._portion = portion
-        self._acknowledge = acknowledge
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether an earlier life of this name may have had them."""
-        return self._portion.redelivered
-
-    @property
-    def epochs(self) -> tuple[str, int, int]:
-        """The repository that steers us, and its first and last sequence number of these."""
-        return self._portion.repository, self._portion.first, self._portion.last
-
-    def ack(self) -> None:
-        """All of them are done with."""
-        self._acknowledge(self._portion.position, self._portion.position + len(self) - 1)
-
-    def acknowledge(self, index: int) -> None:
-        self._acknowledge(self._portion.position + index, self._portion.position + index)
-
-
-class StoredEvent(Event):
-    """One event of a reliable topic."""
-
-    __slots__ = ()
-    _batch: StoredBatch
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether an earlier life of this name may have had it."""
-        return self._batch.redelivered
-
-    def ack(self) -> None:
-        """It is done with: it never comes again."""
-        self._batch.acknowledge(self._index)
 
 
 class Subscription(_End):
@@ -498,6 +454,36 @@ class Subscription(_End):
     def _fail(self, error: Exception) -> None:
         super()._fail(error)
         self._arrived.set()
+
+
+class Ends:
+    """The named publishers and subscriptions of a client: each has a link of its own, and ends with the client."""
+
+    def __init__(self, tls: str | None, timeout: float, window: int) -> None:
+        self._tls, self._timeout, self._window = tls, timeout, window
+        self._all: WeakSet[Publisher | Subscription] = WeakSet()
+
+    def publisher(self, url: str, topic: str, name: str, stored_on: int, buffer: int) -> Publisher:
+        publisher = Publisher(Access(url, self._tls, self._timeout), topic, name, stored_on, buffer)
+        self._all.add(publisher)
+        return publisher
+
+    def subscription(
+        self, url: str, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
+    ) -> Subscription:
+        access = Access(url, self._tls, self._timeout)
+        subscription = Subscription(access, topic, name, where, from_, ack, self._window)
+        self._all.add(subscription)
+        return subscription
+
+    def move(self, url: str) -> None:
+        for end in list(self._all):
+            if end.is_open:
+                end.move(url)
+
+    async def close(self) -> None:
+        for end in list(self._all):
+            await end.close()
 
 
 def _since(from_: From) -> str:

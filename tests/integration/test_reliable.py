@@ -11,6 +11,7 @@ from tests.integration.house import PATIENCE, Node, node, run, until
 
 from stentor import blocking
 from stentor.client import Fabric, connect
+from stentor.event import StoredEvent
 from stentor.model.errors import (
     BodyTooLarge,
     BufferFull,
@@ -24,7 +25,7 @@ from stentor.model.errors import (
 )
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.registration import Registrar
-from stentor.reliable import Publisher, StoredEvent, Subscription
+from stentor.reliable import Publisher, Subscription
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.shelf import find_shelf
 
