@@ -66,8 +66,8 @@ class SimulatedFile:
     def size(self) -> int:
         return len(self._cache)
 
-    def write(self, offset: int, data: bytes) -> None:
-        disk = self._disk
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        disk, data = self._disk, bytes(data)
         grows = offset + len(data) > len(self._cache)
         if grows and disk.chance(disk.faults.full):
             disk.faults_seen["disk-full"] += 1

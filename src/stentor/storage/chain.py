@@ -20,10 +20,11 @@ from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
 SUFFIX: Final = ".segment"
 SPARE: Final = ".spare"
 SEGMENT_SIZE: Final = 64 << 20
-LARGEST_STEP: Final = 4 << 20  # bytes by which a file grows at once
+LARGEST_STEP: Final = 1 << 20  # bytes by which a file grows at once
 LARGEST_RESERVE: Final = 64 << 10  # kept for what makes room on a full disk
 READ_AHEAD: Final = 256 << 10
 
+_ZEROS: Final = memoryview(bytes(LARGEST_STEP))
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -202,9 +203,9 @@ class Chain:
             segment = self._begin()
         need = self.end - segment.base + wanted
         if need > segment.size:
-            target = max(need, min(self.segment_size, need + min(need, LARGEST_STEP)))
+            step = min(max(segment.size, self._reserve), LARGEST_STEP)  # small topics stay small
             try:
-                self._grow(segment, target)
+                self._grow(segment, max(need, min(segment.size + step, self.segment_size)))
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
@@ -215,7 +216,8 @@ class Chain:
     def _grow(self, segment: Segment, size: int) -> None:
         file = self._file(segment)
         try:
-            file.write(segment.size, bytes(size - segment.size))
+            for start in range(segment.size, size, LARGEST_STEP):
+                file.write(start, _ZEROS[: size - start])
         finally:
             segment.size = file.size()
 

@@ -14,7 +14,7 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
-    def write(self, offset: int, data: bytes) -> None:
+    def write(self, offset: int, data: bytes | memoryview) -> None:
         """Put bytes at an offset; on OSError some of them may be there."""
         ...
 

@@ -27,7 +27,7 @@ class RealFile:
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
-    def write(self, offset: int, data: bytes) -> None:
+    def write(self, offset: int, data: bytes | memoryview) -> None:
         rest = memoryview(data)
         while rest:
             written = os.pwrite(self._descriptor, rest, offset)

@@ -13,6 +13,7 @@ from stentor.storage.group import Place
 
 _DAMAGED: Final = 255  # in place of a kind
 _CHUNK: Final = 1024  # lines that are made at once
+NOWHERE: Final[Place] = (0, 0)  # for what is in no log
 
 
 class Streams:
@@ -145,17 +146,16 @@ class Register(Lines):
         """Where those begin and end that have numbers in common with this one."""
         return self.locate(line.sequence), bisect_right(self.sequence, line.end)
 
-    def lines(self, end: int) -> Iterator[Line]:
-        """Those in front of a sequence number, as they are when they are asked for."""
+    def __iter__(self) -> Iterator[Line]:
+        """They are made when they are asked for, and may change meanwhile."""
         sequence = 0
-        while chunk := self._chunk(sequence, end):
+        while chunk := [self.line(at) for at in self._next_ones(sequence)]:
             yield from chunk
             sequence = chunk[-1].end + 1
 
-    def _chunk(self, sequence: int, end: int) -> list[Line]:
+    def _next_ones(self, sequence: int) -> range:
         start = self.locate(sequence)
-        stop = min(start + _CHUNK, bisect_left(self.sequence, end))
-        return [self.line(at) for at in range(start, stop)]
+        return range(start, min(start + _CHUNK, len(self)))
 
     def find(self, time: int) -> int | None:
         """The first sequence number of the first record of this time or later."""

@@ -6,7 +6,7 @@ what is still valid in them was written once more at its end.
 """
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class SegmentLedger:
         if items:
             self._mark()
         facts = {key: value for key, (value, _) in self._facts.items()}
-        return Holdings(facts, _Lines(self._records, self._next), self._rows, self._next)
+        return Holdings(facts, self._records, self._rows, self._next)
 
     def commit(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -217,15 +217,3 @@ class SegmentLedger:
         else:
             what = "a fact" if item.type in (FACT, NO_FACT) else "a row"
             raise self._chain.condemn(f"{what} at position {item.position} is destroyed")
-
-
-class _Lines:
-    """The lines of the records that were there when a ledger was opened, made when they are asked for."""
-
-    __slots__ = ("_end", "_records")
-
-    def __init__(self, records: Register, end: int) -> None:
-        self._records, self._end = records, end
-
-    def __iter__(self) -> Iterator[Line]:
-        return self._records.lines(self._end)

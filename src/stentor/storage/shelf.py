@@ -25,7 +25,7 @@ _DISCARDED: Final = ".discarded"
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _LONGEST_NAME: Final = 120  # of a file; file systems take 255 bytes, SQLite 512 with all directories
 _LEGIBLE: Final = 60  # of a longer one
-_CHOICES: Final = "sqlite:DIRECTORY, segments:DIRECTORY"
+_CHOICES: Final = "sqlite:DIRECTORY, segments:DIRECTORY or postgresql://USER@HOST/DATABASE"
 
 
 class Shelf(Protocol):
@@ -45,6 +45,14 @@ class Shelf(Protocol):
 def find_shelf(where: str, repository: str) -> Shelf:
     """The shelf that a configuration value means; raises ConfigError."""
     kind, colon, rest = where.partition(":")
+    if kind in ("postgresql", "postgres") and rest.startswith("//"):
+        try:
+            from stentor.storage.postgresql import PostgresqlShelf
+        except ImportError as error:
+            raise ConfigError(
+                f"{where!r} needs the PostgreSQL driver: pip install 'stentor[postgresql]' ({error})"
+            ) from None
+        return PostgresqlShelf(where, repository)
     if not colon or kind not in ("sqlite", "segments"):
         raise ConfigError(f"{where!r} is no place for ledgers: write {_CHOICES}")
     if not rest:

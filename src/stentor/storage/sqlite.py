@@ -12,6 +12,7 @@ from stentor.storage.tables import TableLedger, Values, seal_fact
 
 VERSION: Final = 1
 PATIENCE: Final = 5.0  # seconds to wait for somebody else who holds a lock
+MOST_PAGES: Final = 4096  # given back at once, so that nobody waits long
 _SETTINGS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -20,6 +21,7 @@ _SETTINGS = (
     "cell_size_check = ON",
 )
 _NEXT: Final = "next"
+_NOTE: Final = "UPDATE state SET value = ?, seal = ? WHERE name = ?"
 
 _FULL = {sqlite3.SQLITE_FULL}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -49,16 +51,16 @@ class SqliteLedger(TableLedger):
 
     def collect(self, end: int) -> None:
         super().collect(end)
-        with self._translated():
-            ((free,),), ((all_of_them,),) = self._query("PRAGMA freelist_count"), self._query("PRAGMA page_count")
-            if 2 * free > all_of_them:  # what is left is moved together only when that is worth it
-                self._live.executescript("PRAGMA incremental_vacuum")  # as a query it would free one page
+        ((free,),), ((all_of_them,),) = self._query("PRAGMA freelist_count"), self._query("PRAGMA page_count")
+        if 4 * free > 3 * all_of_them:  # less than that is soon used again
+            with self._translated():
+                self._live.executescript(f"PRAGMA incremental_vacuum({MOST_PAGES})")  # a query would free one page
 
     def _open(self) -> int:
         with self._translated():
             # We commit ourselves, and are called by one thread at a time.
             connection = sqlite3.connect(self._path, PATIENCE, isolation_level=None, check_same_thread=False)
-            connection.text_factory = lambda data: data.decode(errors="replace")  # which no checksum lets pass
+            connection.text_factory = bytes  # there is none, unless a row is rotten
             self._connection = connection
             ((version,),) = self._query("PRAGMA user_version")
             if version > VERSION:
@@ -70,7 +72,7 @@ class SqliteLedger(TableLedger):
             for setting in _SETTINGS:
                 connection.execute(f"PRAGMA {setting}")
         if not version:
-            self._transact(self._create)
+            self._transact(self._create, self._next)
         ((following, seal),) = self._query("SELECT value, seal FROM state WHERE name = ?", (_NEXT,))
         if seal != seal_fact(_NEXT, b"%d" % following):
             raise self._condemned("the next free number")
@@ -90,7 +92,7 @@ class SqliteLedger(TableLedger):
     def _execute(self, statement: str, values: Values) -> None:
         self._live.execute(statement, values)
 
-    def _transact(self, work: Callable[[], None]) -> None:
+    def _transact(self, work: Callable[[], None], following: int) -> None:
         if self._failure:
             raise LedgerFailed(self._failure)
         connection = self._live
@@ -98,16 +100,14 @@ class SqliteLedger(TableLedger):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 work()
+                if following > self._next:
+                    self._execute(_NOTE, (following, seal_fact(_NEXT, b"%d" % following), _NEXT))
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
                 raise
-
-    def _note_next(self) -> None:
-        noted = (self._next, seal_fact(_NEXT, b"%d" % self._next), _NEXT)
-        self._execute("UPDATE state SET value = ?, seal = ? WHERE name = ?", noted)
 
     @property
     def _live(self) -> sqlite3.Connection:

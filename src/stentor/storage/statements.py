@@ -1,7 +1,8 @@
 """The SQL of a ledger in tables, for both dialects that we speak.
 
-`?` stands for what is given later, INTEGER, BLOB and TEXT for the dialect's types. Many ledgers may share the tables:
-then `ledger` tells them apart, and MINE, OURS and KEY restrict a statement to one of them.
+`?` stands for what is given later, INTEGER and BLOB for the dialect's types. Texts are kept as UTF-8 in blobs, because
+not every dialect takes all of them as texts. Many ledgers may share the tables: then `ledger` tells them apart, and
+MINE, OURS and KEY restrict a statement to one of them.
 """
 
 _LINE = (
@@ -11,8 +12,8 @@ _LINE = (
 TABLES = (
     f"CREATE TABLE records (LEDGER {_LINE}, time INTEGER NOT NULL, label INTEGER NOT NULL, seal INTEGER NOT NULL, "
     "audience BLOB NOT NULL, frame BLOB NOT NULL, PRIMARY KEY (OURS sequence))",
-    "CREATE TABLE facts (LEDGER key TEXT NOT NULL, value BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (OURS key))",
-    f"CREATE TABLE rows (LEDGER repository TEXT NOT NULL, {_LINE}, seal INTEGER NOT NULL, "
+    "CREATE TABLE facts (LEDGER key BLOB NOT NULL, value BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (OURS key))",
+    f"CREATE TABLE rows (LEDGER repository BLOB NOT NULL, {_LINE}, seal INTEGER NOT NULL, "
     "PRIMARY KEY (OURS repository, sequence, length))",
     "CREATE INDEX streams ON records (OURS publisher, incarnation, first, length, kind, time, sequence)",
     "CREATE INDEX row_streams ON rows (OURS publisher, incarnation, first, length)",
@@ -37,12 +38,7 @@ class Statements:
         "SELECT sequence, length, kind, publisher, incarnation, first, digest, time, label, seal, audience, frame "
         "FROM records WHERE MINE sequence > ? ORDER BY sequence LIMIT ?"
     )
-    labels = (
-        "SELECT sequence, length, kind, publisher, incarnation, first, digest FROM records "
-        "WHERE MINE sequence > ? AND sequence < ? ORDER BY sequence LIMIT ?"
-    )
     following = "SELECT min(sequence) FROM records WHERE MINE sequence > ?"
-    last = "SELECT sequence, length FROM records WHERE MINE sequence > 0 ORDER BY sequence DESC LIMIT 1"
     find = "SELECT min(sequence) FROM records WHERE MINE kind = 0 AND time >= ?"
 
     put_fact = (
@@ -50,7 +46,7 @@ class Statements:
         "ON CONFLICT (OURS key) DO UPDATE SET value = excluded.value, seal = excluded.seal"
     )
     drop_fact = "DELETE FROM facts WHERE MINE key = ?"
-    facts = "SELECT key, value, seal FROM facts WHERE MINE key >= '' ORDER BY key"
+    facts = "SELECT key, value, seal FROM facts WHERE MINE 1 = 1 ORDER BY key"
 
     put_row = (
         "INSERT INTO rows (OURS repository, sequence, length, kind, publisher, incarnation, first, digest, seal) "

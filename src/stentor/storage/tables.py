@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
 from stentor.storage.audience import decode_audience, encode_audience
 from stentor.storage.ledger import Excerpt, LedgerDamaged
+from stentor.storage.register import NOWHERE, Register, RepositoryTable, Streams
 from stentor.storage.statements import Statements
 
 _CHUNK: Final = 32  # records that are read at once, at least
@@ -123,11 +124,10 @@ class TableLedger(ABC):
         self._statements = Statements()
         self._next = 1
         self._longest: dict[str, int] = {}  # rows, by repository
-        self._damaged: dict[int, Line] = {}  # as they were when the ledger was opened
 
     @abstractmethod
     def _open(self) -> int:
-        """Reach the database and make what is not there; returns the number that was free when it was last noted."""
+        """Reach the database and make what is not there; returns the next free number."""
 
     @abstractmethod
     def _query(self, statement: str, values: Values = ()) -> list[Values]: ...
@@ -136,29 +136,26 @@ class TableLedger(ABC):
     def _execute(self, statement: str, values: Values) -> None: ...
 
     @abstractmethod
-    def _transact(self, work: Callable[[], None]) -> None:
-        """Do all of it or nothing, durably."""
-
-    @abstractmethod
-    def _note_next(self) -> None:
-        """Within a transaction: the next free number, for when there is no record any more that tells."""
+    def _transact(self, work: Callable[[], None], following: int) -> None:
+        """Do all of it or nothing, durably; and note the next free number, which no record may be left to tell."""
 
     # ---- opening
 
     def load(self) -> Holdings:
         self._next = self._open()
-        for sequence, length in self._query(self._statements.last):
-            self._next = max(self._next, sequence + length)
-        self._damaged = {line.sequence: line for line in self._verify()}
+        streams = Streams()
+        records, rows = Register(streams), RepositoryTable(streams)
+        for stored in self._all_records():
+            records.put(stored.line if stored.sound else self._reserved(stored), NOWHERE, stored.time)
         for row in self._all_rows():
+            rows.put(row, NOWHERE)
             self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
-        return Holdings(self._all_facts(), _Again(self._lines), _Again(self._all_rows), self._next)
+        return Holdings(self._all_facts(), records, rows, self._next)
 
-    def _verify(self) -> Iterator[Line]:
-        """The records that are damaged."""
+    def _all_records(self) -> Iterator[StoredRecord]:
         last = -1
         while chunk := self._read_behind(last, _CHUNK):
-            yield from (self._reserved(stored) for stored in chunk if not stored.sound)
+            yield from chunk
             last = chunk[-1].line.sequence
 
     def _read_behind(self, sequence: int, count: int) -> list[StoredRecord]:
@@ -173,15 +170,8 @@ class TableLedger(ABC):
         ((following,),) = self._query(self._statements.following, (line.sequence,))
         return _unknown(line.sequence, max(1, min(line.length, (following or self._next) - line.sequence)))
 
-    def _lines(self) -> Iterator[Line]:
-        last, end = 0, self._next
-        while chunk := self._query(self._statements.labels, (last, end, _MOST)):
-            for values in chunk:
-                yield self._damaged.get(values[0]) or _read_line(values)
-            last = chunk[-1][0]
-
     def _all_rows(self) -> Iterator[Row]:
-        last: Values = ("", 0, 0)
+        last: Values = (b"", 0, 0)
         while chunk := self._query(self._statements.rows, (*last, _MOST)):
             yield from map(self._read_row, chunk)
             last = chunk[-1][:3]
@@ -189,18 +179,18 @@ class TableLedger(ABC):
     def _read_row(self, values: Values) -> Row:
         repository, *numbers, seal = values
         with suppress(*_NONSENSE):
-            row = Row(repository, _read_line(tuple(numbers)))
+            row = Row(bytes(repository).decode(), _read_line(tuple(numbers)))
             if seal == _seal_row(row):
                 return row
-        raise self._condemned(f"the row of {repository} at {numbers[0]}")
+        raise self._condemned(f"the row of {bytes(repository).decode(errors='replace')} at {numbers[0]}")
 
     def _all_facts(self) -> dict[str, bytes]:
         facts = {}
         for key, value, seal in self._query(self._statements.facts):
-            with suppress(*_NONSENSE):
-                facts[key] = bytes(value)
-            if seal != seal_fact(key, facts.get(key, b"")):
-                raise self._condemned(f"the fact {key!r}")
+            name = bytes(key).decode(errors="replace")
+            if not isinstance(value, bytes) or seal != seal_fact(name, value):
+                raise self._condemned(f"the fact {name!r}")
+            facts[name] = value
         return facts
 
     def _condemned(self, what: str) -> LedgerDamaged:
@@ -212,7 +202,7 @@ class TableLedger(ABC):
 
     def commit(self, entries: Sequence[Entry]) -> None:
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
-        self._transact(lambda: self._write(entries))
+        self._transact(lambda: self._write(entries), following)
         self._next = following
         for entry in entries:
             if isinstance(entry, Row):
@@ -229,11 +219,11 @@ class TableLedger(ABC):
                     free = max(free, line.end + 1)
                     execute(statements.put_record, StoredRecord.of(entry).values())
                 case Row(repository, line):
-                    execute(statements.put_row, (repository, *_line_values(line), _seal_row(entry)))
+                    execute(statements.put_row, (repository.encode(), *_line_values(line), _seal_row(entry)))
                 case Fact(key, value) if value is not None:
-                    execute(statements.put_fact, (key, value, seal_fact(key, value)))
+                    execute(statements.put_fact, (key.encode(), value, seal_fact(key, value)))
                 case Fact(key):
-                    execute(statements.drop_fact, (key,))
+                    execute(statements.drop_fact, (key.encode(),))
 
     def _replace(self, line: Line) -> None:
         """Only what is reserved or damaged may be: anything else would be two records under one number."""
@@ -274,35 +264,22 @@ class TableLedger(ABC):
 
     def rows(self, repository: str, first: int, last: int) -> list[Row]:
         longest = self._longest.get(repository, 0)
-        values = (repository, first - longest, last, first)
+        values = (repository.encode(), first - longest, last, first)
         return [self._read_row(row) for row in self._query(self._statements.overlapping_rows, values)]
 
     # ---- forgetting
 
     def collect(self, end: int) -> None:
-        self._transact(lambda: self._forget(end))
+        self._transact(lambda: self._forget(end), self._next)
 
     def _forget(self, end: int) -> None:
         gone = self._query(self._statements.forgotten, (end, end))
         self._execute(self._statements.forget, (end, end))
         for stream in gone:
             self._execute(self._statements.forget_rows, stream)
-        self._note_next()
 
     @abstractmethod
     def usage(self) -> int: ...
 
     @abstractmethod
     def close(self) -> None: ...
-
-
-class _Again:
-    """What can be gone through as often as one likes, and is read bit by bit."""
-
-    __slots__ = ("_begin",)
-
-    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
-        self._begin = begin
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._begin()

@@ -3,35 +3,22 @@
 import sqlite3
 from pathlib import Path
 from random import Random
+from secrets import token_hex
 from typing import Protocol
 
-from stentor.model.record import Kind, Line, Record
+import psycopg
+import pytest
+
+from stentor.model.record import Record
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.directory import Directory
 from stentor.storage.filesystem import RealDirectory
 from stentor.storage.ledger import Ledger
 from stentor.storage.segments import SegmentLedger
+from stentor.storage.shelf import open_ledger
 from stentor.storage.sqlite import SqliteLedger
 
 SEGMENT = 1 << 14
-
-
-def events(sequence: int, length: int = 1, first: int = 0, publisher: int = 7, size: int = 20, time: int = 0) -> Record:
-    """A record whose frame tells which one it is."""
-    first = first or sequence
-    frame = b"%d:%d:%d|" % (publisher, first, length)
-    frame += Random(frame).randbytes(max(0, size - len(frame)))
-    line = Line(sequence, length, publisher, 1, first, Kind.EVENTS, digest=len(frame))
-    return Record(line, frame, {3: b"", 5: b"\x01"}, time or 1000 + sequence)
-
-
-def other(sequence: int, length: int = 1, kind: Kind = Kind.RESERVED, first: int = 0, publisher: int = 7) -> Record:
-    return Record(Line(sequence, length, publisher, 1, first or sequence, kind))
-
-
-def reserved(line: Line) -> Line:
-    """How a line looks whose record is damaged."""
-    return line._replace(kind=Kind.RESERVED)
 
 
 class Store(Protocol):
@@ -42,8 +29,6 @@ class Store(Protocol):
     def damage(self, record: Record) -> None:
         """Change the contents of a stored record behind the ledger's back."""
         ...
-
-    def close(self) -> None: ...
 
 
 class SegmentStore:
@@ -61,8 +46,6 @@ class SegmentStore:
                 file.write(at + len(record.frame) // 2, bytes([record.frame[len(record.frame) // 2] ^ 4]))
                 file.sync()
             file.close()
-
-    def close(self) -> None: ...
 
 
 class SqliteStore:
@@ -84,13 +67,33 @@ class SqliteStore:
         frame[len(frame) // 2] ^= 4
         self.change("UPDATE records SET frame = ? WHERE sequence = ?", bytes(frame), record.line.sequence)
 
-    def close(self) -> None: ...
+
+class PostgresqlStore:
+    """A repository of its own in the one server that all tests share."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.repository = url, token_hex(8)
+
+    def open(self) -> Ledger:
+        return open_ledger(self.url, self.repository, "topic")
+
+    def change(self, statement: str, *values: object) -> None:
+        with psycopg.connect(self.url, options="-c search_path=stentor") as connection:
+            connection.execute(statement.encode(), values)
+
+    def damage(self, record: Record) -> None:
+        ours = "ledger = (SELECT id FROM ledgers WHERE repository = %s)"
+        place = len(record.frame) // 2
+        self.change(
+            f"UPDATE records SET frame = set_byte(frame, %s, %s) WHERE {ours} AND sequence = %s",
+            place, record.frame[place] ^ 4, self.repository, record.line.sequence,
+        )  # fmt: skip
 
 
-STORES = ("segments", "simulated-segments", "sqlite")
+STORES = ("segments", "simulated-segments", "sqlite", "postgresql")
 
 
-def make_store(kind: str, path: Path) -> Store:
+def make_store(kind: str, request: pytest.FixtureRequest, path: Path) -> Store:
     match kind:
         case "segments":
             return SegmentStore(RealDirectory(path))
@@ -98,4 +101,6 @@ def make_store(kind: str, path: Path) -> Store:
             return SegmentStore(SimulatedDisk(Random(1)))
         case "sqlite":
             return SqliteStore(path)
+        case "postgresql":
+            return PostgresqlStore(request.getfixturevalue("database").url)
     raise AssertionError(kind)

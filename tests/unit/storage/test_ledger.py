@@ -6,7 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.unit.storage.stores import STORES, Store, events, make_store, other, reserved
+from tests.unit.storage.records import EVERYTHING, events, other, reserved
+from tests.unit.storage.stores import STORES, Store, make_store
 
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
 from stentor.storage.ledger import Ledger
@@ -15,10 +16,8 @@ pytestmark = pytest.mark.req("RD-23")
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store = make_store(request.param, tmp_path)
-    yield store
-    store.close()
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return make_store(request.param, request, tmp_path)
 
 
 @pytest.fixture
@@ -37,9 +36,6 @@ def reopened(store: Store, ledger: Ledger) -> tuple[Ledger, Holdings]:
 
 def lines(*records: Record) -> list[Line]:
     return [record.line for record in records]
-
-
-EVERYTHING = 1 << 30
 
 
 # ---- what is committed is there
@@ -61,7 +57,7 @@ def test_a_new_ledger_is_empty_and_begins_with_number_1(store: Store) -> None:
 def test_a_commit_is_there_after_reopening_whatever_it_holds(store: Store, ledger: Ledger) -> None:
     commits: list[list[Entry]] = [
         [events(1, 3, size=5000)],
-        [Fact("registration:a", b"\x00\xff" * 50), Fact("", b"")],
+        [Fact("registration:a\0ü", b"\x00\xff" * 50), Fact("", b"")],
         [Row("far", events(11).line), Row("near", other(4, 7, publisher=(1 << 64) - 1).line)],
         [other(4, 2), events(6), Fact("sync:a", b"6")],
         [events(7, 1 << 16, publisher=(1 << 64) - 1), other(70000, kind=Kind.VOID), other(70001, kind=Kind.NOTE)],

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.storage.stores import events
+from tests.unit.storage.records import EVERYTHING, events
 from tests.unit.storage.writer import SIZE
 
 from stentor.model.record import Fact
@@ -19,7 +19,6 @@ from stentor.storage.shelf import open_ledger
 pytestmark = [pytest.mark.req("RD-23"), pytest.mark.parametrize("kind", ["segments", "sqlite"])]
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = 1 << 30
 
 
 def writer(where: str, count: int, *wrapper: str) -> subprocess.Popen[str]:
@@ -46,7 +45,7 @@ def check(where: str, acknowledged: int, attempted: int) -> None:
 def test_what_was_acknowledged_survives_kill_9(kind: str, tmp_path: Path) -> None:
     where = f"{kind}:{tmp_path}"
     acknowledged = 0
-    for lines in (1, 40, 90):
+    for lines in (1, 60):
         process = writer(where, 100_000)
         assert process.stdout is not None
         for _ in range(lines):
@@ -104,16 +103,13 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more(kind: str, tmp_pat
     if shutil.which("strace") is None:
         pytest.skip("strace is not there to make syncs fail")
     where = f"{kind}:{tmp_path}"
-    process = writer(where, 3)
-    process.communicate(timeout=30)
-    check(where, 3, 3)
-    fault = "inject=fdatasync,fsync:error=EIO:when=8+"
-    process = writer(where, 12, "strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", fault)
+    fault = "inject=fdatasync,fsync:error=EIO:when=20+"
+    process = writer(where, 30, "strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", fault)
     output, _ = process.communicate(timeout=30)
     lines = output.splitlines()
     taken = [int(line) for line in lines if line.isdigit()]
-    assert len(lines) == 12
-    assert 0 < len(taken) < 12
+    assert len(lines) == 30
+    assert 0 < len(taken) < 30
     assert taken == [int(line) for line in lines[: len(taken)]], "none after the first that failed"
     assert all(line.startswith("LedgerFailed ") for line in lines[len(taken) :]), lines
     check(where, taken[-1], taken[-1] + 1)

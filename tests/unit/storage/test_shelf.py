@@ -62,7 +62,7 @@ def test_no_two_names_have_one_file_whatever_the_file_system_thinks_of_letters()
 @pytest.mark.parametrize(
     ("where", "text"),
     [
-        ("", "sqlite:DIRECTORY, segments:DIRECTORY"),
+        ("", "sqlite:DIRECTORY, segments:DIRECTORY or postgresql://"),
         ("/var/lib/stentor", "is no place for ledgers"),
         ("mysql://localhost/x", "is no place for ledgers"),
         ("postgresql:x", "is no place for ledgers"),

@@ -5,7 +5,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.unit.storage.stores import SqliteStore, events, other, reserved
+from tests.unit.storage.records import EVERYTHING, events, other, reserved
+from tests.unit.storage.stores import SqliteStore
 
 from stentor.model.record import Fact, Kind, Line, Row
 from stentor.storage import sqlite
@@ -13,8 +14,6 @@ from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerFailed, Ledg
 from stentor.storage.sqlite import SqliteLedger
 
 pytestmark = pytest.mark.req("RD-23")
-
-EVERYTHING = 1 << 30
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def filled(store: SqliteStore) -> SqliteLedger:
 
 def test_every_commit_is_synced(store: SqliteStore) -> None:
     ledger = filled(store)
-    assert ledger._query("PRAGMA journal_mode") == [("wal",)]
+    assert ledger._query("PRAGMA journal_mode") == [(b"wal",)]
     assert ledger._query("PRAGMA synchronous") == [(2,)]
     ledger.close()
 
@@ -88,9 +87,9 @@ def test_any_change_of_the_contents_is_noticed(store: SqliteStore, column: str) 
     ("statement", "what"),
     [
         ("UPDATE facts SET value = x'32'", "the fact 'a'"),
-        ("UPDATE facts SET key = 'b'", "the fact 'b'"),
+        ("UPDATE facts SET key = x'62'", "the fact 'b'"),
         ("UPDATE rows SET first = first + 1", "the row of near at 9"),
-        ("UPDATE rows SET repository = 'far'", "the row of far at 9"),
+        ("UPDATE rows SET repository = x'666172'", "the row of far at 9"),
         ("UPDATE state SET value = 2", "the next free number"),
     ],
 )

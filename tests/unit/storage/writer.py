@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.unit.storage.stores import events
+from tests.unit.storage.records import events
 
 from stentor.model.record import Fact, Row
 from stentor.storage.ledger import LedgerError
