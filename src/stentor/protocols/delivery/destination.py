@@ -272,13 +272,13 @@ class Reader:
         self.doubt: Mapping[StreamId, int] | None = None  # what an earlier life of it may have got; None is anything
         self.answered = now  # when it last acknowledged something
         self.pause = 0  # after which silence it is told again
-        self.scanning = 0  # token of the scan that it waits for
         self.wanted = Spans()  # sequence numbers to be sent again
         self.rewind()
 
     def rewind(self) -> None:
         """Tell it everything again, from its sync on."""
         self.sent = self.told = self.destination.sync
+        self.scanning = 0  # token of the scan that it waits for
         self.rectifying = False  # what comes next is a Rectify
         self.acked = Spans()
         self.lines: deque[Line] = deque()  # of everything between sync and sent

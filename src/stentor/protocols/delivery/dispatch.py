@@ -66,8 +66,8 @@ class Dispatch:
             self._tell(reader, found, asked)
 
     def _found(self, now: int, reader: Reader, scanned: Scanned) -> None:  # noqa: ARG002
-        if self.readers.get(reader.destination.name) is not reader:
-            return
+        if self.readers.get(reader.destination.name) is not reader or reader.scanning != scanned.token:
+            return  # it is told from another place on by now
         reader.scanning = 0
         found: list[Stretch] = []
         store = self._store

@@ -367,9 +367,12 @@ class Gossip:
         self.tell_state(now)
 
     def are_facts_shared(self, now: int) -> bool:
-        """Whether enough others have all that is registered here: else it could be lost with us."""
-        agreeing = sum(peer.facts == self.facts for peer in self.living(now))
-        return self.facts == self._registry.digest and agreeing >= self.copies(now) - 1
+        """Whether all others that live have what is registered here: else it could be lost with us, and one that does
+        not know a subscriber would let it begin anew.
+        """
+        living = self.living(now)
+        agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
+        return agreeing and len(living) >= self.copies(now) - 1
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""

@@ -139,5 +139,7 @@ class Author(Actor):
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
+        if not self.revoked:
+            self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.ended = True

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
 from stentor.model.control import Held, RepositoryAck
 from stentor.model.record import Kind, Line, StreamId
@@ -12,6 +13,7 @@ from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
+GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 Key = tuple[int, int, int]  # publisher, incarnation, catenation number
 
 
@@ -44,26 +46,28 @@ class Shelf:
     def __init__(self) -> None:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
-        self.voided = Numbers()  # it did not wait for these any more
+        self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
+        self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
 
-    def store(self, lines: Iterable[Line]) -> None:
+    def store(self, lines: Iterable[Line], now: int) -> None:
         for line in lines:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is Kind.VOID:
-                self.voided[line.stream].add(line.first, line.last)
+                for number in range(line.first, line.last + 1):
+                    self.voided.setdefault((*line.stream, number), now)
             elif line.kind is Kind.RESERVED:
                 self.durable[line.stream].remove(line.first, line.last)
 
-    def open(self, lines: Iterable[Line]) -> Key | None:
+    def open(self, lines: Iterable[Line], now: int) -> Key | None:
         """What is found on the disk: nothing may be missing, but there may be more than was known to be written."""
         before, self.durable = self.durable, Numbers()
-        self.store(line for line in lines if line.kind is not Kind.RESERVED)
+        self.store((line for line in lines if line.kind is not Kind.RESERVED), now)
         for stream, spans in before.items():
             for first, last in spans:
                 for gap in self.durable[stream].missing(first, last):
@@ -105,7 +109,6 @@ class Page:
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.acknowledged: dict[Key, None] = {}
-        self.synced: dict[Key, dict[str, int]] = {}  # at which repositories, and since when
         self.checked = Numbers()  # that any repository believes it is done with
 
     def may(self, told: Told) -> bool:
@@ -200,7 +203,7 @@ class Book:
 
     # ---- subscribers
 
-    def release(self, name: str, block: Block, redelivered: bool) -> list[Key]:
+    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application."""
         page = self.pages[name]
         keys: list[Key] = []
@@ -208,6 +211,7 @@ class Book:
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
             self._check(page, key, body, redelivered)
+            self._check_repository(page, self.shelves[repository], key)
         return keys
 
     def _check(self, page: Page, key: Key, body: bytes, redelivered: bool) -> None:
@@ -223,9 +227,20 @@ class Book:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
         if key[2] > turn.last.get(key[:2], 0):
             turn.last[key[:2]] = key[2]
-        elif not any(shelf.voided.has(key) for shelf in self.shelves.values()):  # else it was late, which is allowed
+        elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
         turn.released[key] = None
         page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
+
+    def _was_given_up(self, key: Key) -> bool:
+        """Whether a repository had waited for it long enough: then it may come late."""
+        times = [shelf.voided[key] for shelf in self.shelves.values() if key in shelf.voided]
+        return bool(times) and min(times) - self.published[key[:2]][key[2]].time >= GIVEN_UP
+
+    def _check_repository(self, page: Page, shelf: Shelf, key: Key) -> None:
+        if not shelf.stored.has(key):
+            self.accuse("released-before-persistent", f"{page.name} got {key} of one who never had it")
+        if page.name in shelf.progress and shelf.progress[page.name].has(key):
+            self.accuse("duplicate", f"{page.name} got {key} of one who knows that it is done with it")

@@ -19,12 +19,14 @@ from stentor.machine import (
     Scanned,
 )
 from stentor.model.control import GossipSync, Held, RepositoryAck, Sync, repository_name
-from stentor.model.record import Record
+from stentor.model.record import Fact, Record
+from stentor.protocols.delivery.commits import PROGRESS
+from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Shelf
+from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
 from stentor.storage.segments import SegmentLedger
@@ -88,12 +90,14 @@ class Depot(Actor):
             self.note(f"cannot be opened: {error}")
             self.stage.after(100 * MILLISECOND, self.start)
             return
-        if (lost := self.shelf.open(holdings.lines)) is not None:
+        if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._stuck = self._busy = 0
         self.repository = Repository(TOPIC, self.settings)
         self.begin(self.repository)
         self.handle(Opened(TOPIC, holdings))
+        if self.repository is None:
+            return
         self._horizon = self.repository.store.horizon
         self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
 
@@ -178,8 +182,16 @@ class Depot(Actor):
             self.crash("raised")
         else:
             self._stuck = 0
-            self.shelf.store(entry.line for entry in commit.entries if isinstance(entry, Record))
+            self._note(commit)
             self._answer(Committed(TOPIC, commit.token))
+
+    def _note(self, commit: Commit) -> None:
+        """This is durable."""
+        self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
+        for entry in commit.entries:
+            if isinstance(entry, Fact) and entry.value is not None and entry.key.startswith(PROGRESS):
+                name = entry.key.removeprefix(PROGRESS)
+                self.shelf.progress[name] = Numbers(Destination.recall(name, "", entry.value).done)
 
     def _tear(self, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""
@@ -192,7 +204,7 @@ class Depot(Actor):
         except (LedgerError, AssertionError):
             pass
         else:
-            self.shelf.store(entry.line for entry in commit.entries if isinstance(entry, Record))
+            self._note(commit)
         self.disk.faults = SOUND_DISK
         self.cut_power("power cut in a commit")
 

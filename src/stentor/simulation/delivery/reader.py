@@ -77,7 +77,7 @@ class Reader(Actor):
         for portion in release.portions:
             self.stage.seen["delivered"] += portion.block.count
             self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
-            keys = book.release(self.short, portion.block, portion.redelivered)
+            keys = book.release(self.short, portion.repository, portion.block, portion.redelivered)
             at = portion.position
             self.told += len(keys)
             if len(keys) > 1 and random.random() < 0.3:  # it is done with the second half first
@@ -110,5 +110,7 @@ class Reader(Actor):
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
+        if not self.revoked:
+            self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.page.ended = True
