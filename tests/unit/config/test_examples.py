@@ -11,7 +11,7 @@ from stentor.cli import certs, config
 from stentor.config import load
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-NODES = {"single": 1, "three-brokers": 3, "tls": 1, "campus": 9, "ges22": 22, "ges22-connected": 22}
+NODES = {"single": 1, "three-brokers": 3, "tls": 1, "campus": 9, "ges22": 22, "ges22-connected": 22, "reliable": 2}
 
 
 @pytest.fixture
