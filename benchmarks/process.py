@@ -50,9 +50,9 @@ class Server:
                 env={**os.environ, **(environment or {})},
             )
 
-    def wait_for(self, port: int) -> None:
+    def wait_for(self, port: int, within: float = START_WITHIN) -> None:
         """Until it takes connections."""
-        deadline = time.monotonic() + START_WITHIN
+        deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise StartError(f"it ended with status {self._process.returncode}: {self.log_end()}")
@@ -62,7 +62,7 @@ class Server:
                 time.sleep(0.05)
             else:
                 return
-        raise StartError(f"it does not listen after {START_WITHIN:.0f} s: {self.log_end()}")
+        raise StartError(f"it does not listen after {within:.0f} s: {self.log_end()}")
 
     def log_end(self, size: int = 400) -> str:
         text = self._log.read_text(errors="replace").strip()

@@ -26,6 +26,7 @@ class RabbitMq(Broker):
     name: ClassVar[str] = "rabbitmq"
     promise: ClassVar[str] = "fsync before each answer, of a batch (quorum queue)"
     ports: ClassVar[int] = 2  # AMQP, and the one that nodes would talk over
+    start_within: ClassVar[float] = 90.0
 
     def __init__(self) -> None:
         super().__init__()

@@ -37,10 +37,14 @@ class _Replies:
 
     def __init__(self) -> None:
         self._lines = 0
+        self._end = b"\n"
 
     def __call__(self, data: bytes) -> int:
-        if not data or data.startswith(b"-"):
-            raise Refused(data.decode(errors="replace") or "the link was closed")
+        if not data:
+            raise ConnectionError("the broker closed the link")
+        if b"\n-" in self._end + data:
+            raise Refused(data.decode(errors="replace"))
+        self._end = data[-1:]
         before = self._lines // 2
         self._lines += data.count(b"\n")
         return self._lines // 2 - before

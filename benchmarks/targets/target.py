@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.process import Server, free_port
+from benchmarks.process import START_WITHIN, Server, free_port
 
 
 class TargetError(Exception):
@@ -50,6 +50,7 @@ class Broker(ABC):
 
     name: ClassVar[str]
     ports: ClassVar[int] = 1
+    start_within: ClassVar[float] = START_WITHIN  # seconds
 
     def __init__(self) -> None:
         self.port = 0
@@ -71,7 +72,7 @@ class Broker(ABC):
         directory.mkdir(parents=True)
         self.port = free_port(self.ports)
         self.server = Server(self.command(directory), directory / "log.txt", self.environment(directory))
-        self.server.wait_for(self.port)
+        self.server.wait_for(self.port, self.start_within)
 
     def stop(self) -> None:
         if self.server is not None:

@@ -147,9 +147,9 @@ class Command:
         """Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
-    def ended(self) -> int:
+    def ended(self, within: float = PATIENCE) -> int:
         """Wait for the end; the exit code."""
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(within)
         for reader in self._readers:
             reader.join()
         return code

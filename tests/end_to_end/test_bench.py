@@ -30,6 +30,40 @@ def test_the_papers_network_is_measured_for_real(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"ges.json", "ges-latency.png", "ges-hops.png"}
 
 
+@pytest.mark.slow
+@pytest.mark.req("RD-24")
+def test_the_papers_reliable_delivery_is_measured_for_real(tmp_path: Path) -> None:
+    with Command("bench", "narada", "--quick", "--runs", "3", "--out", tmp_path / "out", cwd=tmp_path) as bench:
+        assert bench.ended(within=240.0) == 0, bench.errors
+    text = "\n".join(bench.out)
+    assert "11,172 ms" in text  # the paper's, beside ours
+    found = json.loads((tmp_path / "out" / "narada.json").read_text())
+    assert len(found["table_1"]) == 12
+    assert all(row["ours"]["mean"] > 0 for row in found["table_1"])
+    assert [(each["topology"], each["size"]) for each in found["delays"]] == [
+        (topology, size) for topology in "ABC" for size in (100, 8000)
+    ]
+    assert all(len(each["plain"]) == len(each["reliable"]) == 3 for each in found["delays"])
+    assert all(each["rate"] > 0 for each in found["floods"])
+    assert len(found["goals"]) == 7
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"narada.json", "narada.png"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--topologies", "A,D"), "expected some of A, B, C"),
+        (("--payloads", "4"), "expected 8 to 60000"),
+        (("--storage", "paper"), "expected sqlite or segments"),
+    ],
+)
+def test_plans_of_narada_that_cannot_be(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    done = in_process("bench", "narada", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     with Command("bench", "ges", "--quick", "--out", tmp_path / "out", cwd=tmp_path) as bench:
         bench.line("starting 22 brokers")
