@@ -396,7 +396,7 @@ class Gossip:
         sources = [peer for peer in living if self.bundle.is_source(peer)]
         if any(stream.wanted_from(peer.name) for peer in sources for stream in streams):
             return
-        if any(peer.facts != self._registry.digest for peer in living):
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return
         self.ready = True
         self._dispatch.effects.append(

@@ -1,8 +1,15 @@
 """What a repository asks another one for."""
 
-from stentor.model.control import Held
+import msgspec
+
+from stentor.machine import SECOND
+from stentor.model.control import GossipState, Held, repository_name
+from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle
+from stentor.protocols.delivery.registry import TopicTerms
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Streams
 
 STREAM = (7, 1)
@@ -26,3 +33,19 @@ def test_a_gap_is_asked_for_while_later_events_keep_coming() -> None:
 
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:
     assert missing_in_steady_traffic((1, 95)) == ()
+
+
+def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
+    repository = Repository("t", RepositorySettings(name="r1"))
+    gossip, now = repository.gossip, 10 * SECOND
+    repository.registry.found(TopicTerms("owner"), ("r1", "r2"))
+    gossip.admit(now, repository.registry.units)
+    gossip.linked(now, "")
+    news = GossipState("t", "r2", True, (), repository.registry.digest, whole=False)
+    sender = publisher_id("", repository_name("r2"))
+    gossip.hear(now, sender, news, ())
+    gossip.tick(now + SECOND)
+    assert not gossip.ready, "it was told only what has changed"
+    gossip.hear(now, sender, msgspec.structs.replace(news, whole=True), ())
+    gossip.tick(now + SECOND)
+    assert gossip.ready
