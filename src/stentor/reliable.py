@@ -225,6 +225,11 @@ class Publisher(_End):
         self._since_turn = 0
 
     @property
+    def incarnation(self) -> int:
+        """This life of the name: larger than those before."""
+        return self._settings.incarnation
+
+    @property
     def recovered(self) -> tuple[int, int] | None:
         """What was stored of this name before: the newest incarnation and its last number."""
         return self._machine.recovered
