@@ -9,7 +9,6 @@ from stentor.cli import (
     broker,
     certs,
     config,
-    demo,
     explain,
     filters,
     links,
@@ -24,6 +23,7 @@ from stentor.cli import (
     topic,
     up,
 )
+from stentor.cli.demo import play
 from stentor.version import __version__
 
 app = typer.Typer(
@@ -58,7 +58,7 @@ app.command()(status.status)
 app.command("map")(network_map.network_map)
 app.command()(route.route)
 app.command()(explain.explain)
-app.command()(demo.demo)
+app.command()(play.demo)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
 app.add_typer(config.app, name="config")
