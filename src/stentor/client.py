@@ -27,6 +27,7 @@ from typing import Literal, Self, overload
 import msgspec
 
 from stentor.event import Batch, Event, check_body
+from stentor.holder import incarnation
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.control import inbox_of
@@ -67,7 +68,7 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
-from stentor.reliable import Ends, From, Publisher, Subscription, incarnation
+from stentor.reliable import Ends, From, Publisher, Subscription
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
@@ -311,9 +312,7 @@ class Fabric:
         return Events(self, SubscriptionId(self._numbers), pattern, where or "")
 
     def publisher(self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20) -> Publisher:
-        """A named publisher of a reliable topic. `stored_on` is on how many repositories an event must be before a send
-        returns, if that is more than the topic asks for.
-        """
+        """A named publisher of a reliable topic; `stored_on` asks for more copies than the topic does."""
         return self._ends.publisher(self.url, topic, name, stored_on, buffer)
 
     def _check(self) -> None:

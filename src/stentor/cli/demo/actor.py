@@ -17,7 +17,8 @@ import uvloop
 from stentor.cli.demo.evidence import Began, Done, Ended, Got, Kept, Reader, Sent, Writer
 from stentor.cli.demo.flights import flights
 from stentor.client import Fabric, connect
-from stentor.reliable import Publisher, StoredEvent, Subscription
+from stentor.event import StoredEvent
+from stentor.reliable import Publisher, Subscription
 
 _TICK = 0.02  # seconds between two turns of a publisher
 _COMMIT_EVERY = 0.2  # seconds, by a subscriber

@@ -1,0 +1,152 @@
+"""The holder of a name: what a named publisher and a named subscription have in common."""
+
+import asyncio
+import secrets
+import time
+from typing import NamedTuple
+
+from stentor.machine import Effect, Input, Machine, StopRequested
+from stentor.model.control import Role, end_name
+from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unreachable, Unresponsive
+from stentor.model.ids import Incarnation
+from stentor.nodes.application import Disconnect, Halt, Moved
+from stentor.nodes.client import Settings
+from stentor.nodes.end import End
+from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, Forbid
+from stentor.runtime.dialler import Dialler
+from stentor.runtime.driver import Driver
+from stentor.url import addresses_of
+
+_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
+
+
+class Access(NamedTuple):
+    """How an end reaches the fabric."""
+
+    url: str
+    tls: str | None
+    timeout: float
+
+
+def incarnation() -> Incarnation:
+    """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
+    return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
+
+
+class Holder:
+    """Somebody with a link of its own, a steering repository, and an application that waits."""
+
+    def __init__(self, access: Access, role: Role, topic: str, name: str, window: int) -> None:
+        self.topic, self.name = topic, name
+        self.repository = ""  # that steers us
+        self._access = access
+        self._settings = Settings(
+            name=end_name(role, name, topic),
+            addresses=addresses_of(access.url),
+            incarnation=incarnation(),
+            window=window,
+            buffer=64 << 20,
+            agent=f"stentor-python {role}",
+            secure=access.tls is not None,
+        )
+        self._driver: Driver | None = None
+        self._attached: asyncio.Future[None] | None = None
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._tokens = 0
+        self._error: Exception | None = None
+        self._trouble = ""
+
+    async def _open(self, machine: Machine, where: str | None = None) -> None:
+        assert self._driver is None, "it is entered once"
+        node = End(self._settings, self.topic, machine, where)
+        driver = self._driver = Driver(
+            node, dialler=Dialler(self._access.tls), application=self._perform, window=1 << 32
+        )
+        driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
+        self._attached = driver.loop.create_future()
+        driver.start()
+        try:
+            await asyncio.wait_for(self._attached, self._access.timeout)
+        except TimeoutError:
+            await self._end()
+            raise Unreachable(
+                f"no repository of {self.topic!r} within {self._access.timeout:g} s"
+                + (f" ({self._trouble})" if self._trouble else "")
+                + f": is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
+            ) from None
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _end(self) -> None:
+        driver = self._driver
+        if driver is not None and not isinstance(self._error, Closed):
+            self._fail(Closed("this one was closed"))
+            driver.tell(StopRequested())
+            await driver.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._driver is not None and self._error is None
+
+    def move(self, url: str) -> None:
+        """Go to another broker; nothing is lost on the way."""
+        self._check()
+        self._tell(Moved(addresses_of(url)))
+
+    def _tell(self, happened: Input) -> None:
+        assert self._driver is not None
+        self._driver.tell(happened)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._driver is None:
+            raise Closed("not open: use `async with`")
+
+    async def _safe(self, copies: int, timeout: float | None) -> int:
+        """Wait until everything said before is safe; on how many repositories it is."""
+        self._check()
+        assert self._driver is not None
+        self._tokens += 1
+        token = self._tokens
+        future = self._waiting[token] = self._driver.loop.create_future()
+        try:
+            self._tell(Awaited(token, copies))
+            return await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            why = f": {self._trouble}" if self._trouble else ""
+            raise Unresponsive(f"no repository of {self.topic!r} confirmed it within {timeout:g} s{why}") from None
+        finally:
+            self._waiting.pop(token, None)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Attach():
+                self.repository, self._trouble = effect.repository, ""
+                if self._attached is not None and not self._attached.done():
+                    self._attached.set_result(None)
+            case Assure():
+                future = self._waiting.get(effect.token)
+                if future is not None and not future.done():
+                    if effect.code is None:
+                        future.set_result(effect.copies)
+                    else:
+                        future.set_exception(_refused(effect.code, effect.reason))
+            case Complain():
+                self._trouble = effect.reason
+            case Disconnect():
+                self._trouble = effect.reason
+            case Forbid() | Halt():
+                self._fail(_refused(effect.code, effect.reason))
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None or isinstance(error, Closed):
+            self._error = error
+        for future in (self._attached, *self._waiting.values()):
+            if future is not None and not future.done():
+                future.set_exception(error)
+
+
+def _refused(code: Refusal, reason: str) -> Refused:
+    return Fenced(code, reason) if code is Refusal.FENCED else Refused(code, reason)
