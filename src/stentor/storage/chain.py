@@ -6,6 +6,7 @@ only when all before it is durable, so only the last one can have a torn end.
 """
 
 import errno
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,7 +24,9 @@ SEGMENT_SIZE: Final = 64 << 20
 LARGEST_STEP: Final = 1 << 20  # bytes by which a file grows at once
 LARGEST_RESERVE: Final = 64 << 10  # kept for what makes room on a full disk
 READ_AHEAD: Final = 256 << 10
+PATIENCE: Final = 64  # collections that a spare file is kept for
 
+_SEGMENT_NAME = re.compile(rf"([0-9a-f]{{16}}){re.escape(SUFFIX)}")
 _ZEROS: Final = memoryview(bytes(LARGEST_STEP))
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -63,6 +66,7 @@ class Chain:
         self._directory = directory
         self._failure = ""
         self._spare: Segment | None = None
+        self._idle = 0  # collections since a file was begun
         self._files: dict[int, File] = {}  # by base: the last one, and the one that was read last
         self._reserve = min(LARGEST_RESERVE, segment_size // 16)
 
@@ -74,17 +78,25 @@ class Chain:
             names = self._directory.names()
             for name in [name for name in names if name.endswith(SPARE)]:
                 self._directory.remove(name)
-            bases = sorted(int(name.removesuffix(SUFFIX), 16) for name in names if name.endswith(SUFFIX))
+            bases = sorted(int(found[1], 16) for name in names if (found := _SEGMENT_NAME.fullmatch(name)))
             for base in bases or [0]:
                 segment = Segment(base, 0)
                 self.segments.append(segment)
                 segment.size = self._file(segment).size()
+                self._check_version(segment)
             self._directory.sync()
             for segment, following in pairwise(self.segments):
                 yield from self._sealed(segment, following.base)
             yield from self._last(self.segments[-1])
         except OSError as error:
             raise self._fail(f"cannot be opened ({error})") from error
+
+    def _check_version(self, segment: Segment) -> None:
+        """What a newer program wrote must not be taken for what a power cut tore."""
+        begin = self._file(segment).read(0, len(MAGIC))
+        if begin[:-1] == MAGIC[:-1] and begin != MAGIC:
+            versions = f"has version {begin[-1]}, this program reads {MAGIC[-1]}"
+            raise self._fail(f"{segment.name} {versions}: use the newer one")
 
     def _sealed(self, segment: Segment, end: int) -> Iterator[Group]:
         position = segment.base
@@ -197,6 +209,14 @@ class Chain:
         except OSError as error:
             raise self._fail(f"{segment.name} cannot be removed ({error}); restart the node") from error
 
+    def rest(self) -> None:
+        """Nothing was there to be dropped. A spare file that nobody needed for long is given back."""
+        self._idle += 1
+        if self._idle > PATIENCE and self._spare is not None:
+            with suppress(OSError):
+                self._directory.remove(self._spare.spare_name)
+                self._spare = None
+
     def _make_room(self, wanted: int, size: int) -> None:
         segment = self.segments[-1]
         if self.end > segment.base and self.end + size > segment.base + self.segment_size:
@@ -232,6 +252,7 @@ class Chain:
         if self.durable < self.end:
             self._sync(self._file(self.segments[-1]))
         segment = Segment(self.end, 0)
+        self._idle = 0
         if self._spare is not None:
             self._directory.rename(self._spare.spare_name, segment.name)
             self._spare = None

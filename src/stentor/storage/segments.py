@@ -154,6 +154,7 @@ class SegmentLedger:
         """Drop files at the beginning that hold little, or at any cost if more than half of all is of no use."""
         chain = self._chain
         if len(chain.segments) == 1:
+            chain.rest()
             return
         used = self._weights()
         sizes = [segment.size for segment in chain.segments]
@@ -169,6 +170,8 @@ class SegmentLedger:
             self._append(self._still_valid(start, end), end)
             for _ in range(count):
                 chain.drop()
+        else:
+            chain.rest()
 
     def _weights(self) -> list[int]:
         """How many bytes of each segment are in use."""

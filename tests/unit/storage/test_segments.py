@@ -145,7 +145,7 @@ def test_whatever_byte_rots_nothing_wrong_is_served_and_nothing_vanishes_in_sile
         ledger = SegmentLedger(restored({name: bytes(rotten)}), "topic", SEGMENT)
         try:
             holdings = ledger.load()
-        except LedgerDamaged:
+        except LedgerFailed:
             verdicts["refused"] += 1
             continue
         assert (holdings.facts, list(holdings.rows), holdings.next) == ({"a": b"1"}, [row], 7)
@@ -205,6 +205,18 @@ def test_a_missing_file_is_noticed_wherever_it_was() -> None:
             SegmentLedger(restored({key: files[key] for key in files if key != name}), "topic", SEGMENT).load()
 
 
+def test_files_of_another_version_are_left_alone_and_strange_ones_are_not_looked_at() -> None:
+    disk = SimulatedDisk(Random(1))
+    filled(disk, [events(1)]).close()
+    ((name, content),) = snapshot(disk).items()
+    newer = restored({name: b"STG\x02" + content[4:]})
+    with pytest.raises(LedgerFailed, match="has version 2, this program reads 1"):
+        SegmentLedger(newer, "topic", SEGMENT).load()
+    assert snapshot(newer) == {name: b"STG\x02" + content[4:]}
+    disk.open("notes.segment").write(0, b"?")
+    assert [line.sequence for line in SegmentLedger(disk, "topic", SEGMENT).load().lines] == [1]
+
+
 def test_damaged_records_are_moved_as_what_they_are() -> None:
     disk = SimulatedDisk(Random(1))
     kept = events(1, 2)
@@ -234,6 +246,20 @@ def test_files_are_used_again_and_few_are_open(tmp_path: Path) -> None:
         seen.update(path.stat().st_ino for path in tmp_path.iterdir())
         assert len(ledger._chain._files) <= 2
     assert len(seen) <= 15, "29 segments were filled"
+    ledger.close()
+
+
+def test_after_a_burst_the_space_is_given_back(tmp_path: Path) -> None:
+    ledger = SegmentLedger(RealDirectory(tmp_path), "topic", SEGMENT)
+    ledger.load()
+    for number in range(1, 40):
+        ledger.commit([events(number, size=2000)])
+    ledger.collect(39)
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".spare", ".segment"]
+    for _ in range(100):
+        ledger.collect(39)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".segment"]
+    assert ledger.usage() == sum(path.stat().st_size for path in tmp_path.iterdir()) <= SEGMENT
     ledger.close()
 
 
