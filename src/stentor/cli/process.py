@@ -160,7 +160,7 @@ async def _serve_broker(
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    http = None
+    http, sound = None, True
     if not driver.stopped.done():
         server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
         if assignment.http is not None:
@@ -182,15 +182,14 @@ async def _serve_broker(
         tell(ready)
         log.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
         await end.wait()
-        if inside is not None:
-            await inside.close()
+        sound = inside is None or await inside.close()
         server.close()
     driver.tell(StopRequested())
     await driver.close()
     if http is not None:
         await http.close()
     storage.close()
-    return _exit_code(driver.stopped, log)
+    return _exit_code(driver.stopped, log) or int(not sound)
 
 
 async def _serve_repository(
@@ -224,7 +223,7 @@ class _Inside:
         if ip_address(address.host).is_unspecified:
             address = Address("::1" if ":" in address.host else "127.0.0.1", address.port)
         here = msgspec.structs.replace(assignment, addresses=(str(address),))
-        self._name, self._all, self._end = assignment.name, end, asyncio.Event()
+        self._all, self._end = end, asyncio.Event()
         self._told: asyncio.Future[Readiness] = asyncio.get_running_loop().create_future()
         running = _serve_repository(here, self._end, self._told.set_result, log.named(assignment.name))
         self._task = asyncio.get_running_loop().create_task(running)
@@ -240,10 +239,10 @@ class _Inside:
         if task.cancelled() or task.exception() is not None or task.result() != GONE:
             self._all.set()
 
-    async def close(self) -> None:
+    async def close(self) -> bool:
+        """Whether it ended in good order."""
         self._end.set()
-        if await self._task not in (0, GONE):
-            raise StentorError(f"the repository {self._name} failed")
+        return await self._task in (0, GONE)
 
 
 def _exit_code(stopped: asyncio.Future[str], log: Logger) -> int:

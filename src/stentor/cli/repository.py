@@ -157,16 +157,25 @@ def status(
 
 
 def _table(report: RepositoryReport, title: str) -> Table:
-    table = Table(
-        "topic", "state", "first", "next", "horizon", "subscribers", "steers", "others", "disk", "trouble",
-        title=title, title_justify="left", title_style="bold",
-    )  # fmt: skip
-    for topic in report.topics.values():
-        table.add_row(
-            Text(topic.topic), state(topic), f"{topic.first:,}", f"{topic.next:,}", f"{topic.horizon:,}",
-            Text("\n".join(_subscribers(topic))), Text("\n".join(topic.steers)), "\n".join(_peers(topic)),
-            size(topic.bytes), Text(topic.trouble, style="red"),
-        )  # fmt: skip
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    topics = report.topics.values()
+    columns: dict[str, list[str | Text]] = {
+        "topic": [Text(topic.topic) for topic in topics],
+        "state": [state(topic) for topic in topics],
+        "first": [f"{topic.first:,}" for topic in topics],
+        "next": [f"{topic.next:,}" for topic in topics],
+        "horizon": [f"{topic.horizon:,}" for topic in topics],
+        "subscribers": [Text("\n".join(_subscribers(topic))) for topic in topics],
+        "steers": [Text("\n".join(topic.steers)) for topic in topics],
+        "others": ["\n".join(_peers(topic)) for topic in topics],
+        "disk": [size(topic.bytes) for topic in topics],
+        "trouble": [Text(topic.trouble, style="red") for topic in topics],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    for name in shown:
+        table.add_column(name, overflow="fold", no_wrap=name in ("topic", "first", "next", "horizon", "disk"))
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*row)
     return table
 
 
