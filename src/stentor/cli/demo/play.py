@@ -4,7 +4,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,25 +206,23 @@ class _Play:
             f"lives of the publisher; in the files of all three repositories {copies.count(len(holders)):,}, "
             f"of fewer {missing}"
         )
-        table = Table(
-            "subscriber",
-            "filter",
-            "expected",
-            "delivered",
-            "redelivered",
-            "lost",
-            "duplicated",
-            "out of order",
-            "wrong",
-        )
-        for column in table.columns[2:]:
+        table = Table("", "published", "stored", *(f"“{desk.name}”" for desk in _DESKS))
+        for column in table.columns[1:]:
             column.justify = "right"
-        for desk, verdict in zip(_DESKS, verdicts, strict=True):
-            faults = (verdict.lost, verdict.duplicated, verdict.misplaced, verdict.foreign)
-            table.add_row(
-                desk.name, desk.where, f"{verdict.expected:,}", f"{verdict.delivered:,}", f"{verdict.redelivered:,}",
-                *(f"[{'red' if fault else 'green'}]{len(fault)}[/]" for fault in faults),
-            )  # fmt: skip
+        table.add_row("flights", f"{len(acknowledged):,}", f"{copies.count(len(holders)):,}", *("" for _ in _DESKS))
+        rows: dict[str, Sequence[int | Sequence[object]]] = {
+            "expected": [each.expected for each in verdicts],
+            "delivered": [each.delivered for each in verdicts],
+            "redelivered": [each.redelivered for each in verdicts],
+            "lost": [each.lost for each in verdicts],
+            "duplicated": [each.duplicated for each in verdicts],
+            "out of order": [each.misplaced for each in verdicts],
+            "wrong": [each.foreign for each in verdicts],
+        }
+        for name, cells in rows.items():
+            table.add_row(name, "", "", *(_cell(cell) for cell in cells))
+        for desk in _DESKS:
+            self._console.print(f"“{desk.name}” wants {desk.where}")
         self._console.print(table)
         self._console.print(
             "expected: the filter, written once more in Python, over the flights that were acknowledged; the rest is "
@@ -232,6 +230,13 @@ class _Play:
         )  # fmt: skip
         whole = len(acknowledged) >= len(flights()) and not missing and not publication.forgotten
         return whole and all(verdict.sound for verdict in verdicts)
+
+
+def _cell(value: int | Sequence[object]) -> str:
+    """A count, or how many faults of a kind were found."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"[{'red' if value else 'green'}]{len(value)}[/]"
 
 
 def _near(nodes: Network, first: str) -> str:

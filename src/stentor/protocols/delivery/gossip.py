@@ -132,7 +132,8 @@ class Gossip:
             Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
             for stream in streams
         )
-        asking = not self.ready and to is None and any(not peer.told for peer in self.bundle.peers.values())
+        untold = [peer for peer in self.bundle.peers.values() if not peer.told]
+        asking = to is None and any(peer.heard or not self.ready for peer in untold)
         if to is None:
             self._changed = {}
         self.say(

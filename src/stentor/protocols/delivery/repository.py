@@ -450,7 +450,7 @@ class Repository:
         return {
             "ready": peer.ready,
             "heard": (now - peer.heard) / SECOND if peer.heard else None,
-            "agrees": peer.facts == self.registry.digest,
+            "agrees": peer.told and peer.facts == self.registry.digest,
             "missing": sum(
                 last - first + 1
                 for stream in self.store.streams.values()
