@@ -94,7 +94,7 @@ class Chain:
     def _check_version(self, segment: Segment) -> None:
         """What a newer program wrote must not be taken for what a power cut tore."""
         begin = self._file(segment).read(0, len(MAGIC))
-        if begin[:-1] == MAGIC[:-1] and begin != MAGIC:
+        if begin[:-1] == MAGIC[:-1] and begin[-1] > MAGIC[-1]:
             versions = f"has version {begin[-1]}, this program reads {MAGIC[-1]}"
             raise self._fail(f"{segment.name} {versions}: use the newer one")
 

@@ -1,15 +1,18 @@
 """The ledger in segment files against a model, on a disk that fails, runs full and loses power at any operation."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
+from xxhash import xxh3_64_intdigest
 
 from stentor.model.record import Entry, Fact, Kind, Record, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
+from stentor.storage.chain import Chain, Segment
+from stentor.storage.group import Group
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
@@ -208,6 +211,11 @@ class Run:
         except PowerLost:
             self.crash(power=True)
 
+    def live(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+        self.crash(power=True)
+
     def commit(self) -> None:
         entries = self.entries()
         self.doubtful = self.model.copy().commit(entries)
@@ -260,9 +268,7 @@ def test_after_a_crash_exactly_what_was_acknowledged_is_there(faults: DiskFaults
     happened: Counter[str] = Counter()
     for seed in range(SEEDS):
         run = Run(seed, faults)
-        for _ in range(60):
-            run.step()
-        run.crash(power=True)
+        run.live(60)
         happened += run.happened + run.disk.faults_seen
     assert happened["power cut"] > 150
     assert happened["doubtful commit kept"] > 10
@@ -271,3 +277,77 @@ def test_after_a_crash_exactly_what_was_acknowledged_is_there(faults: DiskFaults
     assert not faults.sync_error or happened["failed"] > 50
     assert happened["file-came-back"] > 0
     assert happened["lost-name"] > 0
+
+
+# ---- break a mechanism, and it must be seen
+
+
+SEAL = "stentor.storage.group.seal"
+
+
+def no_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Chain, "_sync", lambda *_: None)
+
+
+def no_sync_of_the_directory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedDisk, "sync", lambda _: None)
+
+
+def no_sync_before_the_next_file(patch: pytest.MonkeyPatch) -> None:
+    original = Chain._begin
+
+    def begin(self: Chain) -> Segment:
+        self.durable = self.end
+        return original(self)
+
+    patch.setattr(Chain, "_begin", begin)
+
+
+def no_checksums(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SEAL, lambda *_, **__: 0)
+
+
+def no_positions_in_checksums(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SEAL, lambda data, **_: xxh3_64_intdigest(data))
+
+
+def no_rewriting_of_the_tail(patch: pytest.MonkeyPatch) -> None:
+    original = Chain._last
+
+    def last(self: Chain, segment: Segment) -> Iterator[Group]:
+        with pytest.MonkeyPatch.context() as context:
+            context.setattr(FusedFile, "write", lambda *_: None)
+            yield from original(self, segment)
+
+    patch.setattr(Chain, "_last", last)
+
+
+def no_poison(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Chain, "check", lambda _: None)
+
+
+def nothing_is_moved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SegmentLedger, "_still_valid", lambda *_: [])
+
+
+MUTATIONS = (
+    no_sync,
+    no_sync_of_the_directory,
+    no_sync_before_the_next_file,
+    no_checksums,
+    no_positions_in_checksums,
+    no_rewriting_of_the_tail,
+    no_poison,
+    nothing_is_moved,
+)
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS)
+def test_a_broken_mechanism_is_seen(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, LedgerDamaged, pytest.fail.Exception)):  # noqa: PT012  (sooner or later)
+        for seed in range(30):
+            for faults in FAULTS:
+                Run(seed, faults).live(60)
