@@ -8,7 +8,7 @@ import pytest
 
 from stentor.simulation.scenarios import SCENARIOS
 
-SEEDS = {"broker": range(5), "log": range(50), "network": range(8), "overlay": range(30)}
+SEEDS = {"broker": range(5), "delivery": range(12), "log": range(50), "network": range(8), "overlay": range(30)}
 PROGRAM = """
 import sys
 from stentor.simulation.scenarios import SCENARIOS

@@ -8,6 +8,7 @@ from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time
     "broker": (1000, 20),
+    "delivery": (1000, 20),
     "log": (1000, 100),
     "network": (1000, 20),
     "overlay": (1000, 40),
@@ -35,6 +36,10 @@ EXPECTED = {
     "broker": (
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
+    ),
+    "delivery": (
+        "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full join kill leave left "
+        "lost lost-block partition power-cut published reader-crash redelivered repeated revoke roam rot sync-error torn"
     ),
     "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
     "network": (

@@ -198,4 +198,4 @@ class Actor:
 
     def _report(self, report: Report) -> None:
         if report.level in ("warning", "error"):
-            self.stage.seen["report: " + report.what] += 1
+            self.stage.seen[report.what.split(":")[0].replace(" ", "-")] += 1

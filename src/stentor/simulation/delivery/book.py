@@ -47,6 +47,7 @@ class Shelf:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
+        self.facts: dict[str, bytes] = {}
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
@@ -101,8 +102,8 @@ class Turn:
 class Page:
     """What is known of one subscriber."""
 
-    def __init__(self, name: str, since: str) -> None:
-        self.name, self.since = name, since
+    def __init__(self, name: str, end: str, since: str) -> None:
+        self.name, self.end, self.since = name, end, since
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
         self.ended = False  # it has no right to anything any more
@@ -171,6 +172,22 @@ class Book:
 
     # ---- repositories
 
+    def leave(self, repository: str) -> None:
+        """It throws away all that it has: others must have it."""
+        for stream, spans in self.shelves[repository].durable.items():
+            for number in [number for first, last in spans for number in range(first, last + 1)]:
+                key = (*stream, number)
+                others = [name for name in self.shelves if name != repository]
+                if key in self.promises and not self.is_kept(key, others):
+                    self.accuse("lost-write", f"{repository} left with the only copy of {key}")
+        self.shelves[repository].wipe()
+
+    def answer(self, repository: str, keys: Iterable[str]) -> None:
+        """It says that these are registered."""
+        missing = [key for key in keys if key not in self.shelves[repository].facts]
+        if missing:
+            self.accuse("answered-before-durable", f"{repository} has not written down {missing}")
+
     def reveal(self, repository: str, line: Line, required: int) -> None:
         """Readers may be told of this."""
         if line.kind is not Kind.EVENTS:
@@ -197,6 +214,10 @@ class Book:
                 page.checked[stream].add(first, last)
 
     def _check_sync(self, repository: str, page: Page, key: Key, told: Told) -> None:
+        if (not page.confirmed or told.time < page.confirmed) and any(
+            shelf.collected.has(key) for shelf in self.shelves.values()
+        ):
+            return  # it came when this was forgotten
         stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
         if stored and key not in page.acknowledged and page.must(told):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")

@@ -46,7 +46,7 @@ class Cast:
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        since = random.choice(("now", "beginning"))
+        since = random.choice(("now", "now", "beginning", "beginning", "epoch 3", "time 30000000000"))
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:

@@ -18,7 +18,16 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
-from stentor.model.control import GossipSync, Held, RepositoryAck, Sync, repository_name
+from stentor.model.control import (
+    GossipSync,
+    Held,
+    RecoveryResponse,
+    RegistrationReceipt,
+    RepositoryAck,
+    Sync,
+    inbox_of,
+    repository_name,
+)
 from stentor.model.record import Fact, Record
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
@@ -90,6 +99,7 @@ class Depot(Actor):
             self.note(f"cannot be opened: {error}")
             self.stage.after(100 * MILLISECOND, self.start)
             return
+        self.shelf.facts = dict(holdings.facts)
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._stuck = self._busy = 0
@@ -100,12 +110,6 @@ class Depot(Actor):
             return
         self._horizon = self.repository.store.horizon
         self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
-
-    def _wipe(self) -> None:
-        for name in self.disk.names():
-            self.disk.remove(name)
-        self.disk.sync()
-        self.shelf.wipe()
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
@@ -131,7 +135,7 @@ class Depot(Actor):
         """A repository need not know: it says what it says until it has a link again."""
 
     def rot(self, random: Random) -> bool:
-        """A bit of what is durable flips."""
+        """Some bits of what is durable flip."""
         names = [name for name in self.disk.names() if self.disk.open(name).size()]
         if not names:
             return False
@@ -139,7 +143,8 @@ class Depot(Actor):
         used = file.durable
         if not used:
             return False
-        file.rot(random.randrange(used))
+        for _ in range(random.randint(1, 4)):
+            file.rot(random.randrange(used))
         self.shelf.doubtful = self.shelf.durable.copy()
         self.rotten = True
         self.note("bit rot")
@@ -189,6 +194,8 @@ class Depot(Actor):
         """This is durable."""
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
         for entry in commit.entries:
+            if isinstance(entry, Fact) and entry.value is not None:
+                self.shelf.facts[entry.key] = entry.value
             if isinstance(entry, Fact) and entry.value is not None and entry.key.startswith(PROGRESS):
                 name = entry.key.removeprefix(PROGRESS)
                 self.shelf.progress[name] = Numbers(Destination.recall(name, "", entry.value).done)
@@ -242,7 +249,10 @@ class Depot(Actor):
         self.left = True
         self.stage.seen["left"] += 1
         self.crash("has left")
-        self._wipe()
+        self.stage.book.leave(self.short)
+        for name in self.disk.names():
+            self.disk.remove(name)
+        self.disk.sync()
 
     # ---- what it says, against what is true
 
@@ -256,6 +266,11 @@ class Depot(Actor):
                     self.check_sync(name, done)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
+            elif isinstance(event, RecoveryResponse) and event.epoch:
+                name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
+                book.answer(self.short, (f"subscription/{name}",))
+            elif isinstance(event, RegistrationReceipt) and event.code is None and self.repository is not None:
+                book.answer(self.short, self.repository.registry.versions())
         self.stage.office.post(self, post)
 
     def _publisher_at(self, inbox: str) -> int:

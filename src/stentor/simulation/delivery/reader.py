@@ -34,7 +34,7 @@ class Reader(Actor):
         self.revoked = False  # its owner wants it to be
         self.condition = condition
         self.subscriber: ReliableSubscriber | None = None
-        self.page = stage.book.pages[name] = Page(name, since)
+        self.page = stage.book.pages[name] = Page(name, self.name, since)
         self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
         self.told = 0  # a portion that is not acknowledged yet
         self._tokens = 0

@@ -45,6 +45,8 @@ class Verdict:
             repository = depot.repository
             if not depot.member or depot.dead or depot.left:
                 continue
+            if depot.leaving and repository is not None and not repository.registry.created:
+                continue  # it never heard that it was a member, nor that it is none
             if repository is None or not repository.gossip.ready or depot.leaving:
                 found.append(f"{depot.short} is not ready")
                 continue
