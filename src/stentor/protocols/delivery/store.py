@@ -236,6 +236,9 @@ class Store:
         """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
         what has no contents is written anew.
         """
+        under_way = [each.sequence for lines in (self.lines, *self._writing.values()) for each in lines]
+        if line.sequence in under_way:
+            return False
         stream = self.streams[line.stream]
         for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
             if line.publisher and there.covers(line.first, line.last):
