@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from stentor.machine import SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
@@ -195,6 +195,7 @@ class Actor:
 
     def _stop(self, stop: Stop) -> None:
         self.crash(f"stops: {stop.reason}")
+        self.stage.after(self.stage.random.randrange(10, 400) * MILLISECOND, self.start)  # it is supervised
 
     def _report(self, report: Report) -> None:
         if report.level in ("warning", "error"):
