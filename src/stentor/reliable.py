@@ -157,8 +157,8 @@ class Publisher(Holder):
         self._check()
         if more:
             attributes = {**attributes, **more} if attributes else more
-        assert self._driver is not None
-        self._driver.machine.step(0, Entrusted(attributes or {}, check_body(body), time.time_ns()))
+        # it waits for the end of the turn: nothing of that concerns the link
+        self._machine.step(0, Entrusted(attributes or {}, check_body(body), time.time_ns()))
 
     def _end_turn(self) -> None:
         self._turn = False

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from stentor.model.attribute import (
+    EMPTY_SCHEMA,
     LARGEST_ATTRIBUTES,
     MOST_ATTRIBUTES,
     Kind,
@@ -43,7 +44,9 @@ class Draft:
     def add(self, shape: Schema, attributes: Mapping[str, Value], body: bytes) -> bool:
         """Take one more event; False if it does not fit and must open another draft."""
         count = len(self.bodies)
-        content = len(body) + (text_size(tuple(attributes.values())) if Kind.STRING in shape.kinds else 0)
+        content = len(body)
+        if attributes and Kind.STRING in shape.kinds:
+            content += text_size(tuple(attributes.values()))
         new = () if shape is self._last_shape else self._new(shape)
         if new is None:
             return False
@@ -53,12 +56,10 @@ class Draft:
             return False
         if shape is not self._last_shape:
             self._adopt(shape, new)
-        if self._aligned:
-            for column, value in zip(self._columns, attributes.values(), strict=True):
+        if self._columns:
+            values = attributes.values() if self._aligned else map(attributes.get, self._kinds)
+            for column, value in zip(self._columns, values, strict=True):
                 column.append(value)
-        else:
-            for name, column in zip(self._kinds, self._columns, strict=True):
-                column.append(attributes.get(name))
         self.bodies.append(body)
         self._content += content
         self.size += content + _OVERHEAD + _VALUE * len(shape.names)
@@ -120,6 +121,8 @@ class Shapes:
         self._known: dict[tuple[tuple[str, ...], tuple[type, ...]], Schema] = {}
 
     def check(self, attributes: Mapping[str, Value]) -> Schema:
+        if not attributes:
+            return EMPTY_SCHEMA
         key = (tuple(attributes), tuple(map(type, attributes.values())))
         shape = self._known.get(key)
         if shape is None:
