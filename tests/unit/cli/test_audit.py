@@ -17,7 +17,7 @@ def verdict(*facts: Fact, others: list[Fact] | None = None, sent: list[Fact] = S
     readers: list[tuple[Wants, list[Fact]]] = [(lambda row: row % 2 == 1, [Began(0), *facts])]
     if others is not None:
         readers.append((lambda _: True, [Began(0), *others]))
-    return judge(Publication(sent), readers)[0]
+    return judge([Publication(sent)], readers)[0]
 
 
 def test_all_that_was_acknowledged_once_and_in_order_is_sound() -> None:

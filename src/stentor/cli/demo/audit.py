@@ -61,12 +61,14 @@ class Publication:
         return {(life, number) for life, last in self.kept.items() for number in range(1, last + 1)}
 
 
-def judge(publication: Publication, readers: Sequence[tuple[Wants, Sequence[Fact]]]) -> list[Verdict]:
+def judge(publications: Iterable[Publication], readers: Sequence[tuple[Wants, Sequence[Fact]]]) -> list[Verdict]:
     """One verdict for each subscriber."""
-    settled = publication.acknowledged.union(
-        *({(fact.life, fact.number) for fact in facts if isinstance(fact, Got)} for _, facts in readers)
-    )
-    return [_judge(publication.rows, settled, wants, facts) for wants, facts in readers]
+    rows: dict[Id, int] = {}
+    settled = {(fact.life, fact.number) for _, facts in readers for fact in facts if isinstance(fact, Got)}
+    for publication in publications:
+        rows |= publication.rows
+        settled |= publication.acknowledged
+    return [_judge(rows, settled, wants, facts) for wants, facts in readers]
 
 
 def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[Fact]) -> Verdict:

@@ -5,6 +5,7 @@ event and after it was told that all acknowledgements are durable.
 """
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", array_like=True):
 
 Fact = Began | Sent | Kept | Got | Done | Ended
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Fact)
+_DECODER = msgspec.json.Decoder(tuple[float, list[Fact]])  # what was written at once, and when
 
 
 class Writer:
@@ -66,7 +67,7 @@ class Writer:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def write(self, *facts: Fact) -> None:
-        os.write(self._file, b"".join(_ENCODER.encode(fact) + b"\n" for fact in facts))
+        os.write(self._file, _ENCODER.encode((time.time(), facts)) + b"\n")
 
 
 class Reader:
@@ -76,6 +77,7 @@ class Reader:
         self._path = path
         self._offset = 0
         self.facts: list[Fact] = []
+        self.times: list[float] = []  # when each of them was written
 
     def read(self) -> list[Fact]:
         """All facts, those since the last call included."""
@@ -87,5 +89,8 @@ class Reader:
             return self.facts
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
-        self.facts += map(_DECODER.decode, whole.splitlines())
+        for line in whole.splitlines():
+            at, facts = _DECODER.decode(line)
+            self.facts += facts
+            self.times += [at] * len(facts)
         return self.facts

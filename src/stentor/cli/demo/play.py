@@ -166,7 +166,7 @@ class _Play:
 
     def _verdicts(self) -> list[Verdict]:
         readers = [(desk.wants_row, each.evidence.read()) for desk, each in zip(_DESKS, self._desks, strict=True)]
-        return judge(self._publication(), readers)
+        return judge([self._publication()], readers)
 
     def _stored(self) -> int:
         kept: dict[int, int] = {}

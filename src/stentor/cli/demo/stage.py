@@ -55,7 +55,7 @@ class Network:
 
     def stored(self, topic: str) -> list[set[Id]]:
         """The events that each repository has, by its files, when nobody uses them any more."""
-        return [_read(each.storage, each.name, topic) for each in self.config.repositories]
+        return [stored(each.storage, each.name, topic) for each in self.config.repositories]
 
     def notice(self, text: str) -> None:
         """What the supervisor tells."""
@@ -140,7 +140,8 @@ def _config(folder: Path) -> Config:
     return parse("\n".join(lines))
 
 
-def _read(storage: str, repository: str, topic: str) -> set[Id]:
+def stored(storage: str, repository: str, topic: str) -> set[Id]:
+    """The events that a repository has, by its files; it must not run."""
     ledger = open_ledger(storage, repository, topic)
     try:
         lines = [line for line in ledger.load().lines if line.kind is Kind.EVENTS]
