@@ -205,7 +205,7 @@ class Subscription(Holder):
         self._arrived = asyncio.Event()
         self._hungry = False
         self._unacked: list[tuple[int, int]] = []  # acknowledged by the application, not told yet
-        self._acked_at = 0.0
+        self._telling: asyncio.TimerHandle | None = None
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
 
     async def __aenter__(self) -> Self:
@@ -270,12 +270,13 @@ class Subscription(Holder):
             unacked[-1] = unacked[-1][0], last
         else:
             unacked.append((first, last))
-        now = time.monotonic()
-        if now - self._acked_at > _ACK_EVERY or not self._auto:
-            self._acked_at = now
-            self._tell_acks()
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_ACK_EVERY, self._tell_acks)
 
     def _tell_acks(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         if self._unacked and self._error is None:
             spans, self._unacked = self._unacked, []
             self._tell(Acknowledged(spans))

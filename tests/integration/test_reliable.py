@@ -394,3 +394,23 @@ def test_a_repository_joins_catches_up_and_another_leaves(tmp_path: Path) -> Non
             assert bodies(await take(events, 101)) == [b"%d" % number for number in range(101)]
 
     run(main())
+
+
+@pytest.mark.req("RD-10")
+def test_acknowledgements_are_told_although_the_application_asks_for_nothing_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            house(tmp_path, "r1") as here,
+            here.client() as fabric,
+            Registrar(fabric) as registrar,
+            fabric.subscribe("orders", name="billing") as events,
+            fabric.publisher("orders", name="shop") as shop,
+        ):
+            await shop.send_many([b"%d" % number for number in range(1000)])
+            await shop.flush()
+            await take(events, 1000)
+            async with asyncio.timeout(PATIENCE):
+                while (await registrar.show("orders"))["r1"].subscribers["billing"].lag > 1:
+                    await asyncio.sleep(0.05)
+
+    run(main())
