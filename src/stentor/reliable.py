@@ -15,6 +15,7 @@ where it runs: the repositories remember how far a name is.
 """
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -206,10 +207,12 @@ class Subscription(Holder):
         self._hungry = False
         self._unacked: list[tuple[int, int]] = []  # acknowledged by the application, not told yet
         self._telling: asyncio.TimerHandle | None = None
+        self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
 
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
+        self._thread = threading.get_ident()
         await self._open(self._machine, self._canonical)
         return self
 
@@ -265,6 +268,14 @@ class Subscription(Holder):
             last.ack()
 
     def _acknowledge(self, first: int, last: int) -> None:
+        """May be called on any thread: applications without `async` work on another one."""
+        assert self._driver is not None
+        if threading.get_ident() == self._thread:
+            self._note(first, last)
+        else:
+            self._driver.loop.call_soon_threadsafe(self._note, first, last)
+
+    def _note(self, first: int, last: int) -> None:
         unacked = self._unacked
         if unacked and unacked[-1][1] + 1 == first:
             unacked[-1] = unacked[-1][0], last
