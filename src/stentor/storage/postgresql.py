@@ -167,7 +167,8 @@ class PostgresqlLedger(TableLedger):
         return self._query(statement, values)  # what broke may have been broken for long
 
     def _execute(self, statement: str, values: Values) -> None:
-        self._connected().execute(statement.encode(), values)
+        assert self._session is not None, "within a transaction there is no other connection"
+        self._session.execute(statement.encode(), values)
 
     def _forget(self, end: int) -> None:
         self._execute(_LONG, ())

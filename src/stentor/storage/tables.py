@@ -245,10 +245,11 @@ class TableLedger(ABC):
             for stored in chunk:
                 if found.records and stored.cost > budget:
                     return found
-                line = stored.line if stored.sound else self._reserved(stored)
+                sound = stored.sound
+                line = stored.line if sound else self._reserved(stored)
                 if line.end < first:
                     continue
-                if stored.sound:
+                if sound:
                     budget -= stored.cost
                     found.records.append(stored.record())
                 else:
