@@ -383,6 +383,21 @@ def test_registrations_take_sequence_numbers_that_readers_skip() -> None:
     assert event.stretches[0].sequence == before + 2
 
 
+@pytest.mark.req("RD-14")
+def test_a_repository_that_was_away_serves_as_soon_as_it_has_all_that_others_have() -> None:
+    alone = PaperBundle("r1")
+    alone.kill("r1")
+    alone.start("r1")
+    assert alone.repositories["r1"].gossip.ready, "no time has passed since it is linked"
+    bundle = PaperBundle("r1", "r2")
+    bundle.kill("r2")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.start("r2")
+    assert bundle.ledgers["r2"].numbers() == [(6, 1, 3)]
+    assert bundle.repositories["r2"].gossip.ready
+
+
 @pytest.mark.req("RD-28")
 def test_a_repository_that_is_behind_a_publisher_that_comes_to_it_fetches_the_difference() -> None:
     bundle = steered("r1", "r2", copies=1)

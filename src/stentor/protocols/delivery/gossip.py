@@ -381,12 +381,11 @@ class Gossip:
         for peer in self.living(now):
             self.ask(now, peer)
             busy = busy or bool(peer.asked)
-        self._judge(now)
         if now - self._told >= self._settings.interval:
             self.tell_state(now)
         return busy
 
-    def _judge(self, now: int) -> None:
+    def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
         if self.ready or self.leaving or not self.since or not self._registry.created:
             return

@@ -44,8 +44,8 @@ def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
     news = GossipState("t", "r2", True, (), repository.registry.digest, whole=False)
     sender = publisher_id("", repository_name("r2"))
     gossip.hear(now, sender, news, ())
-    gossip.tick(now + SECOND)
+    gossip.judge(now + SECOND)
     assert not gossip.ready, "it was told only what has changed"
     gossip.hear(now, sender, msgspec.structs.replace(news, whole=True), ())
-    gossip.tick(now + SECOND)
+    gossip.judge(now + SECOND)
     assert gossip.ready
