@@ -69,16 +69,20 @@ class Network:
 
         asyncio.run(create())
 
-    def complete(self) -> set[str]:
-        """The repositories that are ready and lack nothing that others have, by what they say themselves."""
+    def reports(self) -> dict[str, TopicReport]:
+        """The topic as each of its repositories sees it that answers."""
 
         async def ask() -> dict[str, TopicReport]:
             async with stentor.connect(self.url(), timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 return await registrar.show(TOPIC)
 
+        return asyncio.run(ask())
+
+    def complete(self) -> set[str]:
+        """The repositories that are ready and lack nothing that others have, by what they say themselves."""
         return {
             name
-            for name, report in asyncio.run(ask()).items()
+            for name, report in self.reports().items()
             if report.ready
             and all(
                 peer.missing == 0 and peer.heard is not None and peer.heard < _LATELY
@@ -106,7 +110,10 @@ class Network:
 
     def stored(self) -> dict[str, set[tuple[int, int]]]:
         """What is in the files of each repository, once they have stopped."""
-        return {name: stored(self._storage[name], name, TOPIC) for name in REPOSITORIES}
+        return {name: self.stored_at(name) for name in REPOSITORIES}
+
+    def stored_at(self, name: str) -> set[tuple[int, int]]:
+        return stored(self._storage[name], name, TOPIC)
 
 
 class Client:
