@@ -136,14 +136,15 @@ class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=Fals
 
 
 class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc=False):
-    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order). All up to `acknowledged` was
-    acknowledged to me, and I do not have it any more.
+    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order). All up to `acknowledged`, and
+    `singles`, was acknowledged to me, and I do not have it any more.
     """
 
     incarnation: int
     first: int
     last: int
     acknowledged: int = 0
+    singles: tuple[Span, ...] = ()
 
 
 class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):

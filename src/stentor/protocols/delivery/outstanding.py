@@ -20,7 +20,7 @@ class Outstanding:
 
     def __init__(self) -> None:
         self._sent: Lane[_Sent] = Lane()
-        self._singles = Spans()  # acknowledged, although something before them is not
+        self.singles = Spans()  # acknowledged, although something before them is not
         self.upto = 0  # all up to this number is acknowledged
         self.last = 0  # the last number that was sent
         self.size = 0  # bytes that are kept
@@ -45,19 +45,19 @@ class Outstanding:
             self._free(self._sent.take())
         for first, last in singles:
             self._acknowledge_single(max(first, self.upto + 1), min(last, self.last))
-        if len(self._sent) and self._singles.covers(self.upto + 1, self._sent.front.last):
+        if len(self._sent) and self.singles.covers(self.upto + 1, self._sent.front.last):
             self._free(self._sent.front)
-        self._singles.remove(1, self.upto)
+        self.singles.remove(1, self.upto)
         return self.upto > known or self.size < size
 
     def _acknowledge_single(self, first: int, last: int) -> None:
-        if last < first or self._singles.covers(first, last):
+        if last < first or self.singles.covers(first, last):
             return
-        self._singles.add(first, last)
+        self.singles.add(first, last)
         for sent in self._sent.since(first):
             if sent.first > last:
                 break
-            if self._singles.covers(max(sent.first, self.upto + 1), sent.last):
+            if self.singles.covers(max(sent.first, self.upto + 1), sent.last):
                 self._free(sent)
 
     def _free(self, sent: _Sent) -> None:

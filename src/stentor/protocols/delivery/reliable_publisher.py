@@ -44,6 +44,7 @@ from stentor.protocols.delivery.steering import Steering, SteeringSettings
 from stentor.wire.block import Block, Origin
 
 _TIMER = "reliable publisher"
+_MOST_SINGLES = 64  # spans in one order
 _LETTER_OVERHEAD = 64 << 10  # what a schema and a header add to a frame that is sent again in a letter
 
 
@@ -226,13 +227,10 @@ class ReliablePublisher:
         return Block(draft.encode(origin), draft.schema)
 
     def _order(self, first: int) -> None:
-        self._post(
-            (
-                PublisherOrder(
-                    self.topic, self.name, self._incarnation, first, self.outstanding.last, self.outstanding.upto
-                ),
-            )
-        )
+        sent = self.outstanding
+        singles = tuple(sent.singles)[:_MOST_SINGLES]
+        order = PublisherOrder(self.topic, self.name, self._incarnation, first, sent.last, sent.upto, singles)
+        self._post((order,))
 
     def _post(self, events: Sequence[ControlEvent], blocks: Sequence[Block] = ()) -> None:
         self._effects.append(Post(bundle_of(self.topic), events, blocks))

@@ -228,7 +228,7 @@ class Repository:
         self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
         publisher = self.enrolment.publishers.get(sender)
         stream = self.store.streams[sender, event.incarnation]
-        stream.acknowledged = max(stream.acknowledged, event.acknowledged)
+        stream.acknowledged.update(((1, event.acknowledged), *event.singles))
         if publisher is not None and stream.stored(1, ()) >= event.last:
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
@@ -332,7 +332,7 @@ class Repository:
         if publisher is None or publisher.incarnation != stream.id[1]:
             return
         mates = self.gossip.bundle.mates
-        upto = stream.stored(copies, mates, stream.acknowledged)
+        upto = stream.owed(copies, mates)
         counts = tuple(stream.stored(number, mates) for number in range(1, len(mates) + 2))
         said = (upto, *counts)
         if upto and said != publisher.acknowledged:
@@ -394,7 +394,7 @@ class Repository:
         """What is missing of a stream and has been waited for long enough."""
         settings, number = self._settings, stream.id[0]
         missing = stream.missing
-        lost = [gap for gap in missing if gap[0] <= stream.acknowledged]  # another repository had it
+        lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
         stream.lost = (stream.lost or now) if lost else 0
         silence = now - max(stream.heard, stream.seen, self.gossip.since)
         known = self.registry.publishers.get(number)
@@ -402,7 +402,7 @@ class Repository:
         if missing and self.gossip.since and silence >= (settings.void_anew if anew else settings.void_after):
             return missing
         if lost and now - stream.lost >= settings.void_anew:
-            return [(first, min(last, stream.acknowledged)) for first, last in lost]
+            return lost
         return []
 
     def _leave(self, now: int) -> None:

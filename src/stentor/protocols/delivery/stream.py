@@ -31,7 +31,7 @@ class Stream:
         self.cared = False  # … some of it because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
-        self.acknowledged = 0  # all up to it is acknowledged: its publisher does not have it any more
+        self.acknowledged = Spans()  # its publisher does not have these any more
         self.lost = 0  # when some of that was found to be nowhere; 0 if it is not so
         self.asked = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
@@ -176,9 +176,10 @@ class Stream:
     @property
     def asked_for(self) -> list[Span]:
         """Numbers that are known to exist, are not here, and that their publisher still has."""
-        if self.held.covers(self.acknowledged + 1, self.ordered.last):
+        if self.held.covers(self.acknowledged.upto() + 1, self.ordered.last):
             return []
-        return self.absent(self.ordered.within(self.acknowledged + 1, self.ordered.last), late=True)
+        gaps = self.absent(self.ordered, late=True)
+        return [rest for gap in gaps for rest in self.acknowledged.missing(*gap)]
 
     @property
     def missing(self) -> list[Span]:
@@ -193,13 +194,20 @@ class Stream:
                 gaps = [rest for gap in gaps for rest in settled.missing(*gap)]
         return gaps
 
-    def stored(self, copies: int, others: Iterable[str], after: int = 0) -> int:
-        """Up to which number all of it after another is on so many repositories: this one, and those that count."""
-        return self._common(lambda spans: spans.upto(after + 1), copies, others)
+    def stored(self, copies: int, others: Iterable[str]) -> int:
+        """Up to which number all of it is on so many repositories: this one, and those that count."""
+        return self._common(Spans.upto, copies, others)
 
     def settled(self, copies: int, others: Iterable[str]) -> int:
         """The same for readers, to whom what is void is no gap."""
         return self._common(self._bridged if self.voids else Spans.upto, copies, others)
+
+    def owed(self, copies: int, others: Iterable[str]) -> int:
+        """The same for its publisher, to whom what was acknowledged before is none."""
+        known = self.acknowledged
+        if known.pieces <= 1:
+            return self._common(lambda spans: spans.upto(known.upto() + 1), copies, others)
+        return self._common(lambda spans: _union(spans, known).upto(), copies, others)
 
     def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
         mine = upto(self.durable)
@@ -213,9 +221,7 @@ class Stream:
         return self._bridged(self.peers[peer]) if peer in self.peers else 0
 
     def _bridged(self, spans: Spans) -> int:
-        spans = spans.copy()
-        spans.update(self.voids)
-        return spans.upto()
+        return _union(spans, self.voids).upto()
 
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
@@ -238,3 +244,9 @@ class Stream:
         for first, last in spans:
             known.add(first, last)
             self.ordered.add(first, last)
+
+
+def _union(one: Spans, other: Spans) -> Spans:
+    both = one.copy()
+    both.update(other)
+    return both
