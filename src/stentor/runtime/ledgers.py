@@ -88,11 +88,11 @@ class Ledgers:
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
+        if any(desk.busy for desk in self._desks.values()):
+            await self._all_rest.wait()  # what came while a thread was about to end is done too
         for desk in self._desks.values():
             if desk.timer is not None:
                 desk.timer.cancel()
-        if any(desk.busy for desk in self._desks.values()):
-            await self._all_rest.wait()  # what came while a thread was about to end is done too
         await asyncio.to_thread(self._threads.shutdown)
         for desk in self._desks.values():
             if desk.ledger is not None:
