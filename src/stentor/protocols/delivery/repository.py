@@ -399,9 +399,11 @@ class Repository:
         silence = now - max(stream.heard, stream.seen, self.gossip.since)
         known = self.registry.publishers.get(number)
         anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
-        if missing and self.gossip.since and silence >= (settings.void_anew if anew else settings.void_after):
+        everyone = len(self.gossip.living(now)) == len(self.gossip.bundle.peers)
+        soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
+        if missing and self.gossip.since and silence >= (soon if anew else settings.void_after):
             return missing
-        if lost and now - stream.lost >= settings.void_anew:
+        if lost and now - stream.lost >= soon:
             return lost
         return []
 
