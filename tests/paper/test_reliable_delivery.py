@@ -6,6 +6,7 @@ from tests.paper.bundle import PaperBundle, block
 from stentor.model.control import (
     Denial,
     GossipAck,
+    GossipRequest,
     Migrate,
     Persistent,
     Probe,
@@ -15,6 +16,7 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     RepositoryNak,
+    Retransmission,
     Role,
     Sync,
     TopicTask,
@@ -396,6 +398,24 @@ def test_a_repository_that_was_away_serves_as_soon_as_it_has_all_that_others_hav
     bundle.start("r2")
     assert bundle.ledgers["r2"].numbers() == [(6, 1, 3)]
     assert bundle.repositories["r2"].gossip.ready
+
+
+@pytest.mark.req("RD-18")
+def test_what_a_repository_missed_comes_in_several_letters_for_one_question() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.kill("r2")
+    bundle.recover("publisher", "shop", "r1")
+    for number in range(1, 21):
+        bundle.arrive(block(number, body=bytes(60_000)))
+        bundle.order(number, number)
+    bundle.clear()
+    bundle.start("r2")
+    said = [event for _, event in bundle.said]
+    assert len([event for event in said if isinstance(event, GossipRequest)]) == 1
+    more = [event.more for event in said if isinstance(event, Retransmission)]
+    assert more == [True] * (len(more) - 1) + [False]
+    assert len(more) > 3
+    assert len(bundle.ledgers["r2"].numbers()) == 20
 
 
 @pytest.mark.req("RD-28")

@@ -167,7 +167,12 @@ class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=Fa
 
 
 class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
-    """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before."""
+    """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before.
+
+    With `more`, another letter of the same answer follows: what is missing is asked for after the last one.
+    """
+
+    more: bool = False
 
 
 # ---- subscribing

@@ -40,6 +40,7 @@ from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
+_ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 _WHOLE_EVERY = 10  # states, of which one names all streams
 
 
@@ -181,7 +182,7 @@ class Gossip:
             return
         peer.heard = now
         if isinstance(event, Retransmission):
-            self._take(now, peer, blocks)
+            self._take(now, peer, event, blocks)
         elif (handler := self._handlers.get(type(event))) is not None:
             handler(now, peer, event)
 
@@ -192,11 +193,12 @@ class Gossip:
         if proved and any(key == member and value for key, _, _, value in invitation.facts):
             self.learnt += self._registry.learn(invitation.facts)
 
-    def _take(self, now: int, peer: Peer, blocks: Iterable[Block]) -> None:
-        peer.asked = 0
+    def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
         for block in blocks:
             self._store.fetch(now, block)
-        self.ask(now, peer, at_once=True)
+        peer.asked = now if answer.more else 0
+        if not answer.more:
+            self.ask(now, peer, at_once=True)
 
     def _hear_syncs(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
         for name, done in gossip.syncs.items():
@@ -302,10 +304,10 @@ class Gossip:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
 
     def _answer(self, now: int, peer: Peer, request: GossipRequest) -> None:  # noqa: ARG002
-        """Send what is asked for, as much as fits into a letter; the other one asks for the rest."""
+        """Send what is asked for, as much as fits into an answer; the other one asks for the rest."""
         records: list[Record] = []
         voids: list[Held] = []
-        room = LETTER
+        room = _ANSWER
         for wanted in request.wanted:
             stream = self._store.streams[wanted.publisher, wanted.incarnation]
             nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
@@ -340,13 +342,21 @@ class Gossip:
                 ],
             )
 
-        self._dispatch.scan(found, sequence, LETTER)
+        self._dispatch.scan(found, sequence, _ANSWER)
 
     def _send(self, peer: Peer, records: list[Record]) -> None:
-        blocks = [self._store.block(record) for record in records if record.line.kind is Kind.EVENTS]
-        if blocks:
-            to = inbox_of(repository_name(peer.name))
-            event = Retransmission(self._topic, self._settings.name)
+        letters: list[list[Block]] = []
+        room = 0
+        for record in records:
+            if record.line.kind is Kind.EVENTS:
+                if room <= 0:
+                    letters.append([])
+                    room = LETTER
+                letters[-1].append(self._store.block(record))
+                room -= len(record.frame)
+        to = inbox_of(repository_name(peer.name))
+        for left, blocks in zip(reversed(range(len(letters))), letters, strict=True):
+            event = Retransmission(self._topic, self._settings.name, more=left > 0)
             self._dispatch.effects.append(Post(to, (event,), blocks))
 
     # ---- time
