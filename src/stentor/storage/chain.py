@@ -93,10 +93,11 @@ class Chain:
 
     def _check_version(self, segment: Segment) -> None:
         """What a newer program wrote must not be taken for what a power cut tore."""
-        begin = self._file(segment).read(0, len(MAGIC))
-        if begin[:-1] == MAGIC[:-1] and begin[-1] > MAGIC[-1]:
-            versions = f"has version {begin[-1]}, this program reads {MAGIC[-1]}"
-            raise self._fail(f"{segment.name} {versions}: use the newer one")
+        begin = self._file(segment).read(0, HEADER_SIZE)
+        version = begin[len(MAGIC) - 1] if begin.startswith(MAGIC[:-1]) else 0
+        if version <= MAGIC[-1] or read_header(MAGIC + begin[len(MAGIC) :], 0, segment.base) is not None:
+            return  # of ours, as it should be or with a rotten version
+        raise self._fail(f"{segment.name} has version {version}, this program reads {MAGIC[-1]}: use the newer one")
 
     def _sealed(self, segment: Segment, end: int) -> Iterator[Group]:
         position = segment.base

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SEGMENT, SegmentStore
+from xxhash import xxh3_64_intdigest as seal
 
 from stentor.model.record import Entry, Fact, Kind, Line, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.filesystem import RealDirectory
+from stentor.storage.group import HEADER_SIZE
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
@@ -209,10 +211,15 @@ def test_files_of_another_version_are_left_alone_and_strange_ones_are_not_looked
     disk = SimulatedDisk(Random(1))
     filled(disk, [events(1)]).close()
     ((name, content),) = snapshot(disk).items()
-    newer = restored({name: b"STG\x02" + content[4:]})
+    header = b"STG\x02" + content[4 : HEADER_SIZE - 8]
+    theirs = header + seal(header, seed=0).to_bytes(8, "little") + content[HEADER_SIZE:]
+    newer = restored({name: theirs})
     with pytest.raises(LedgerFailed, match="has version 2, this program reads 1"):
         SegmentLedger(newer, "topic", SEGMENT).load()
-    assert snapshot(newer) == {name: b"STG\x02" + content[4:]}
+    assert snapshot(newer) == {name: theirs}
+    rotten = restored({name: b"STG\x02" + content[4:]})
+    with pytest.raises(LedgerDamaged):
+        SegmentLedger(rotten, "topic", SEGMENT).load()
     disk.open("notes.segment").write(0, b"?")
     assert [line.sequence for line in SegmentLedger(disk, "topic", SEGMENT).load().lines] == [1]
 
