@@ -48,15 +48,20 @@ class Cabinet(Protocol):
 class _Desk:
     """One ledger and what waits to be done with it."""
 
-    __slots__ = ("blocked", "busy", "failure", "ledger", "queue", "timer")
+    __slots__ = ("blocked", "busy", "failure", "ledger", "queries", "queue", "timer")
 
     def __init__(self) -> None:
-        self.queue: deque[_Effect] = deque()
+        self.queue: deque[Open | Commit | Collect | Discard] = deque()
+        self.queries: deque[Scan | _Measure] = deque()  # these change nothing: they take turns with those that do
         self.busy = False
         self.ledger: Ledger | None = None
         self.failure = ""
         self.blocked = 0  # the commit that must be taken before any later one
         self.timer: asyncio.TimerHandle | None = None  # until it is measured again
+
+    @property
+    def idle(self) -> bool:
+        return not self.queue and not self.queries
 
 
 class Ledgers:
@@ -80,7 +85,10 @@ class Ledgers:
             desk.timer = None
         elif desk.timer is None:
             desk.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
-        desk.queue.append(effect)
+        if isinstance(effect, Scan | _Measure):
+            desk.queries.append(effect)
+        else:
+            desk.queue.append(effect)
         if not desk.busy:
             desk.busy = True
             self._all_rest.clear()
@@ -101,17 +109,21 @@ class Ledgers:
     # ---- in a thread
 
     def _work(self, desk: _Desk) -> None:
-        while desk.queue:
-            effect = desk.queue.popleft()
-            if isinstance(effect, Commit):
-                self._commit(desk, effect)
-            else:
-                self._do(desk, effect)
+        """Whoever publishes waits for no more than one of those who read."""
+        while not desk.idle:
+            if desk.queue:
+                effect = desk.queue.popleft()
+                if isinstance(effect, Commit):
+                    self._commit(desk, effect)
+                else:
+                    self._do(desk, effect)
+            if desk.queries:
+                self._do(desk, desk.queries.popleft())
         self._loop.call_soon_threadsafe(self._rest, desk)
 
     def _rest(self, desk: _Desk) -> None:
         """On the loop: nothing came while the thread was about to end, or it goes on."""
-        desk.busy = bool(desk.queue)
+        desk.busy = not desk.idle
         if desk.busy:
             self._threads.submit(self._work, desk)
         elif not any(each.busy for each in self._desks.values()):
@@ -154,7 +166,8 @@ class Ledgers:
                     desk.ledger = self._cabinet.open(effect.ledger)
                     self._notify([Opened(effect.ledger, desk.ledger.load())])
                 case Scan():
-                    assert desk.ledger is not None
+                    if desk.ledger is None:
+                        raise LedgerFailed(desk.failure or "the ledger is not open")
                     first = desk.ledger.find(effect.time) if effect.time else effect.first
                     found = desk.ledger.scan(first, effect.budget)
                     self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
