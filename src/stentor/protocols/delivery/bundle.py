@@ -117,6 +117,7 @@ class Bundle:
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
+            stream.floors[peer.name] = held.floor
             stream.ordered.update(held.spans)
             stream.ordered.add(1, held.floor)
         if state.whole:

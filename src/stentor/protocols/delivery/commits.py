@@ -46,6 +46,8 @@ class Commits:
             for action in actions:
                 action()
             return
+        store.entries += store.remarks
+        store.remarks = []
         if store.horizon - self.noted >= _HORIZON_EVERY:
             self.noted = store.horizon
             store.entries.append(Fact(HORIZON, b"%d" % store.horizon))
@@ -97,6 +99,8 @@ class Commits:
         """The disk was full or the database away: ask for the same again, in the same order, once all is refused that
         was asked for: what is still under way must not be asked for twice.
         """
+        if self.idle:
+            self._store.entries, self._store.remarks = self._store.remarks, []
         if self.trouble and now >= self._save_at and self._refused >= self._saving.keys():
             self._save_at = now + _SAVE_AGAIN
             self._refused.clear()

@@ -137,6 +137,13 @@ class Dispatch:
         if reader is not None:
             self.post(reader, Sync(self._topic, self._repository, reader.attempt, sync))
 
+    def inform(self, reader: Reader, after: int) -> None:
+        """It asks what there is after what it knows."""
+        if after < reader.told:
+            self.rectify(reader)
+        else:
+            self.serve(reader, asked=True)
+
     def rectify(self, reader: Reader) -> None:
         """It has missed what it was told: tell it from its sync on."""
         if not reader.scanning:

@@ -106,7 +106,7 @@ class Enrolment:
             return
         registry, settings = self._registry, self._settings
         members = registry.storing_all() if event.role == "publisher" else registry.serving(event.node)
-        if settings.unit if event.role == "publisher" else not self._can_serve(event.sender):
+        if settings.unit if event.role == "publisher" else not self._can_serve(now, event.sender):
             return
         level = _LEVELS - len(settings.unit.split("/")) * bool(settings.unit)
         if not is_within(event.node, settings.unit):
@@ -114,14 +114,17 @@ class Enrolment:
         answer = ProbeAnswer(self._topic, settings.name, event.attempt, self._gossip.ready, members, level)
         self.say(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
 
-    def _can_serve(self, name: str) -> bool:
+    def _can_serve(self, now: int, name: str) -> bool:
         """Whether we have what a subscriber has not got. A storage for a unit serves whom it knows to be there."""
         destination = self._table.destinations.get(name)
         if destination is None:
             return not self._settings.unit
         streams = self._store.streams
-        if any(stream.cared and destination.misses(stream, stream.floor) for stream in streams.values()):
-            return False
+        living = self._gossip.living(now)
+        for stream in streams.values():
+            kept = stream.cared or any(stream.is_kept_by(peer.name) for peer in living)
+            if kept and destination.misses(stream, stream.floor):
+                return False
         if not destination.served:  # it left the unit that we serve
             return self._store.beginning(destination.done) < destination.until
         return not any(destination.misses(streams[key], last) for key, last in destination.needs.items())
@@ -137,7 +140,7 @@ class Enrolment:
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._steer_publisher(inbox, event, sender)
-            elif not self._can_serve(event.sender):
+            elif not self._can_serve(now, event.sender):
                 raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")
             else:
                 self._steer_subscriber(now, inbox, event)
@@ -208,7 +211,7 @@ class Enrolment:
             first, time = (int(number), 0) if kind == "epoch" else (0, int(number))
             self._search(tops, {}, first, time, then)
         elif kind in ("now", "beginning") and not number:
-            then(now, self._store.tops() if kind == "now" else self._store.floors())
+            then(now, self._store.tops() if kind == "now" else ())
         else:
             raise Refused(Refusal.PROTOCOL, f"{event.since!r} is no beginning: now, beginning, epoch N or time N")
 
@@ -238,6 +241,11 @@ class Enrolment:
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         if event.sender not in self._registry.subscriptions:
+            starts = {(publisher, incarnation): floor for publisher, incarnation, floor in frontier}
+            for publisher, incarnation, floor in self._store.floors(others=True):  # nobody can be sure to get these
+                key = publisher, incarnation
+                starts[key] = max(starts.get(key, 0), floor)
+            frontier = tuple((*key, floor) for key, floor in sorted(starts.items()))
             known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
             self.remember(self._registry.subscribe(event.sender, known))
             self.register(event.sender, known)
@@ -247,7 +255,7 @@ class Enrolment:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription.where, self._store.next - 1, served)
-        destination.advance(Held(*each, ()) for each in (*subscription.frontier, *self._store.floors()))
+        destination.advance(Held(*each, ()) for each in subscription.frontier)
         self._settle_in(destination)
         self._dispatch.dirty[name] = None
         return destination
@@ -265,6 +273,8 @@ class Enrolment:
 
     def _steer(self, now: int, inbox: str, event: Recovery) -> None:
         destination = self._table.destinations[event.sender]
+        if destination.advance(Held(*each, ()) for each in self._store.floors()):
+            self._dispatch.dirty[event.sender] = None  # it came too late for these
         destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
@@ -424,7 +434,7 @@ class Enrolment:
                 self.say(reader.inbox, Migrate(self._topic, self._settings.name))
         self._gossip.offered = []
 
-    def tick(self) -> None:
+    def tick(self, now: int) -> None:
         """Offer to serve those in our unit whom a coarser storage serves."""
         if not self._settings.unit or not self._gossip.ready:
             return
@@ -435,7 +445,7 @@ class Enrolment:
             if each.served
             and each.steerer in units
             and not is_within(units[each.steerer], self._settings.unit)
-            and self._can_serve(name)
+            and self._can_serve(now, name)
         )
         if names:
             self._gossip.say(GossipOffer(self._topic, self._settings.name, names))

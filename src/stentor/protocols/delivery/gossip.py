@@ -262,7 +262,7 @@ class Gossip:
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)
-        self._store.entries += rows
+        self._store.remarks += rows
         for row in rows:
             line = row.line
             stream = self._store.streams[line.stream]

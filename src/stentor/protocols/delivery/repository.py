@@ -263,7 +263,7 @@ class Repository:
         if event.missing:
             self.dispatch.resend(reader, event.missing)
         if event.after is not None:
-            self.dispatch.rectify(reader)
+            self.dispatch.inform(reader, event.after)
 
     # ---- what was registered
 
@@ -351,7 +351,7 @@ class Repository:
         busy = self.dispatch.tick(now) or busy
         busy = self._ask_publishers(now) or busy
         self._void(now)
-        self.enrolment.tick()
+        self.enrolment.tick(now)
         self.collection.tick(now)
         if self.gossip.leaving:
             self._leave(now)
@@ -409,11 +409,12 @@ class Repository:
 
     def _leave(self, now: int) -> None:
         """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
-        living = self.gossip.living(now)
+        others = [peer.name for peer in self.gossip.bundle.living(now, self._settings.void_after)]
+        copies = min(self.registry.terms.copies, len(others))  # what is on one alone may turn out to be damaged
         if (
             self.gossip.sharing
-            or not living
-            or any(not _is_elsewhere(stream, living) for stream in self.store.streams.values())
+            or not self.gossip.living(now)
+            or any(not _is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
         ):
             return
         self.gossip.say(GossipLeave(self.topic, self._settings.name))
@@ -485,7 +486,7 @@ def _size(held: Held) -> int:
     return sum(last - first + 1 for first, last in held.spans)
 
 
-def _is_elsewhere(stream: Stream, living: list[Peer]) -> bool:
-    """Whether others have everything of a stream that we have."""
-    theirs = [stream.peers[peer.name] for peer in living if peer.name in stream.peers]
-    return all(any(spans.covers(first, last) for spans in theirs) for first, last in stream.durable)
+def _is_elsewhere(stream: Stream, others: list[str], copies: int) -> bool:
+    """Whether so many others have everything of a stream that we have."""
+    theirs = [stream.peers[name] for name in others if name in stream.peers]
+    return all(sum(spans.covers(first, last) for spans in theirs) >= copies for first, last in stream.durable)

@@ -45,6 +45,7 @@ class Store:
         self.horizon = 0
         self.newest = 0  # the latest time of an event
         self.entries: list[Entry] = []  # to be committed
+        self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
         self.lines: list[Line] = []  # … and the lines among them
         self.news: list[Line] = []
         self.conflicts = self.strangers = self.repeated = self.stored = 0
@@ -329,9 +330,13 @@ class Store:
         """All there is now, as a frontier."""
         return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)
 
-    def floors(self) -> tuple[tuple[int, int, int], ...]:
-        """All that is forgotten, as a frontier."""
-        return tuple((*key, stream.floor) for key, stream in sorted(self.streams.items()) if stream.floor)
+    def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
+        """All that is forgotten, here or also by others, as a frontier."""
+        floors = {
+            key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
+            for key, stream in self.streams.items()
+        }
+        return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
 
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""

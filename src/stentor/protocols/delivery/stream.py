@@ -15,8 +15,8 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "floor", "heard", "held",
-        "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
+        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "floor", "floors", "heard",
+        "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -36,6 +36,7 @@ class Stream:
         self.asked = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
         self.peers: dict[str, Spans] = {}  # what other repositories have
+        self.floors: dict[str, int] = {}  # … and have forgotten
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
         self.held_back = 0  # bytes in it
         self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
@@ -226,6 +227,11 @@ class Stream:
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
         return tuple(self.durable.within(upto + 1, self.durable.last))
+
+    def is_kept_by(self, peer: str) -> bool:
+        """Whether another one has something that is forgotten here."""
+        theirs = self.peers.get(peer)
+        return theirs is not None and bool(theirs.within(self.floors.get(peer, 0) + 1, self.floor))
 
     def wanted_from(self, peer: str) -> list[Span]:
         """What the other one has and we do not."""
