@@ -83,7 +83,7 @@ class Opened(Input, frozen=True, gc=False):
 
 
 class Committed(Input, frozen=True, gc=False):
-    """Everything asked for under this token is durable in the ledger."""
+    """Everything asked for under this token, and before it, is durable in the ledger."""
 
     ledger: str
     token: int

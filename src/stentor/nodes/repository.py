@@ -41,6 +41,7 @@ from stentor.nodes.orders import LEFT
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Measured)
 _TIMER = "repository "
@@ -129,30 +130,32 @@ class RepositoryNode:
                 self._effects.append(Stop(effect.reason))
             else:
                 self._effects.append(effect)
+        told_by_topic: dict[str, list[Input]] = {}
         for each in queue:
             match each:
                 case Linked():
-                    for topic in list(self._managed):
-                        self._tell_one(now, topic, each)
+                    for topic in self._managed:
+                        told_by_topic.setdefault(topic, []).append(each)
                 case Arrived():
-                    self._arrived(now, each)
+                    self._arrived(each, told_by_topic)
                 case Heard():
-                    self._heard(now, each)
+                    self._heard(now, each, told_by_topic)
                 case _:
                     raise AssertionError(each)
+        for topic, inputs in told_by_topic.items():
+            self._hand(now, topic, inputs)
 
-    def _tell_one(self, now: int, topic: str, happened: Input) -> None:
+    def _tell_one(self, now: int, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
         if managed is None:
             return
         machine = managed.machine
         opened = machine.is_open
-        effects = machine.step(now, happened)
+        effects = machine.step(now, *happened)
         if machine.is_open and not opened:
             if self._post.linked:
                 effects += machine.step(now, Linked(self._principal))
-            for each in managed.heard:
-                effects += machine.step(now, each)
+            effects += machine.step(now, *managed.heard)
             managed.heard.clear()
         if machine.gone:
             self._let_go(now, topic)
@@ -167,22 +170,23 @@ class RepositoryNode:
             self._post.ignore(now, subscription)
             self._ids.pop(subscription, None)
 
-    def _arrived(self, now: int, arrived: Arrived) -> None:
+    def _arrived(self, arrived: Arrived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
-        by_topic: dict[str, list[object]] = {}
+        by_topic: dict[str, list[Block]] = {}
         for block in arrived.blocks:
             by_topic.setdefault(self._post.client.topics[block.topic], []).append(block)
         for topic, blocks in by_topic.items():
-            self._hand(now, topic, Arrived(blocks))  # type: ignore[arg-type]
+            told.setdefault(topic, []).append(Arrived(blocks))
 
-    def _hand(self, now: int, topic: str, happened: Input) -> None:
+    def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
-            managed.heard.append(happened)
-        else:
-            self._tell_one(now, topic, happened)
+            managed.heard += [each for each in inputs if not isinstance(each, Linked)]
+            inputs = [each for each in inputs if isinstance(each, Linked)]
+        if inputs:
+            self._tell_one(now, topic, *inputs)
 
-    def _heard(self, now: int, heard: Heard) -> None:
+    def _heard(self, now: int, heard: Heard, told: dict[str, list[Input]]) -> None:
         if heard.sender == self._id:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
@@ -193,7 +197,7 @@ class RepositoryNode:
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
-            self._hand(now, topic, Heard(heard.sender, events, heard.blocks))
+            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks))
 
     def _is_invitation(self, now: int, event: ControlEvent) -> bool:
         """Another repository says that we are to manage a topic."""

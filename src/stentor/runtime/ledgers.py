@@ -157,7 +157,7 @@ class Ledgers:
             desk.blocked = desk.blocked or first.token
             self._notify([CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits])
         else:
-            self._notify([Committed(each.ledger, each.token) for each in commits])
+            self._notify([Committed(first.ledger, commits[-1].token)])
 
     def _do(self, desk: _Desk, effect: _Effect) -> None:
         try:

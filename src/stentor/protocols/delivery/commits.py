@@ -24,6 +24,7 @@ class Commits:
         self._tokens = 0
         self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
         self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
+        self._due: list[Callable[[], None]] = []  # … and those that are durable
         self._syncs: dict[int, dict[str, int]] = {}
         self._saving: dict[int, list[Entry]] = {}
         self._refused: set[int] = set()  # tokens that were not taken
@@ -67,21 +68,28 @@ class Commits:
         self._dispatch.dirty = {}
         return syncs
 
-    def committed(self, token: int) -> tuple[list[Line], dict[str, int]]:
-        """The lines and the syncs that are durable now."""
+    def committed(self, upto: int) -> tuple[list[Line], dict[str, int]]:
+        """The lines and the syncs that are durable now, with the commits up to this token."""
         store = self._store
-        if self._saving.pop(token, None) is None:
+        syncs: dict[str, int] = {}
+        tokens = [token for token in self._saving if token <= upto]
+        if not tokens:
             return [], {}
-        store.committed(token)
+        for token in tokens:
+            del self._saving[token]
+            store.committed(token)
+            syncs |= self._syncs.pop(token)
+            self._due += self._after.pop(token)
         news, store.news = store.news, []
         if self.trouble:
             self.trouble = ""
             self._dispatch.effects.append(Report("info", "storing again", {"topic": self._topic}))
-        return news, self._syncs.pop(token)
+        return news, syncs
 
-    def finish(self, token: int) -> None:
-        """Say what had to wait for this commit."""
-        for action in self._after.pop(token, ()):
+    def finish(self) -> None:
+        """Say what had to wait for these commits."""
+        due, self._due = self._due, []
+        for action in due:
             action()
 
     def failed(self, now: int, failed: CommitFailed) -> None:

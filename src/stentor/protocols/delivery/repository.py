@@ -116,9 +116,11 @@ class Repository:
             SubscriberNak: self._subscriber_nak,
         }
 
-    def step(self, now: int, happened: Input) -> list[Effect]:
-        if self.is_open or isinstance(happened, _BEFORE):
-            self._inputs[type(happened)](now, happened)
+    def step(self, now: int, *happened: Input) -> list[Effect]:
+        """What came at once is answered at once."""
+        for each in happened:
+            if self.is_open or isinstance(each, _BEFORE):
+                self._inputs[type(each)](now, each)
         if self.is_open and not self.gone:
             self._finish(now)
         effects, self.dispatch.effects = self.dispatch.effects, []
@@ -178,7 +180,7 @@ class Repository:
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
         self.gossip.stored(news)
-        self.commits.finish(committed.token)
+        self.commits.finish()
         for name, sync in syncs.items():
             self.dispatch.synced(name, sync)
         if self.gossip.bundle.peers:
