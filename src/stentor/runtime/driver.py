@@ -73,7 +73,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = Ledgers(cabinet, self._notice) if cabinet is not None else None
+        self._ledgers = Ledgers(cabinet, self._notice, self._fail) if cabinet is not None else None
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,8 +114,11 @@ class Driver:
         try:
             self.tell(happened)
         except Exception as error:
-            self._log.log("error", "internal error", {"trace": traceback.format_exc()})
-            self._stop(Stop(f"internal error: {type(error).__name__}: {error}"))
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._log.log("error", "internal error", {"trace": "".join(traceback.format_exception(error))})
+        self._stop(Stop(f"internal error: {type(error).__name__}: {error}"))
 
     def start(self) -> None:
         self.tell(Started(self._storage.load() if self._storage is not None else {}))

@@ -69,15 +69,19 @@ class Ledgers:
 
     EFFECTS = (Open, Commit, Scan, Collect, Discard)
 
-    def __init__(self, cabinet: Cabinet, tell: Callable[[Input], None]) -> None:
+    def __init__(self, cabinet: Cabinet, tell: Callable[[Input], None], fail: Callable[[Exception], None]) -> None:
+        """`fail` is told of what must not happen in a thread."""
         self._cabinet = cabinet
-        self._tell = tell
+        self._tell, self._fail = tell, fail
+        self._failed = False
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._desks: dict[str, _Desk] = {}
         self._all_rest = asyncio.Event()
 
     def perform(self, effect: _Effect) -> None:
+        if self._failed:
+            return  # the node ends
         desk = self._desks.get(effect.ledger)
         if desk is None:
             desk = self._desks[effect.ledger] = _Desk()
@@ -110,20 +114,24 @@ class Ledgers:
 
     def _work(self, desk: _Desk) -> None:
         """Whoever publishes waits for no more than one of those who read."""
-        while not desk.idle:
-            if desk.queue:
-                effect = desk.queue.popleft()
-                if isinstance(effect, Commit):
-                    self._commit(desk, effect)
-                else:
-                    self._do(desk, effect)
-            if desk.queries:
-                self._do(desk, desk.queries.popleft())
+        try:
+            while not desk.idle and not self._failed:
+                if desk.queue:
+                    effect = desk.queue.popleft()
+                    if isinstance(effect, Commit):
+                        self._commit(desk, effect)
+                    else:
+                        self._do(desk, effect)
+                if desk.queries:
+                    self._do(desk, desk.queries.popleft())
+        except Exception as error:  # the pool would keep it to itself
+            self._failed = True
+            self._loop.call_soon_threadsafe(self._fail, error)
         self._loop.call_soon_threadsafe(self._rest, desk)
 
     def _rest(self, desk: _Desk) -> None:
         """On the loop: nothing came while the thread was about to end, or it goes on."""
-        desk.busy = not desk.idle
+        desk.busy = not desk.idle and not self._failed
         if desk.busy:
             self._threads.submit(self._work, desk)
         elif not any(each.busy for each in self._desks.values()):

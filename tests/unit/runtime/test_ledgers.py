@@ -3,13 +3,15 @@
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stentor.machine import Commit, Open
+from stentor.machine import Commit, Effect, Input, Open, Opened, Started
 from stentor.model.record import Entry, Fact, Holdings
+from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import Ledgers
+from stentor.runtime.log import Logger
 
 
 class SlowLedger:
@@ -47,11 +49,15 @@ class OneLedger:
     def discard(self, topic: str) -> None: ...
 
 
+def raise_it(error: Exception) -> None:
+    raise error
+
+
 def test_what_is_asked_for_while_they_close_is_done() -> None:
     cabinet = OneLedger()
 
     async def run() -> None:
-        ledgers = Ledgers(cabinet, lambda _: _ask_again(ledgers, cabinet))  # type: ignore[arg-type]
+        ledgers = Ledgers(cabinet, lambda _: _ask_again(ledgers, cabinet), raise_it)  # type: ignore[arg-type]
         ledgers.perform(Open("t"))
         await ledgers.close()
 
@@ -67,7 +73,11 @@ def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, capl
 
     async def run() -> None:
         nonlocal closing
-        ledgers = Ledgers(cabinet, lambda _: _ask_again(ledgers, cabinet) if closing else None)  # type: ignore[arg-type]
+        ledgers = Ledgers(
+            cabinet,  # type: ignore[arg-type]
+            lambda _: _ask_again(ledgers, cabinet) if closing else None,
+            raise_it,
+        )
         ledgers.perform(Open("t"))
         await asyncio.to_thread(cabinet.ledger.measuring.wait)
         closing = True
@@ -78,6 +88,46 @@ def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, capl
     asyncio.run(run())
     assert len(cabinet.ledger.commits) >= 20
     assert not caplog.records
+
+
+class Quiet:
+    """A machine that asks for a ledger, and for a commit that cannot be made."""
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        if isinstance(happened, Started):
+            return [Open("t")]
+        return [Commit("t", 1, [Fact("key", b"")]), Commit("t", 2, [])] if isinstance(happened, Opened) else []
+
+
+class BrokenLedger(SlowLedger):
+    def commit(self, entries: Sequence[Entry]) -> None:
+        assert not entries, "this ledger is broken"
+
+
+def test_what_must_not_happen_in_a_thread_ends_the_node_and_says_why() -> None:
+    cabinet = OneLedger()
+    cabinet.ledger = BrokenLedger()
+    errors: list[str] = []
+
+    async def run() -> str:
+        driver = Driver(Quiet(), cabinet=cabinet, log=Log(errors))  # type: ignore[arg-type]
+        driver.start()
+        reason = await asyncio.wait_for(driver.stopped, 30)
+        await asyncio.wait_for(driver.close(), 30)
+        return reason
+
+    assert asyncio.run(run()).startswith("internal error: AssertionError: this ledger is broken")
+    assert cabinet.ledger.closed
+    assert len(errors) == 1
+    assert "in commit" in errors[0]
+
+
+class Log(Logger):
+    def __init__(self, errors: list[str]) -> None:
+        self._errors = errors
+
+    def log(self, level: str, what: str, details: Mapping[str, object]) -> None:
+        self._errors.append(f"{level} {what} {details}")
 
 
 def _ask_again(ledgers: Ledgers, cabinet: OneLedger) -> None:
