@@ -127,6 +127,10 @@ def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Repository, "_ask_publishers", always(False))
 
 
+def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "known", property(lambda self: self.held.last))
+
+
 def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:
     """What repositories tell each other of syncs repairs it, so that is broken too."""
     original = Repository._subscriber_ack
@@ -266,6 +270,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_retransmission_by_the_publisher, {"not-converged"}),
     (no_retransmission_by_the_repository, {"lost-write", "not-converged"}),
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),
+    (publishers_are_told_the_last_number_of_all, {"acknowledged-before-durable"}),
     (passive_ones_ignore_acknowledgements, {"not-converged"}),
     (syncs_are_not_compared, {"not-converged"}),
     (collection_ignores_those_who_lag, {"sync-passed-unacked", "lost-write"}),

@@ -44,6 +44,9 @@ class Commits:
             syncs = self._note_progress()
         if not store.entries:
             actions, self._then = self._then, []
+            if self._saving:  # what they stand for may be in a commit that is under way
+                self._after[self._tokens] += actions
+                return
             for action in actions:
                 action()
             return

@@ -177,8 +177,10 @@ class Enrolment:
         self._gossip.touched[stream] = None
 
     def _newest(self, publisher: int) -> tuple[int, int]:
-        """The newest stream of a publisher of which something is stored, and its last number."""
-        found = [(key[1], stream.held.last) for key, stream in self._store.streams.items() if key[0] == publisher]
+        """The newest stream of a publisher that begins with something stored, and up to where it has no gap: what comes
+        after one was never acknowledged.
+        """
+        found = [(key[1], stream.known) for key, stream in self._store.streams.items() if key[0] == publisher]
         return max([each for each in found if each[1]], default=(0, 0))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:

@@ -210,6 +210,14 @@ class Stream:
             return self._common(lambda spans: spans.upto(known.upto() + 1), copies, others)
         return self._common(lambda spans: _union(spans, known).upto(), copies, others)
 
+    @property
+    def known(self) -> int:
+        """Up to which number all of it is stored: here, or on one that is away."""
+        everywhere = _union(self.held, self.acknowledged)
+        for theirs in self.peers.values():
+            everywhere.update(theirs)
+        return everywhere.upto()
+
     def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
         mine = upto(self.durable)
         if copies <= 1:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
-from stentor.model.control import Held, RepositoryAck
+from stentor.model.control import Held, RecoveryResponse, RepositoryAck
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.simulation.outcome import Anomaly
@@ -162,6 +162,15 @@ class Book:
             if having <= extra:
                 detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
                 self.accuse("acknowledged-before-durable", detail)
+
+    def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
+        """A publisher that came back is told up to where an earlier life of it need not be repeated."""
+        for number in range(1, response.last + 1):
+            key = publisher, response.incarnation, number
+            if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
+                detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
+                self.accuse("acknowledged-before-durable", detail)
+            self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
 
     def _holders(self, key: Key) -> list[str]:
         return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]

@@ -260,12 +260,16 @@ class Depot(Actor):
         book = self.stage.book
         for event in post.events:
             if isinstance(event, RepositoryAck):
-                book.acknowledge(self.short, self._publisher_at(post.to), event)
+                for publisher in self._publishers_at(post.to):
+                    book.acknowledge(self.short, publisher, event)
             elif isinstance(event, GossipSync):
                 for name, done in event.syncs.items():
                     self.check_sync(name, done)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
+            elif isinstance(event, RecoveryResponse) and event.last:
+                for publisher in self._publishers_at(post.to):
+                    book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 book.answer(self.short, (f"subscription/{name}",))
@@ -273,9 +277,10 @@ class Depot(Actor):
                 book.answer(self.short, self.repository.registry.versions())
         self.stage.office.post(self, post)
 
-    def _publisher_at(self, inbox: str) -> int:
+    def _publishers_at(self, inbox: str) -> list[int]:
+        """One, unless it has another repository by now."""
         assert self.repository is not None
-        return next(each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox)
+        return [each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox]
 
     def check_sync(self, name: str, done: Iterable[Held]) -> None:
         assert self.repository is not None
