@@ -45,7 +45,7 @@ class Commits:
         if not store.entries:
             actions, self._then = self._then, []
             if self._saving:  # what they stand for may be in a commit that is under way
-                self._after[self._tokens] += actions
+                self._after[max(self._saving)] += actions
                 return
             for action in actions:
                 action()
