@@ -12,16 +12,27 @@ from tests.end_to_end.command import stentor as command
 from typer.testing import CliRunner
 
 import stentor
-from stentor.cli.main import app
+from stentor.cli.main import COMMANDS, build, named
 
 
 def test_the_version() -> None:
     assert command("--version").stdout == f"stentor {stentor.__version__}\n"
 
 
+@pytest.mark.parametrize("word", COMMANDS)
+def test_a_command_is_there_without_the_others(word: str) -> None:
+    assert list(named([word, "--help"])) == [word]
+    assert CliRunner().invoke(build([word]), [word, "--help"]).exit_code == 0
+
+
+def test_what_no_command_is_called_is_understood_with_all_of_them() -> None:
+    assert list(named(["subscribe"])) == list(named(["--help"])) == list(named([])) == list(COMMANDS)
+    assert "Did you mean 'status'?" in in_process("statu").stderr
+
+
 def commands() -> list[tuple[str, ...]]:
     """Every command and group, as they are typed."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(build())
     found: list[tuple[str, ...]] = [()]
     for name, each in root.commands.items():  # type: ignore[attr-defined]
         found.append((name,))
@@ -31,7 +42,7 @@ def commands() -> list[tuple[str, ...]]:
 
 @pytest.mark.req("UX-04")
 def test_every_command_has_help() -> None:
-    runner = CliRunner()
+    runner, app = CliRunner(), build()
     assert {
         ("up",),
         ("node",),

@@ -5,13 +5,13 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from stentor.cli.main import app
+from stentor.cli.main import build
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage.segment import SegmentLog
 
 
 def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["simulate", *arguments], env={"COLUMNS": "200"})
+    return CliRunner().invoke(build(["simulate"]), ["simulate", *arguments], env={"COLUMNS": "200"})
 
 
 def test_without_a_scenario_they_are_listed() -> None:

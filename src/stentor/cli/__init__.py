@@ -9,10 +9,10 @@ from stentor.model.errors import Closed, InvalidInput, Refused, StentorError, Un
 
 def main() -> None:
     """The `stentor` command: every error of ours is one readable message and an exit code that means something."""
-    from stentor.cli.main import app  # heavy: only for people
+    from stentor.cli.main import build, named  # heavy: only for people
 
     try:
-        app()
+        build(named(sys.argv[1:]))()
     except StentorError as error:
         print(f"stentor: {error}", file=sys.stderr)
         sys.exit(exit_code(error))

@@ -12,7 +12,6 @@ from rich.text import Text
 from stentor.config import Config, load, without_password
 from stentor.config import schema as json_schema
 from stentor.model.errors import ConfigError
-from stentor.runtime.tls import server_context
 
 app = typer.Typer(help="Check a configuration file, or describe it to an editor.", no_args_is_help=True)
 
@@ -42,6 +41,8 @@ def schema() -> None:
 
 def _check_certificates(config: Config, only: str | None) -> None:
     directories = [node.tls.directory for node in config.nodes if node.tls and only in (None, str(node.name))]
+    if directories:
+        from stentor.runtime.tls import server_context  # heavy: only for those who need it
     for directory in dict.fromkeys(directories):
         server_context(directory)
 

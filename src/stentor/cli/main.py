@@ -1,39 +1,34 @@
-"""All commands in one place."""
+"""All commands in one place; each is imported when it is asked for, since all of them take most of a second."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
-from stentor.cli import (
-    bench,
-    broker,
-    certs,
-    config,
-    explain,
-    filters,
-    links,
-    network_map,
-    plan,
-    publish,
-    repository,
-    route,
-    simulate,
-    status,
-    subscribe,
-    topic,
-    up,
-)
-from stentor.cli.demo import play
 from stentor.version import __version__
 
-app = typer.Typer(
-    name="stentor",
-    help="Stentor: an event fabric.\n\nExit codes: 0 done, 1 it failed, 2 wrong use or input, 3 no broker there, "
-    "4 refused, 130 interrupted.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS: Final = {  # where each is, in the order of the help
+    "up": "up.up",
+    "node": "up.node",
+    "pub": "publish.pub",
+    "sub": "subscribe.sub",
+    "status": "status.status",
+    "map": "network_map.network_map",
+    "route": "route.route",
+    "explain": "explain.explain",
+    "demo": "demo.play.demo",
+    "simulate": "simulate.simulate",
+    "plan": "plan.plan",
+    "config": "config.app",
+    "certs": "certs.app",
+    "filter": "filters.app",
+    "bench": "bench.app",
+    "link": "links.app",
+    "broker": "broker.app",
+    "topic": "topic.app",
+    "repository": "repository.app",
+}
 
 
 def _version(value: bool) -> None:
@@ -42,7 +37,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -50,22 +44,29 @@ def _root(
 ) -> None: ...
 
 
-app.command()(up.up)
-app.command()(up.node)
-app.command()(publish.pub)
-app.command()(subscribe.sub)
-app.command()(status.status)
-app.command("map")(network_map.network_map)
-app.command()(route.route)
-app.command()(explain.explain)
-app.command()(play.demo)
-app.command()(simulate.simulate)
-app.command()(plan.plan)
-app.add_typer(config.app, name="config")
-app.add_typer(certs.app, name="certs")
-app.add_typer(filters.app, name="filter")
-app.add_typer(bench.app, name="bench")
-app.add_typer(links.app, name="link")
-app.add_typer(broker.app, name="broker")
-app.add_typer(topic.app, name="topic")
-app.add_typer(repository.app, name="repository")
+def named(words: list[str]) -> Iterable[str]:
+    """The commands that must be there to understand these words."""
+    if words[:1] == ["--version"]:
+        return ()
+    return words[:1] if words and words[0] in COMMANDS else COMMANDS
+
+
+def build(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with some of its commands."""
+    app = typer.Typer(
+        name="stentor",
+        help="Stentor: an event fabric.\n\nExit codes: 0 done, 1 it failed, 2 wrong use or input, 3 no broker there, "
+        "4 refused, 130 interrupted.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        module, _, attribute = COMMANDS[name].rpartition(".")
+        command = getattr(import_module(f"stentor.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app

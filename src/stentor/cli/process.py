@@ -20,7 +20,6 @@ import msgspec
 import uvloop
 
 from stentor.config import COSTS, Address, Channel, Gateway
-from stentor.gateways.http.app import HttpServer, application
 from stentor.machine import StopRequested
 from stentor.model.errors import ConfigError, StentorError
 from stentor.model.filter import Filter
@@ -164,6 +163,8 @@ async def _serve_broker(
     if not driver.stopped.done():
         server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
         if assignment.http is not None:
+            from stentor.gateways.http.app import HttpServer, application  # heavy: not for nodes without it
+
             health = Address.parse(assignment.http)
             http = HttpServer(
                 application(lambda: broker.status(time.monotonic_ns()), lambda: broker.ready),

@@ -10,7 +10,6 @@ import uvloop
 from msgspec.structs import replace
 from rich.console import Console
 
-from stentor.cli.fleet import Fleet
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
@@ -83,6 +82,8 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: boo
 
 def _run_together(chosen: Config, log: str | None, json_log: bool, *, embedded: bool) -> None:
     """All nodes in this process."""
+    from stentor.cli.fleet import Fleet
+
     if chosen.elasticity is not None:
         _warn("no elasticity with --in-process: another broker would have nothing to run on")
     # a server for the health of each would weigh more than the brokers

@@ -8,7 +8,6 @@ from stentor.machine import LinkOpened
 from stentor.model.ids import LinkId
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
-from stentor.runtime.tls import client_context
 
 _WITHIN = 10.0  # seconds for TCP and TLS
 
@@ -17,7 +16,11 @@ class Dialler:
     """Made once per client; the certificates are read before anything is dialled."""
 
     def __init__(self, certificates: str | Path | None) -> None:
-        self._context = client_context(Path(certificates)) if certificates else None
+        self._context: ssl.SSLContext | None = None
+        if certificates:
+            from stentor.runtime.tls import client_context  # heavy: only for those who need it
+
+            self._context = client_context(Path(certificates))
 
     async def __call__(self, driver: Driver, number: LinkId, address: str) -> None:
         host, _, port = address.rpartition(":")

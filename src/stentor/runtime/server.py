@@ -10,7 +10,6 @@ from stentor.model.errors import ConfigError, Refused
 from stentor.model.messages import Rejection
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
-from stentor.runtime.tls import is_node, principal_of, server_context
 from stentor.wire.frame import PREAMBLE, encode
 
 
@@ -31,22 +30,25 @@ async def listen(
     driver: Driver, host: str, port: int, certificates: Path | None = None, handshake_within: float = 3.0
 ) -> asyncio.Server:
     """Accept links there until the server is closed; port 0 takes a free one."""
+    context = None
+    if certificates is not None:
+        from stentor.runtime.tls import server_context  # heavy: only for those who need it
+
+        context = server_context(certificates)
 
     def opened(link: Link) -> None:
         try:
-            principal = principal_of(link.tls) if link.tls is not None else ""
+            principal, node = _who(link)
         except Refused as error:
             link.unsent += [PREAMBLE, encode(Rejection(error.code, error.reason))]
             link.flush()
             link.close()
             return
-        node = link.tls is None or is_node(link.tls)  # without TLS there is only this machine, and everybody is trusted
         driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address, node=node))
 
     try:
         return await driver.loop.create_server(
-            lambda: Link(driver, driver.number(), opened), host, port, backlog=1024,
-            ssl=server_context(certificates) if certificates is not None else None,
+            lambda: Link(driver, driver.number(), opened), host, port, backlog=1024, ssl=context,
             ssl_handshake_timeout=handshake_within if certificates is not None else None,
         )  # fmt: skip
     except OSError as error:
@@ -55,3 +57,12 @@ async def listen(
                 f"{host}:{port} is taken by another program: stop it, or listen on another port (--listen {host}:0)"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def _who(link: Link) -> tuple[str, bool]:
+    """Whose link it is, and whether a node's; without TLS there is only this machine, and everybody is trusted."""
+    if link.tls is None:
+        return "", True
+    from stentor.runtime.tls import is_node, principal_of  # loaded already, for the context
+
+    return principal_of(link.tls), is_node(link.tls)

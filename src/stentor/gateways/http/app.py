@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ from starlette.routing import Route
 
 from stentor.gateways.http.metrics import StatusCollector
 from stentor.model.status import NodeStatus
-from stentor.runtime.tls import server_context
 
 
 def application(status: Callable[[], NodeStatus], ready: Callable[[], bool]) -> Starlette:
@@ -58,6 +58,12 @@ class HttpServer:
     """Serves an application on the node's own event loop until it is closed."""
 
     def __init__(self, app: Starlette, listener: socket.socket, certificates: Path | None) -> None:
+        def context(*_: object) -> ssl.SSLContext:
+            from stentor.runtime.tls import server_context  # heavy: only for those who need it
+
+            assert certificates is not None
+            return server_context(certificates)
+
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -65,7 +71,7 @@ class HttpServer:
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=1,
-            ssl_context_factory=None if certificates is None else lambda *_: server_context(certificates),
+            ssl_context_factory=None if certificates is None else context,
         )
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve([listener]))
