@@ -225,8 +225,11 @@ class PaperBundle:
     def acknowledge(self, name: str, repository: str, *spans: tuple[int, int], incarnation: int = 5) -> None:
         self.say("subscriber", name, SubscriberAck(TOPIC, name, incarnation, repository, spans))
 
-    def miss(self, name: str, to: str, *spans: tuple[int, int], attempt: int = 1, after: int | None = None) -> None:
-        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after), to)
+    def miss(
+        self, name: str, to: str, *spans: tuple[int, int], attempt: int = 1, after: int | None = None,
+        tuned: bool = False,
+    ) -> None:  # fmt: skip
+        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after, tuned), to)
 
     # ---- what clients were told
 

@@ -365,6 +365,38 @@ def test_a_name_that_could_be_taken_for_another_is_not_registered() -> None:
 
 
 @pytest.mark.req("RD-26")
+def test_subscribers_that_want_the_same_and_hear_it_are_told_together() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    for name in ("billing", "audit"):
+        bundle.recover("subscriber", name, "r1", where="price > 1")
+    bundle.pass_time(200)
+    (chorus,) = {response.chorus for response in bundle.told(RecoveryResponse, "subscriber")}
+    for name in ("billing", "audit"):
+        bundle.miss(name, "r1", after=0, tuned=True)
+    bundle.clear()
+    bundle.publish(1, 5)
+    (told,) = bundle.told(Persistent)
+    assert (told.attempt, [(each.first, each.count) for each in told.stretches]) == (-chorus, [(2, 3)])
+    bundle.acknowledge("billing", "r1", (told.previous + 1, told.upto))
+    assert [sync.upto for sync in bundle.told(Sync, "billing")] == [told.upto]
+    assert not bundle.told(Sync, "audit")
+
+
+@pytest.mark.req("RD-26")
+def test_who_wants_something_else_or_is_not_as_far_is_told_alone() -> None:
+    bundle = steered("r1")
+    bundle.recover("subscriber", "audit", "r1", since="beginning", where="price > 3")
+    for name in ("billing", "audit"):
+        bundle.miss(name, "r1", after=0, tuned=True)
+    bundle.clear()
+    bundle.publish(1, 5)
+    assert [len(bundle.told(Persistent, name)) for name in ("billing", "audit")] == [1, 1]
+    bundle.miss("billing", "r1", after=0)
+    assert len(bundle.told(Rectify, "billing")) == 1, "it has missed what it was told"
+
+
+@pytest.mark.req("RD-26")
 def test_each_persistent_event_names_the_one_before_it() -> None:
     bundle = steered("r1", where="price > 2")
     for first in (1, 6, 11):

@@ -26,6 +26,11 @@ def bundle_of(topic: str) -> str:
     return f"$bundle/{topic}"
 
 
+def chorus_of(topic: str, repository: str, number: int) -> str:
+    """The topic on which a repository tells all who want the same of a topic what is stored for them."""
+    return f"$chorus/{repository}/{number:x}/{topic}"
+
+
 def end_name(role: Role, name: str, topic: str) -> str:
     """Under which name a publisher or subscriber of a reliable topic connects: each has a link of its own."""
     return f"{role}:{name}:{topic}"
@@ -107,7 +112,8 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
     """R → C: I steer you. A publisher learns the last number that is stored of its newest stream; a subscriber its
     sync, its epoch and what it is done with: a Persistent or Rectify follows if there is anything to get. `copies` is
-    how many repositories must have an event before it is acknowledged.
+    how many repositories must have an event before it is acknowledged. What is told to all who want the same as this
+    subscriber comes on the topic of `chorus`.
     """
 
     attempt: int
@@ -118,6 +124,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     sync: int = 0
     epoch: int = 0
     done: tuple[Held, ...] = ()
+    chorus: int = 0
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -181,7 +188,8 @@ class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc
 class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", gc=False):
     """R → S: these events for you are stored (R2S-Persistent). `previous` is the `upto` of what went before it, so that
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
-    given to your application in an earlier life of yours.
+    given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
+    want the same, `attempt` is the negative number of their chorus.
     """
 
     attempt: int
@@ -189,6 +197,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     upto: int
     stretches: tuple[Stretch, ...]
     redelivered: int = 0
+    left: int = 0
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -201,12 +210,13 @@ class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", 
 
 class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
     """S → R: I know that these exist and do not have them: send them. With `after`, I have missed a Persistent: tell me
-    what there is after this sequence number.
+    what there is after this sequence number; `tuned` if I hear my chorus, so that I need not be told alone.
     """
 
     attempt: int
     missing: tuple[Span, ...] = ()
     after: int | None = None
+    tuned: bool = False
 
 
 class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
@@ -224,6 +234,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     upto: int
     stretches: tuple[Stretch, ...]
     redelivered: int = 0
+    left: int = 0
 
 
 # ---- between repositories

@@ -7,7 +7,7 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId
 from stentor.nodes.application import Confirm, Connect, Deliver, Demanded, Deny, Offered, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Publish
+from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
 from stentor.protocols.delivery.subscriber import frames
 from stentor.wire.block import Block
 from stentor.wire.letter import read, write
@@ -23,6 +23,8 @@ class Correspondence:
         self._topic = topic
         self.client = Client(settings)
         self._letters: set[SubscriptionId] = set()
+        self._heard: dict[str, SubscriptionId] = {}  # by pattern
+        self._asked: dict[SubscriptionId, str] = {}  # patterns that machines asked for
         self._numbers = 0
         self._waiting: dict[SubscriptionId, None] = {}  # subscriptions that are not in force on this link
         self._pending: list[Effect] = []
@@ -35,6 +37,7 @@ class Correspondence:
         subscription = SubscriptionId(self._numbers)
         if letters:
             self._letters.add(subscription)
+        self._heard[pattern] = subscription
         self._waiting[subscription] = None
         for happened in (Wished(subscription, pattern, where), Demanded(subscription)):
             self._pending += self.client.step(now, happened)
@@ -42,6 +45,7 @@ class Correspondence:
 
     def ignore(self, now: int, subscription: SubscriptionId) -> None:
         self._letters.discard(subscription)
+        self._asked.pop(subscription, None)
         self._waiting.pop(subscription, None)
         self._pending += self.client.step(now, Unwished(subscription))
 
@@ -71,6 +75,8 @@ class Correspondence:
                     case Confirm() | Deny():
                         self._waiting.pop(effect.subscription, None)
                         done.append(effect)
+                        if isinstance(effect, Confirm) and effect.subscription in self._asked:
+                            told.append(Listening(self._asked[effect.subscription]))
                         told += self._settle()
                     case _:
                         done.append(effect)
@@ -109,6 +115,11 @@ class Correspondence:
     def send(self, now: int, effects: Sequence[Effect]) -> tuple[list[Effect], list[Input]]:
         """Put on the link what machines want to be said; the rest of their effects is handed back."""
         rest: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Listen):
+                self._asked[self.listen(now, effect.to, effect.where, effect.letters)] = effect.to
+            elif isinstance(effect, Ignore):
+                self.ignore(now, self._heard[effect.to])
         said = bool(self._pending)
         pending, self._pending = self._pending, []
         for effect in effects:
@@ -119,7 +130,7 @@ class Correspondence:
             elif isinstance(effect, Publish):
                 self.client.publisher.forward(self._topic, effect.block)
                 said = True
-            else:
+            elif not isinstance(effect, Listen | Ignore):
                 rest.append(effect)
         if not said:
             return rest, []

@@ -158,6 +158,11 @@ class Bodies:
             source.recall(self._done.pop(stream, ()))
         return source
 
+    @property
+    def pending(self) -> int:
+        """Events that were told and are not taken."""
+        return sum(source.pending for source in self.sources.values())
+
     def recall(self, done: Iterable[Held]) -> None:
         """What the repository that begins to steer us says that we are done with."""
         self._done = {}

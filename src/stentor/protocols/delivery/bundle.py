@@ -149,7 +149,3 @@ def line_of(stretch: Stretch, digest: int) -> Line:
     return Line(
         stretch.sequence, stretch.count, stretch.publisher, stretch.incarnation, stretch.first, Kind.EVENTS, digest
     )
-
-
-def stretch_of(line: Line) -> Stretch:
-    return Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)

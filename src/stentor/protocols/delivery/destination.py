@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stentor.matching.pairs import PairIndex
 from stentor.model.control import Held, Stretch
 from stentor.model.filter import Filter
+from stentor.model.ids import fingerprint
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.stream import Stream
@@ -38,7 +39,8 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "done", "epoch", "filter", "name", "needs", "served", "slot", "steerer", "sync", "until", "where",
+        "_digest", "chorus", "done", "epoch", "filter", "name", "needs", "served", "slot", "steerer", "sync", "until",
+        "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
@@ -57,6 +59,7 @@ class Destination:
     def bind(self, where: str) -> None:
         self.where = where
         self.filter = Filter(where) if where else None
+        self.chorus = fingerprint("chorus", where) >> 1 | 1  # a number for all who want the same
 
     def advance(self, done: Iterable[Held]) -> bool:
         """It is done with these; whether that is news."""
@@ -120,6 +123,16 @@ class Destination:
             return np.arange(line.length)
         return np.flatnonzero(self.filter.select(block.column, line.length))
 
+    def follows(self, record: Record, audience: bytes | None) -> bool:
+        """Whether it must get just these events of a record."""
+        line = record.line
+        done = self.done.get(line.stream)
+        return (
+            line.sequence > self.epoch
+            and record.audience.get(self.slot) == audience
+            and (done is None or done.last < line.first)
+        )
+
     def note(self) -> bytes:
         """What to write down."""
         return msgspec.msgpack.encode(Progress(self.slot, self.epoch, self.sync, self.reached()))
@@ -157,10 +170,14 @@ def _unpack(bits: bytes, count: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little"))
 
 
+def stretch_of(line: Line) -> Stretch:
+    return Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)
+
+
 def stretches(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
     """Rows of a record as few stretches as possible."""
     if len(rows) == line.length:
-        return [Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)]
+        return [stretch_of(line)]
     if not len(rows):
         return []
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
@@ -259,7 +276,7 @@ class Reader:
 
     __slots__ = (
         "acked", "active", "answered", "attempt", "began", "destination", "doubt", "inbox", "incarnation", "inflight",
-        "lines", "pause", "pending", "rectifying", "scanning", "sent", "told", "wanted",
+        "lines", "pause", "pending", "rectifying", "scanning", "sent", "told", "tuned", "wanted",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -273,6 +290,7 @@ class Reader:
         self.answered = now  # when it last acknowledged something
         self.pause = 0  # after which silence it is told again
         self.wanted = Spans()  # sequence numbers to be sent again
+        self.tuned = False  # it hears what is told to all who want the same
         self.rewind()
 
     def rewind(self) -> None:
@@ -284,6 +302,14 @@ class Reader:
         self.lines: deque[Line] = deque()  # of everything between sync and sent
         self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
         self.pending = 0  # events that it was told of and has not acknowledged
+
+    def follow(self, sent: int, lines: Iterable[Line], told: Iterable[tuple[int, int]]) -> None:
+        """It was told of records, together with others: last sequence numbers and counts of what is its own."""
+        self.sent = sent
+        self.lines += lines
+        for each in told:
+            self.inflight.append(each)
+            self.pending += each[1]
 
     def doubtful(self, found: Iterable[Stretch]) -> int:
         """The last sequence number of these that an earlier life may have got; 0 if none may."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from stentor.machine import SECOND, Effect, Scan, Scanned
-from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync
-from stentor.model.record import Kind, Record
+from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
+from stentor.model.record import Kind, Line, Record
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.destination import Reader, stretches
+from stentor.protocols.delivery.destination import Reader, stretch_of, stretches
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -17,6 +17,7 @@ from stentor.wire.block import Block
 _LONGEST_PAUSE = 30 * SECOND
 _MOST_STRETCHES = 1024  # in one event
 _SCAN = 1 << 20  # bytes read at once
+_ALL = b""  # an audience that wants all of a record
 LETTER = 256 << 10  # bytes of events that are sent again in one letter
 
 
@@ -46,6 +47,67 @@ class Dispatch:
         self.effects.append(Post(reader.inbox, (event,)))
 
     # ---- telling
+
+    def serve_all(self) -> None:
+        """There is something new: those who want the same, and are equally far, are told together."""
+        groups: dict[tuple[str, int], list[Reader]] = {}
+        for reader in self.readers.values():
+            groups.setdefault((reader.destination.where, reader.sent), []).append(reader)
+        for group in groups.values():
+            together = [reader for reader in group if reader.tuned and self._follows(reader)]
+            if len(together) > 1:
+                self._tell_together(together)
+            for reader in group:
+                if reader.sent < self._store.horizon:
+                    self.serve(reader)
+
+    def _follows(self, reader: Reader) -> bool:
+        """Whether it is told what is new, and nothing else."""
+        busy = reader.scanning or reader.rectifying
+        return reader.active and not busy and reader.doubt is not None and reader.pending < self._window
+
+    def _tell_together(self, readers: list[Reader]) -> None:
+        """As far as they want the same; what is left they are told one by one."""
+        store, destination = self._store, readers[0].destination
+        sent = readers[0].sent
+        room = self._window - max(reader.pending for reader in readers)
+        found: list[Stretch] = []
+        lines: list[Line] = []
+        told: list[tuple[int, int]] = []
+        while sent < store.horizon and room > 0 and len(found) < _MOST_STRETCHES:
+            record = store.at(sent + 1)
+            if record is None or record.line.kind is Kind.RESERVED:
+                break
+            line = record.line
+            audience = record.audience.get(destination.slot)
+            if not all(reader.destination.follows(record, audience) for reader in readers):
+                break
+            lines.append(line)
+            sent = line.end
+            if audience == _ALL:
+                found.append(stretch_of(line))
+                room -= line.length
+                told.append((line.end, line.length))
+            elif len(rows := destination.rows(record, None)):
+                found += stretches(line, rows)
+                room -= len(rows)
+                told.append((line.sequence + int(rows[-1]), len(rows)))
+        if any(reader.doubtful(found) for reader in readers):
+            return
+        previous = min(reader.told for reader in readers)
+        for reader in readers:
+            reader.follow(sent, lines, told)
+            if found:
+                reader.told = sent
+            elif reader.skip():
+                self.dirty[reader.destination.name] = None
+        if found:
+            left = store.horizon - sent
+            persistent = Persistent(
+                self._topic, self._repository, -destination.chorus, previous, sent, tuple(found), left=left
+            )
+            to = chorus_of(self._topic, self._repository, destination.chorus)
+            self.effects.append(Post(to, (persistent,)))
 
     def serve(self, reader: Reader, asked: bool = False) -> None:
         """Tell one what is there for it, as far as its window allows; if it `asked`, also that it is nothing."""
@@ -87,6 +149,10 @@ class Dispatch:
     def _add(self, reader: Reader, record: Record, found: list[Stretch]) -> None:
         line = record.line
         destination = reader.destination
+        if destination.follows(record, _ALL):
+            found.append(stretch_of(line))
+            reader.follow(line.end, (line,), ((line.end, line.length),))
+            return
         early = line.kind is Kind.EVENTS and line.sequence <= destination.epoch and destination.filter is not None
         rows = destination.rows(record, self._store.block(record) if early else None)
         reader.lines.append(line)
@@ -106,7 +172,7 @@ class Dispatch:
                     reader,
                     Rectify(
                         self._topic, self._repository, reader.attempt, destination.sync, upto, tuple(found),
-                        reader.doubtful(found),
+                        reader.doubtful(found), self._store.horizon - upto,
                     ),
                 )  # fmt: skip
             else:
@@ -114,7 +180,7 @@ class Dispatch:
                     reader,
                     Persistent(
                         self._topic, self._repository, reader.attempt, reader.told, upto, tuple(found),
-                        reader.doubtful(found),
+                        reader.doubtful(found), self._store.horizon - upto,
                     ),
                 )  # fmt: skip
             reader.told = upto

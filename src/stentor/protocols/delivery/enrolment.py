@@ -294,10 +294,11 @@ class Enrolment:
             if self._dispatch.readers.get(destination.name) is not reader:
                 return
             self._respond(
-                reader.inbox, event, sync=destination.sync, epoch=destination.epoch, done=destination.reached()
-            )
+                reader.inbox, event, sync=destination.sync, epoch=destination.epoch, done=destination.reached(),
+                chorus=destination.chorus,
+            )  # fmt: skip
             reader.rewind()
-            reader.active = True
+            reader.active, reader.tuned = True, False
             self._dispatch.serve(reader)
 
         self._when_safe(respond)

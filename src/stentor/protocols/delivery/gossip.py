@@ -29,8 +29,8 @@ from stentor.model.control import (
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.span import Spans
-from stentor.protocols.delivery.bundle import Bundle, Peer, stretch_of
-from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.bundle import Bundle, Peer
+from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import LETTER, Dispatch
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within

@@ -28,6 +28,12 @@ class Linked(Input, frozen=True, gc=False):
     node: str = ""  # the broker's name
 
 
+class Listening(Input, frozen=True, gc=False):
+    """What is said on this topic is heard now, as it was asked for with Listen."""
+
+    to: str
+
+
 class Unlinked(Input, frozen=True, gc=False):
     """The link is gone: whatever is said now is lost."""
 
@@ -38,6 +44,20 @@ class Post(Effect, frozen=True):
     to: str
     events: Sequence[ControlEvent]
     blocks: Sequence[Block] = ()
+
+
+class Listen(Effect, frozen=True, gc=False):
+    """Hear what is said on this topic, on this link and later ones: letters, or the events that a filter chooses."""
+
+    to: str
+    letters: bool = True
+    where: str = ""
+
+
+class Ignore(Effect, frozen=True, gc=False):
+    """Hear no more of it."""
+
+    to: str
 
 
 class Publish(Effect, frozen=True):

@@ -28,11 +28,12 @@ from stentor.model.ids import Incarnation, topic_id
 from stentor.model.record import StreamId
 from stentor.model.span import Span
 from stentor.model.topic import check_topic
+from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Portion, Release, Wanted
 from stentor.protocols.delivery.patience import NEVER, Patience
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked
 from stentor.protocols.delivery.receipts import Done, Receipts
 from stentor.protocols.delivery.search import Search
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
@@ -81,6 +82,7 @@ class ReliableSubscriber:
         self._number = topic_id(topic)
         self.steering = Steering(topic, name, "subscriber", incarnation, self._introduce, settings.steering)
         self.bodies = Bodies(settings.buffer)
+        self.attendance = Attendance(topic, where, settings.buffer)
         self.chain: Chain | None = None  # None: no repository steers us
         self._principal = ""
         self._linked = False
@@ -90,6 +92,7 @@ class ReliableSubscriber:
         self._ready: list[Portion] = []
         self._ready_size = 0
         self._hungry = False
+        self._dropped = 0  # events for which there was no room
         self._search = Search(settings.asked_events, min(settings.asked, settings.buffer // 2), settings.missing)
         self._asking = Patience(settings.first_pause, settings.longest_pause)  # for events that are missing
         self._stuck = 0  # where the chain was when it was asked
@@ -109,6 +112,7 @@ class ReliableSubscriber:
             Unlinked: self._link_lost,
             Arrived: self._arrived,
             Heard: self._heard,
+            Listening: self._listening,
             Acknowledged: self._acknowledged,
             Wanted: self._wanted,
             Awaited: self._awaited,
@@ -124,12 +128,16 @@ class ReliableSubscriber:
             self._effects.append(Release(self._ready))
             self._hungry, self._ready, self._ready_size = False, [], 0
             self._advance()
+        if not self.attendance.live and self.chain is not None:
+            self.attendance.catch_up(self.bodies.size, self.bodies.pending, self._search.mean)
         due = NEVER
         if self._linked:
             due = min(self._seek(now), self._inquire(now), self._report(now), self.steering.due)
         self._settle()
         self._effects += self.steering.effects
         self.steering.effects.clear()
+        self._effects += self.attendance.effects
+        self.attendance.effects.clear()
         if due < self._timer:  # one that fires too early does no harm
             self._timer = due
             self._effects.append(StartTimer(_TIMER, due))
@@ -150,7 +158,7 @@ class ReliableSubscriber:
         self.steering.link(now, linked.node)
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
-        self._linked = False
+        self._linked = self.attendance.tuned = False
         self.steering.unlink()
 
     def _introduce(self, attempt: int) -> Recovery:
@@ -176,6 +184,18 @@ class ReliableSubscriber:
         for block in blocks:
             if block.topic == self._number and not self.bodies.add(now, block, sync, live=live):
                 self._search.forget()  # what was asked for may have been dropped
+        if self.bodies.dropped > self._dropped:
+            self._dropped = self.bodies.dropped
+            self.attendance.fall_behind()
+            self.bodies.relink()  # nothing comes by itself any more
+
+    def _listening(self, now: int, listening: Listening) -> None:  # noqa: ARG002
+        if self.attendance.heard(listening.to):
+            self._tune_in()
+
+    def _tune_in(self) -> None:
+        if self.chain is not None and self.attendance.tuned:
+            self._post(SubscriberNak(self.topic, self.name, self.chain.attempt, after=self.chain.upto, tuned=True))
 
     def _heard(self, now: int, heard: Heard) -> None:
         for event in heard.events:
@@ -206,6 +226,8 @@ class ReliableSubscriber:
             self._owed = self._receipts.owed()
         else:
             self._synced(now, self.chain, response.sync)
+        self.attendance.join(self.steering.repository, response.chorus)
+        self._tune_in()
 
     def _drop_chain(self) -> None:
         if self.chain is not None:
@@ -235,6 +257,7 @@ class ReliableSubscriber:
         new = chain.extend(now, previous, told.upto, told.stretches, told.redelivered, self._settings.chain)
         if new is None:
             return False
+        self.attendance.left = told.left
         for run in new:
             self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now

@@ -262,6 +262,7 @@ class Repository:
         if reader is None or reader.attempt != event.attempt or not self._is_subscriber(event.sender, sender):
             return
         reader.answered = now
+        reader.tuned = reader.tuned or event.tuned
         if event.missing:
             self.dispatch.resend(reader, event.missing)
         if event.after is not None:
@@ -318,11 +319,10 @@ class Repository:
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
                 action()
+        if self.store.advance(copies, self.gossip.bundle.mates):
+            self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
-        if self.store.advance(copies, self.gossip.bundle.mates):
-            for reader in list(self.dispatch.readers.values()):
-                self.dispatch.serve(reader)
         for line in self.store.clashes:
             what = "two bodies under one number: the second is refused"
             self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)

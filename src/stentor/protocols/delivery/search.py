@@ -11,7 +11,7 @@ from stentor.protocols.delivery.chain import Chain, rank, to_array, to_spans
 from stentor.protocols.delivery.patience import NEVER
 from stentor.wire.block import Block
 
-_FIRST_GUESS = 1024  # bytes of an event
+_FIRST_GUESS = 1024
 _FURTHER = 16  # times as many events are looked at as are asked for
 
 
@@ -22,7 +22,7 @@ class Search:
 
     def __init__(self, events: int, size: int, wait: int) -> None:
         self._events, self._size, self._wait = events, size, wait
-        self._mean = _FIRST_GUESS
+        self.mean = _FIRST_GUESS  # bytes of an event
         self.reached = 0  # all that was missing before this event of the chain has been asked for
 
     def forget(self) -> None:
@@ -33,11 +33,11 @@ class Search:
         """How large events are."""
         events = sum(block.count for block in blocks)
         if events:
-            self._mean = (3 * self._mean + sum(len(block.frame) for block in blocks) // events) // 4
+            self.mean = (3 * self.mean + sum(len(block.frame) for block in blocks) // events) // 4
 
     def find(self, now: int, chain: Chain, bodies: Bodies) -> tuple[list[Span], int]:
         """Sequence numbers to ask for now, and when to look again."""
-        most = max(min(self._size // max(self._mean, 1), self._events), 1)
+        most = max(min(self._size // max(self.mean, 1), self._events), 1)
         under_way = max(self.reached - chain.taken, 0)
         if 2 * under_way > most:
             return [], NEVER

@@ -70,6 +70,7 @@ class Steering:
         self.attempt = incarnation << _ATTEMPTS
         self.repository = ""  # that steers us, or is asked to
         self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
+        self.chorus = 0  # of those who want the same, at this repository
         self.steered = False
         self.ended: Forbid | None = None
         self.effects: list[Effect] = []
@@ -136,7 +137,7 @@ class Steering:
         if not self.repository or event.sender != self.repository or sender != self._sender:
             return False
         if isinstance(event, RecoveryResponse | Persistent | Rectify | Sync) and event.attempt != self.attempt:
-            return False
+            return self.steered and isinstance(event, Persistent) and event.attempt == -self.chorus < 0
         if isinstance(event, Denial):
             if event.attempt in (0, self.attempt):  # 0: whenever we asked, it is so now
                 self._denied(now, event)
@@ -169,7 +170,7 @@ class Steering:
     def _begin(self, now: int, at: int) -> None:
         """A new attempt, with a probe at this time."""
         self.attempt += 1
-        self.repository, self.steered = "", False
+        self.repository, self.steered, self.chorus = "", False, 0
         self._candidates.clear()
         self._answered.clear()
         self._expected.clear()
@@ -229,7 +230,7 @@ class Steering:
         self._post(inbox_of(repository_name(self.repository)), self._introduce(self.attempt))
 
     def _accepted(self, response: RecoveryResponse) -> None:
-        self.members = response.members
+        self.members, self.chorus = response.members, response.chorus
         self._asking.rest()
         if not self.steered:
             self.effects.append(Attach(self.repository, response.epoch))

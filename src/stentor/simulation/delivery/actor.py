@@ -9,7 +9,7 @@ from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report,
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
-from stentor.protocols.delivery.post import Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
 from stentor.simulation.delivery.book import Book
 from stentor.simulation.delivery.post_office import PostOffice
 from stentor.simulation.outcome import Anomaly
@@ -59,6 +59,8 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
+        self.hears: set[str] = set()  # beside its inbox and the topic
+        self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
         self._links = 0
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
@@ -66,6 +68,8 @@ class Actor:
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
             Post: lambda post: stage.office.post(self, post),
             Publish: lambda publish: stage.office.publish(self, publish.block),
+            Listen: self._listen,
+            Ignore: self._ignore,
             StartTimer: self._start_timer,
             StopTimer: lambda stop: self._stop_timer(stop.timer),
             Stop: self._stop,
@@ -79,7 +83,7 @@ class Actor:
 
     @property
     def wants_events(self) -> bool:
-        return self.alive
+        return self.alive and not self.deaf
 
     @property
     def clock(self) -> int:
@@ -96,6 +100,7 @@ class Actor:
         self._skew = self.stage.random.randrange(10 * SECOND)
         self.cut_at = -1
         self.machine = machine
+        self.hears, self.deaf = set(), False
         self.note(f"begins life {self.life}")
 
     def crash(self, why: str = "crash") -> None:
@@ -112,6 +117,8 @@ class Actor:
     def connect(self) -> None:
         self._links += 1
         self.link = self._links
+        for topic in sorted(self.hears):
+            self.handle(Listening(topic))
         self.handle(Linked(self.principal))
 
     def roam(self, pause: int) -> None:
@@ -182,6 +189,22 @@ class Actor:
         """A step is over."""
 
     # ---- effects
+
+    def _listen(self, listen: Listen) -> None:
+        if listen.to == TOPIC:
+            self.deaf = False
+        else:
+            self.hears.add(listen.to)
+        link = self.link
+        delay = self.stage.random.randrange(5 * MILLISECOND)
+        self.later(delay, lambda: self.handle(Listening(listen.to)) if self.link == link else None)
+
+    def _ignore(self, ignore: Ignore) -> None:
+        if ignore.to == TOPIC:
+            self.deaf = True
+            self.stage.seen["deaf"] += 1
+        else:
+            self.hears.remove(ignore.to)
 
     def _start_timer(self, start: StartTimer) -> None:
         self._stop_timer(start.timer)

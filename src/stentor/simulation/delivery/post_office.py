@@ -42,6 +42,7 @@ class Addressee(Protocol):
     id: int
     link: int  # grows with every new one; 0 is none
     where: Filter | None
+    hears: set[str]  # topics, beside its inbox and that of the events
 
     @property
     def is_repository(self) -> bool: ...
@@ -82,9 +83,11 @@ class PostOffice:
     def post(self, sender: Addressee, post: Post) -> None:
         if post.to == self._bundle:
             targets = [each for each in self._people.values() if each.is_repository and each.wants_events]
+        elif (there := self._people.get(post.to)) is not None:
+            targets = [there]
         else:
-            there = self._people.get(post.to)
-            targets = [there] if there is not None else []
+            targets = [each for each in self._people.values() if post.to in each.hears]
+            self.seen["chorus"] += len(targets) > 1
         happened: Input = Heard(sender.id, post.events, post.blocks)
         if self.random.random() < self.weather.rewritten:
             read = letter.read(letter.write(post.events, post.blocks))

@@ -1,5 +1,7 @@
 """A reader: a process that subscribes reliably; its application takes its time, and crashes with what it knew."""
 
+import msgspec
+
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import end_name
 from stentor.model.filter import Filter
@@ -23,6 +25,8 @@ _SETTINGS = SubscriberSettings(
     longest_quiet=2 * SECOND,
     steering=STEERING,
 )
+_CRAMPED = 0.3  # of lives have little room …
+_NO_ROOM = 1024  # … in bytes: for a few events
 
 
 class Reader(Actor):
@@ -60,7 +64,10 @@ class Reader(Actor):
         where = self.condition.text if self.condition is not None else ""
         self.where = Filter(where) if where else None
         incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
-        self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, _SETTINGS)
+        settings = _SETTINGS
+        if self.stage.random.random() < _CRAMPED:
+            settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
+        self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, settings)
         self.told = 0
         self.begin(self.subscriber)
         self.connect()

@@ -21,6 +21,7 @@ from stentor.model.control import (
     SubscriberNak,
     Sync,
     bundle_of,
+    chorus_of,
     inbox_of,
     repository_name,
 )
@@ -37,7 +38,7 @@ from stentor.protocols.delivery.dialogue import (
     Release,
     Wanted,
 )
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
 from stentor.wire.block import Block
 
@@ -90,10 +91,11 @@ class Bench:
     def hear(self, *events: ControlEvent, blocks: tuple[Block, ...] = ()) -> list[Effect]:
         return self.step(Heard(IDS[self.repository], events, blocks))
 
-    def steer(self, sync: int = 0, name: str = "r", done: tuple[Held, ...] = ()) -> list[Effect]:
+    def steer(self, sync: int = 0, name: str = "r", done: tuple[Held, ...] = (), chorus: int = 0) -> list[Effect]:
         self.repository = name
         self.hear(ProbeAnswer("t", name, self.attempt, True, (name,)))
-        return self.hear(RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3, done=done))
+        response = RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3, done=done, chorus=chorus)
+        return self.hear(response)
 
     @property
     def attempt(self) -> int:
@@ -125,8 +127,8 @@ class Bench:
     def done(self, *spans: Span) -> list[Effect]:
         return self.step(Acknowledged(spans))
 
-    def nak(self, *missing: Span, after: int | None = None) -> Post:
-        event = SubscriberNak("t", "s", self.attempt, missing, after)
+    def nak(self, *missing: Span, after: int | None = None, tuned: bool = False) -> Post:
+        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned)
         return Post(inbox_of(repository_name(self.repository)), (event,))
 
     def ack(self, *spans: Span) -> Post:
@@ -404,14 +406,15 @@ def test_how_much_is_asked_for_depends_on_how_large_events_are() -> None:
 
 def test_a_full_buffer_drops_what_is_furthest_ahead_and_asks_for_it_again() -> None:
     bench = ready(SubscriberSettings(buffer=10_000, missing=0))
-    bench.arrive(*[frame(1, number, 1, size=900) for number in range(2, 30)])
+    effects = bench.arrive(*[frame(1, number, 1, size=900) for number in range(2, 30)])
+    assert effects[-1] == Ignore("t"), "who cannot keep up gets events from the repository alone"
     assert bench.subscriber.bodies.size <= 10_000
     assert bench.subscriber.bodies.dropped == 18
     assert bench.persistent(0, 29, told(1, 29))[0] == bench.nak((1, 1), (12, 14)), "as much as the buffer takes"
     assert bench.again(frame(1, 1, 1, size=900)) == [bench.nak((11, 14))], "one had to go for it"
     assert bench.released == numbers(*range(1, 11))
-    for number in range(11, 30):
-        bench.again(frame(1, number, 1, size=900))
+    effects = [effect for number in range(11, 30) for effect in bench.again(frame(1, number, 1, size=900))]
+    assert effects.count(Listen("t", letters=False, where="n > 1")) == 1, "it has caught up"
     assert bench.released == numbers(*range(11, 30))
 
 
@@ -426,6 +429,41 @@ def test_what_is_next_is_never_dropped() -> None:
     bench.persistent(0, 1, told(1))
     bench.again(frame(1, 1, 1, size=900))
     assert bench.released == numbers(1), "however large it is"
+
+
+# ---- with others who want the same
+
+
+def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
+    bench = Bench()
+    bench.step(Linked("alice"))
+    bench.step(Wanted())
+    topic = chorus_of("t", "r", 9)
+    assert bench.steer(chorus=9) == [Attach("r", 3), Listen(topic)]
+    assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
+    assert bench.arrive(frame(1, 1, 2), frame(1, 3, 2)) == []
+    bench.hear(Persistent("t", "r", -9, 0, 2, (told(1, 2),)))
+    assert bench.released == numbers(1, 2)
+    bench.hear(Persistent("t", "r", -8, 2, 4, (told(3, 2),)))
+    bench.hear(Persistent("t", "r", 0, 2, 4, (told(3, 2),)))
+    assert bench.released == [], "others want something else"
+    bench.persistent(2, 4, told(3, 2))
+    assert bench.released == numbers(3, 4)
+
+
+def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
+    bench = Bench()
+    bench.step(Linked("alice"))
+    bench.steer(chorus=9)
+    bench.step(Listening(chorus_of("t", "r", 9)))
+    bench.step(Unlinked())
+    bench.step(Linked("alice"))
+    assert bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), chorus=9)) == [], "the link is new"
+    assert bench.step(Listening(chorus_of("t", "r", 9))) == [bench.nak(after=0, tuned=True)]
+    bench.hear(Migrate("t", "r"))
+    effects = bench.steer(name="q", chorus=9)
+    assert effects == [Attach("q", 3), Ignore(chorus_of("t", "r", 9)), Listen(chorus_of("t", "q", 9))]
+    assert bench.step(Listening(chorus_of("t", "r", 9))) == [], "that was long ago"
 
 
 # ---- acknowledgements
