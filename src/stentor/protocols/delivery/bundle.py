@@ -28,6 +28,7 @@ class Peer:
         "lines",
         "name",
         "ready",
+        "since",
         "told",
         "unit",
     )
@@ -37,6 +38,7 @@ class Peer:
         self.unit = unit  # that it serves
         self.id = 0  # under which it sends; 0 until it has proved it
         self.heard = 0  # when; 0 is never
+        self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = False
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
@@ -45,6 +47,12 @@ class Peer:
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
         self._sequences: list[int] = []
+
+    def hear(self, now: int, patience: int) -> None:
+        """It speaks. After a long silence it may have more, or less, than we know."""
+        if now - self.heard > patience or not self.heard:
+            self.since, self.told = now, False
+        self.heard = now
 
     def enter(self, line: Line) -> bool:
         """A row of the repository table; False if it is known."""

@@ -7,6 +7,8 @@ one has more asks for it. What is missing has its sequence numbers set aside as 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from stentor.machine import MILLISECOND, Report, Scanned
 from stentor.model.control import (
     ControlEvent,
@@ -41,6 +43,7 @@ from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
 _ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
+_COMPANY = "local/company"
 _WHOLE_EVERY = 10  # states, of which one names all streams
 
 
@@ -68,6 +71,10 @@ class Gossip:
         self.facts = 0  # the digest of all registrations that are durable here
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self.since = 0  # when we can be heard
+        self.company: frozenset[str] | None = (
+            None  # who may have what we do not, as it is written down; None: nothing is
+        )
+        self._counting: frozenset[str] | None = None  # … as it is being written down
         self._told = 0  # when our state was last told
         self._states = 0
         self._changed: dict[Stream, None] = {}
@@ -180,7 +187,7 @@ class Gossip:
             peer.id = sender
         if peer.id != sender:
             return
-        peer.heard = now
+        peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
         elif (handler := self._handlers.get(type(event))) is not None:
@@ -366,11 +373,33 @@ class Gossip:
 
     def copies(self, now: int) -> int:
         """How many repositories must have an event before it is acknowledged: fewer than wished for if too few live."""
-        since = self.since + self._settings.suspicion
-        mates = self.bundle.mates
-        if self.since and now >= since:
-            mates = [peer.name for peer in self.living(now) if peer.name in mates]
-        return max(1, min(self._registry.terms.copies, 1 + len(mates)))
+        everyone = frozenset(self.bundle.peers)
+        counted = self._counted(now) | (everyone if self.company is None else self.company)
+        return max(1, min(self._registry.terms.copies, 1 + len(counted.intersection(self.bundle.mates))))
+
+    def _counted(self, now: int) -> frozenset[str]:
+        """Who is not believed to be dead: heard not long ago, or not given the time to be heard yet."""
+        if not self.since or now - self.since < self._settings.degrade:
+            return frozenset(self.bundle.peers)
+        return frozenset(peer.name for peer in self.bundle.living(now, self._settings.degrade))
+
+    def associate(self, now: int, then: Callable[[Callable[[], None]], None]) -> None:
+        """Write down on whom we count, before we go on without somebody: one that begins again waits for these, who may
+        have gone on without it.
+        """
+        if self.ready or self.leaving:
+            counted = self._counted(now)
+        else:
+            counted = (self.company or frozenset()).union(peer.name for peer in self.living(now))
+        if counted != self._counting:
+            self._counting = counted
+            self._store.entries.append(Fact(_COMPANY, msgspec.msgpack.encode(sorted(counted))))
+            then(lambda: setattr(self, "company", counted))
+
+    def recall(self, facts: Mapping[str, bytes]) -> None:
+        """On whom we counted before we ended."""
+        if _COMPANY in facts:
+            self.company = self._counting = frozenset(msgspec.msgpack.decode(facts[_COMPANY], type=list[str]))
 
     def noted(self, now: int, digest: int) -> None:
         """Registrations are durable here: others may rely on it."""
@@ -384,6 +413,18 @@ class Gossip:
         living = self.living(now)
         agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
         return agreeing and len(living) >= self.copies(now) - 1
+
+    def are_all_told(self, now: int) -> bool:
+        """Whether everyone is here and has told all that it has."""
+        living = self.living(now)
+        return len(living) == len(self.bundle.peers) and all(peer.told for peer in living)
+
+    def turn(self, now: int) -> int:
+        """When somebody, ourselves included, last came or went."""
+        living = self.living(now)
+        return max(
+            self.since, *(peer.since if peer in living else peer.heard for peer in self.bundle.peers.values()), 0
+        )
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
@@ -400,7 +441,7 @@ class Gossip:
         if self.ready or self.leaving or not self.since or not self._registry.created:
             return
         living = self.living(now)
-        if len(living) < len(self.bundle.peers) and now - self.since < self._settings.grace:
+        if len(living) < len(self.bundle.peers) and now - self.since < self._patience(living):
             return
         streams = self._store.streams.values()
         sources = [peer for peer in living if self.bundle.is_source(peer)]
@@ -413,6 +454,12 @@ class Gossip:
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
         self.tell_state(now)
+
+    def _patience(self, living: list[Peer]) -> int:
+        """How long to wait for those that are silent: longer if they may have gone on when we were away."""
+        away = self.bundle.peers.keys() - {peer.name for peer in living}
+        left_behind = bool(self.company and self.company & away) and not any(peer.ready for peer in living)
+        return self._settings.absence if left_behind else self._settings.grace
 
 
 def _places(stream: Stream, wanted: Held) -> Iterator[int]:

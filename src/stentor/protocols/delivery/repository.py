@@ -139,6 +139,7 @@ class Repository:
         self.registry.load(facts)
         self.store.load(opened.holdings)
         self._facts = self.gossip.facts = self.registry.digest
+        self.gossip.recall(facts)
         self.gossip.admit(now, self.registry.units)
         for row in opened.holdings.rows:
             peer = self.gossip.bundle.peers.get(row.repository)
@@ -349,6 +350,7 @@ class Repository:
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
+        self.gossip.associate(now, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self._ask_publishers(now) or busy
@@ -398,14 +400,15 @@ class Repository:
         missing = stream.missing
         lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
         stream.lost = (stream.lost or now) if lost else 0
-        silence = now - max(stream.heard, stream.seen, self.gossip.since)
+        turn = self.gossip.turn(now)
+        silence = now - max(stream.heard, stream.seen, turn)
         known = self.registry.publishers.get(number)
         anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
-        everyone = len(self.gossip.living(now)) == len(self.gossip.bundle.peers)
+        everyone = self.gossip.are_all_told(now)
         soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
         if missing and self.gossip.since and silence >= (soon if anew else settings.void_after):
             return missing
-        if lost and now - stream.lost >= soon:
+        if lost and now - max(stream.lost, turn) >= soon:
             return lost
         return []
 

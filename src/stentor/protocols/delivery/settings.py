@@ -16,7 +16,9 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     suspicion: int = 2 * SECOND  # of silence, after which another repository does not count
     patience: int = 30 * MILLISECOND  # before what is missing is asked for
     again: int = 250 * MILLISECOND  # before it is asked for again
+    degrade: int = 10 * SECOND  # of silence, after which fewer copies than asked for are enough
     grace: int = 5 * SECOND  # that a repository gives others to speak before it goes on without them
+    absence: int = 30 * SECOND  # the same, if they may have gone on without it
     void_after: int = 30 * SECOND  # of a publisher's silence, after which its gaps are closed: others wait behind them
     void_anew: int = 2 * SECOND  # … if it came back anew, and has forgotten what is missing
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
