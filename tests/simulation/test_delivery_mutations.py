@@ -12,7 +12,7 @@ from stentor.machine import CommitFailed
 from stentor.model.control import ControlEvent, GossipState, SubscriberAck
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import repository, store
+from stentor.protocols.delivery import store
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
@@ -231,7 +231,7 @@ def one_that_leaves_is_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_leaves_with_what_nobody_else_has(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(repository, "_is_elsewhere", always(True))
+    patch.setattr(Repository, "_is_elsewhere", always(True))
 
 
 def what_a_full_disk_refused_is_dropped(patch: pytest.MonkeyPatch) -> None:

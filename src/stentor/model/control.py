@@ -55,12 +55,17 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What somebody has of a stream; all up to `floor` is done with and forgotten."""
+    """What somebody has of a stream; all up to `floor` is done with and forgotten, some of what lies up to `cared`
+    because storages for units have it for those who have not. Of `spans` they have no more than that nobody in their
+    unit wants what is `skipped`.
+    """
 
     publisher: int
     incarnation: int
     floor: int
     spans: tuple[Span, ...]
+    cared: int = 0
+    skipped: tuple[Span, ...] = ()
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -241,10 +246,13 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
 
 
 class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=False):
-    """R → B: I have stored these, under these numbers; `digests` belong to the stretches."""
+    """R → B: I have stored these, under these numbers; `digests` belong to the stretches, of which some are `skipped`
+    because nobody whom I serve wants them.
+    """
 
     stretches: tuple[Stretch, ...]
     digests: tuple[int, ...]
+    skipped: tuple[Span, ...] = ()  # sequence numbers
 
 
 class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
@@ -260,6 +268,8 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     asking: bool = False  # I have not heard everyone yet: tell me all that you have
     principal: str = ""  # under which it is connected: with its name that proves who sent this
     syncs: int = 0  # a digest of what subscribers have acknowledged, if it is `whole`
+    unit: str = ""  # that it serves
+    cares: tuple[str, ...] = ()  # subscribers in this unit for whom it has all that they have not got, if it is `whole`
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

@@ -20,6 +20,7 @@ class Peer:
         "_sequences",
         "answered",
         "asked",
+        "cares",
         "departed",
         "facts",
         "heard",
@@ -45,6 +46,7 @@ class Peer:
         self.told = False  # it has told us all that it has
         self.facts = 0  # the digest of its registry
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
+        self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
         self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
         self._sequences: list[int] = []
 
@@ -91,23 +93,22 @@ class Bundle:
             self.dismiss(name)
         for name, unit in sorted(others.items()):
             peer = self.peers.setdefault(name, Peer(name))
-            peer.unit, peer.departed = unit, False
+            peer.departed = False
+            if not peer.heard:
+                peer.unit = unit  # as long as it has not said so itself
         return gone
 
     def dismiss(self, name: str) -> Peer:
         """It is heard until others have all that it has, and counts for nothing."""
         peer = self.peers.setdefault(name, Peer(name))
         peer.departed = peer.leaving = True
+        peer.cares = {}
         return peer
 
     @property
     def mates(self) -> list[str]:
         """Those that serve the same unit: copies are counted among these."""
         return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.departed]
-
-    def is_source(self, peer: Peer) -> bool:
-        """Whether it has all that we should have."""
-        return peer.unit in ("", self._unit)
 
     def living(self, now: int, patience: int) -> list[Peer]:
         """Those heard lately; one that leaves does not count."""
@@ -122,15 +123,23 @@ class Bundle:
     def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
+        peer.unit = state.unit
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
-            stream.floors[peer.name] = held.floor
+            stream.skips[peer.name] = skips = Spans(held.skipped)
+            if peer.unit:
+                skips.add(1, held.floor)  # it served its unit; others may need it
+            else:
+                stream.floors[peer.name] = held.floor
             stream.ordered.update(held.spans)
             stream.ordered.add(1, held.floor)
         if state.whole:
             peer.told = True
-            named = {(held.publisher, held.incarnation) for held in state.held}
+            named = {
+                (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
+            }
+            peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:
                     stream.peers.pop(peer.name, None)
@@ -139,8 +148,6 @@ class Bundle:
         """What to ask another one for: what it has and we do not, but for what may be on its way."""
         wanted: list[Held] = []
         numbers = 0
-        if not self.is_source(peer):
-            return ()
         for stream in streams:
             if stream.held.covers(1, stream.ordered.last):
                 continue

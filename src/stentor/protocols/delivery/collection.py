@@ -59,11 +59,15 @@ class Collection:
     def _is_needless(self, record: Record, living: list[Peer]) -> bool:
         line, terms = record.line, self._registry.terms
         if line.kind is not Kind.EVENTS:
+            self._pass(line)
             return line.kind is not Kind.RESERVED
         age = (self._store.newest - record.time) // SECOND
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
+        coarse = [peer for peer in self._gossip.bundle.peers.values() if not peer.unit]
+        if self._unit and not any(stream.reached_by(peer.name) >= line.last for peer in coarse):
+            return False  # those who store all were away, and have not got it yet
         others = [each for each in self._table.destinations.values() if each.served and each.lacks(stream, line.last)]
         concerned = [each for each in others if line.sequence <= each.epoch or each.slot in record.audience]
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
@@ -76,19 +80,29 @@ class Collection:
         for each in [*lagging, *(each for each in others if each not in concerned)]:
             each.mark(line.stream, line.first, line.last)  # others must know that it is not for them
             self._dispatch.dirty[each.name] = None
+        if len(concerned) > len(lagging):
+            stream.cared = max(stream.cared, line.last)
         return True
 
+    def _pass(self, line: Line) -> None:
+        """What was skipped is for nobody for whom events were stored then: others must know."""
+        if line.kind is Kind.SKIPPED:
+            for each in self._table.destinations.values():
+                if each.served and line.sequence > each.epoch and not each.has(line):
+                    each.mark(line.stream, line.first, line.last)
+                    self._dispatch.dirty[each.name] = None
+
     def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
-        """Whether storages for the unit that a subscriber is in have it: on several, for one alone may be lost."""
+        """Whether storages for the unit that a subscriber is in have said that they keep it for it: several, for one
+        alone may be lost. That they have the event is not enough: they may have skipped it.
+        """
         home = self._registry.subscriptions[destination.name].home
-        units = self._registry.units
-        finer = [
-            peer.name
+        keeping = [
+            peer
             for peer in self._gossip.bundle.peers.values()
-            if units.get(peer.name) and is_within(home, units[peer.name]) and units[peer.name] != self._unit
+            if peer.unit != self._unit
+            and is_within(peer.unit, self._unit)
+            and is_within(home, peer.unit)
+            and peer.cares.get(destination.name, {}).get(stream.id, 0) >= line.last
         ]
-        holding = [name for name in finer if name in stream.peers and stream.peers[name].upto() >= line.last]
-        if len(holding) < max(2, self._registry.terms.copies):
-            return False
-        stream.cared = True
-        return True
+        return len(keeping) >= max(2, self._registry.terms.copies)

@@ -30,6 +30,9 @@ class Progress(msgspec.Struct, array_like=True):
     epoch: int
     sync: int
     done: tuple[Held, ...]
+    served: bool = True
+    until: int = 0
+    needs: tuple[tuple[int, int, int], ...] = ()
 
 
 _progress = msgspec.msgpack.Decoder(Progress)
@@ -48,8 +51,8 @@ class Destination:
         self.slot = slot
         self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
         self.sync = 0  # everything up to this sequence number is done with
-        self.served = True  # it is in the unit that we serve
-        self.until = 0  # the last sequence number of what we have for it, if it left the unit
+        self.served = True  # events are stored for it: it is in the unit that we serve, or was and has not got all
+        self.until = 0  # if it left the unit: what it must have before it is not served any more
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
         self.done: dict[StreamId, Spans] = {}  # numbers that it has acknowledged, or that are not for it
@@ -135,7 +138,10 @@ class Destination:
 
     def note(self) -> bytes:
         """What to write down."""
-        return msgspec.msgpack.encode(Progress(self.slot, self.epoch, self.sync, self.reached()))
+        needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
+        return msgspec.msgpack.encode(
+            Progress(self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs)
+        )
 
     def reached(self) -> tuple[Held, ...]:
         """What it is done with, to be told to others."""
@@ -156,7 +162,8 @@ class Destination:
     def recall(cls, name: str, where: str, note: bytes) -> "Destination":
         progress = _progress.decode(note)
         destination = cls(name, progress.slot, progress.epoch, where)
-        destination.sync = progress.sync
+        destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
+        destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
         destination.advance(progress.done)
         return destination
 
@@ -197,14 +204,13 @@ class DisseminationTable:
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
 
-    def recall(self, name: str, where: str, note: bytes, served: bool) -> Destination:
+    def recall(self, name: str, where: str, note: bytes) -> Destination:
         destination = Destination.recall(name, where, note)
-        destination.served = served
         self._enter(destination)
         return destination
 
     def serve(self, destination: Destination, served: bool) -> None:
-        """It came into the unit that we serve, or left it."""
+        """Events are stored for it from now on, or not any more."""
         self._leave(destination)
         destination.served = served
         self._enter(destination)

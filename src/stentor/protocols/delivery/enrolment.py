@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from stentor.machine import Scanned
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -32,7 +31,8 @@ from stentor.model.control import (
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
-from stentor.model.record import Fact, StreamId
+from stentor.model.record import Fact
+from stentor.protocols.delivery.beginnings import Beginnings, Frontier
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -45,7 +45,6 @@ from stentor.protocols.delivery.store import Store
 _KEEP = 86_400  # seconds
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
-Frontier = tuple[tuple[int, int, int], ...]
 
 
 class SteeredPublisher:
@@ -76,7 +75,9 @@ class Enrolment:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits = dispatch, gossip, commits
+        self._beginnings = Beginnings(store, dispatch)
         self.publishers: dict[int, SteeredPublisher] = {}
+        gossip.cares = self._cares
         self.report: Callable[[int], dict[str, Any]] = lambda _: {}  # what an owner is told of the topic
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -106,7 +107,11 @@ class Enrolment:
             return
         registry, settings = self._registry, self._settings
         members = registry.storing_all() if event.role == "publisher" else registry.serving(event.node)
-        if settings.unit if event.role == "publisher" else not self._can_serve(now, event.sender):
+        if event.role == "publisher":
+            serves = not settings.unit
+        else:
+            serves = self._can_serve(event.sender) and not self._is_kept_elsewhere(now, event.sender)
+        if not serves:
             return
         level = _LEVELS - len(settings.unit.split("/")) * bool(settings.unit)
         if not is_within(event.node, settings.unit):
@@ -114,20 +119,30 @@ class Enrolment:
         answer = ProbeAnswer(self._topic, settings.name, event.attempt, self._gossip.ready, members, level)
         self.say(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
 
-    def _can_serve(self, now: int, name: str) -> bool:
+    def _is_kept_elsewhere(self, now: int, name: str) -> bool:
+        """Whether another one still has what we have forgotten and a subscriber has not got."""
+        destination = self._table.destinations.get(name)
+        if destination is None or self._settings.unit:
+            return False
+        others = [peer.name for peer in self._gossip.living(now) if not peer.unit]
+        return any(
+            destination.misses(stream, stream.floor) and any(stream.is_kept_by(other) for other in others)
+            for stream in self._store.streams.values()
+        )
+
+    def _can_serve(self, name: str) -> bool:
         """Whether we have what a subscriber has not got. A storage for a unit serves whom it knows to be there."""
         destination = self._table.destinations.get(name)
         if destination is None:
             return not self._settings.unit
         streams = self._store.streams
-        living = self._gossip.living(now)
-        for stream in streams.values():
-            kept = stream.cared or any(stream.is_kept_by(peer.name) for peer in living)
-            if kept and destination.misses(stream, stream.floor):
-                return False
-        if not destination.served:  # it left the unit that we serve
-            return self._store.beginning(destination.done) < destination.until
-        return not any(destination.misses(streams[key], last) for key, last in destination.needs.items())
+        if any(stream.cared and destination.misses(stream, stream.cared) for stream in streams.values()):
+            return False
+        if not destination.served or any(
+            destination.misses(streams[key], last) for key, last in destination.needs.items()
+        ):
+            return False
+        return not destination.until or self._store.beginning(destination.done) < destination.until
 
     def _recovery(self, now: int, sender: int, event: Recovery) -> None:
         end = end_name(event.role, event.sender, self._topic)
@@ -140,7 +155,7 @@ class Enrolment:
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._steer_publisher(inbox, event, sender)
-            elif not self._can_serve(now, event.sender):
+            elif not self._can_serve(event.sender) or self._is_kept_elsewhere(now, event.sender):
                 raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")
             else:
                 self._steer_subscriber(now, inbox, event)
@@ -187,16 +202,22 @@ class Enrolment:
         reader = self._dispatch.readers.get(event.sender)
         if reader is not None and reader.incarnation > event.incarnation:
             raise Refused(Refusal.FENCED, f"a newer {event.sender} subscribes already")
+        known = self._registry.subscriptions.get(event.sender)
         if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
+            if known is not None and known.home != event.node:
+                self.remember(self._registry.subscribe(event.sender, msgspec.structs.replace(known, home=event.node)))
             self._welcome(reader, event)
             return
         try:
             where = str(Filter(event.where)) if event.where else ""
         except FilterError as error:
             raise Refused(Refusal.FILTER, str(error)) from None
-        known = self._registry.subscriptions.get(event.sender)
         if known is None:
-            self._locate(now, event, lambda then, frontier: self._enlist(then, inbox, event, where, frontier))
+
+            def enlist(then: int, frontier: Frontier) -> None:
+                self._enlist(then, inbox, event, where, frontier)
+
+            self._beginnings.locate(now, event.since, enlist)
             return
         now_so = msgspec.structs.replace(known, where=where, principal=event.principal, home=event.node)
         if now_so != known:
@@ -204,42 +225,6 @@ class Enrolment:
             if known.where != where:
                 self._table.add(event.sender, where, self._store.next)
         self._steer(now, inbox, event)
-
-    def _locate(self, now: int, event: Recovery, then: Callable[[int, Frontier], None]) -> None:
-        """From where on a new name gets events, as a frontier."""
-        kind, _, number = event.since.partition(" ")
-        if kind in ("epoch", "time") and number.lstrip("-").isdigit():
-            tops = {key: stream.top for key, stream in self._store.streams.items()}
-            first, time = (int(number), 0) if kind == "epoch" else (0, int(number))
-            self._search(tops, {}, first, time, then)
-        elif kind in ("now", "beginning") and not number:
-            then(now, self._store.tops() if kind == "now" else ())
-        else:
-            raise Refused(Refusal.PROTOCOL, f"{event.since!r} is no beginning: now, beginning, epoch N or time N")
-
-    def _search(
-        self,
-        tops: dict[StreamId, int],
-        seen: dict[StreamId, int],
-        first: int,
-        time: int,
-        then: Callable[[int, Frontier], None],
-    ) -> None:
-        """Read from a place on, and note the first number of each stream: a frontier is what lies before these."""
-
-        def found(now: int, scanned: Scanned) -> None:
-            for record in scanned.records:
-                if record.line.publisher:
-                    start = max(first - record.line.sequence, 0)
-                    seen.setdefault(record.line.stream, record.line.first + start)
-            end = scanned.records[-1].line.end + 1 if scanned.records else self._store.next
-            if end < self._store.next and len(seen) < len(tops):
-                self._search(tops, seen, end, 0, then)
-            else:
-                frontier = {key: seen[key] - 1 if key in seen else top for key, top in tops.items()}
-                then(now, tuple((*key, number) for key, number in sorted(frontier.items()) if number > 0))
-
-        self._dispatch.scan(found, first, time=time)
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         if event.sender not in self._registry.subscriptions:
@@ -254,28 +239,75 @@ class Enrolment:
         self._steer(now, inbox, event)
 
     def register(self, name: str, subscription: KnownSubscription) -> Destination:
-        """A subscriber is new here."""
+        """A subscriber is new here. It cannot get what is forgotten; a storage for a unit does not know that of all."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription.where, self._store.next - 1, served)
         destination.advance(Held(*each, ()) for each in subscription.frontier)
-        self._settle_in(destination)
+        if served:
+            self._settle_in(destination)
         self._dispatch.dirty[name] = None
         return destination
 
     def recall(self, name: str, subscription: KnownSubscription, note: bytes) -> None:
         """A subscriber that was known here before."""
-        served = is_within(subscription.home, self._settings.unit)
-        self._settle_in(self._table.recall(name, subscription.where, note, served))
+        self._move(self._table.recall(name, subscription.where, note), subscription.home)
 
     def _settle_in(self, destination: Destination) -> None:
         """From now on events are matched for it; what was skipped before, it must get from elsewhere."""
-        if destination.served:
-            streams = self._store.streams.items()
-            destination.needs = {key: stream.skipped.last for key, stream in streams if stream.skipped}
+        destination.epoch = self._store.next - 1
+        if self._settings.unit:
+            lasts = {key: max(stream.skipped.last, stream.floor) for key, stream in self._store.streams.items()}
+            destination.needs = {key: last for key, last in lasts.items() if last}
+
+    def _move(self, destination: Destination, home: str) -> None:
+        """It is at this broker. One that left our unit is served until it has all that there was: who serves it next
+        may count on that.
+        """
+        if is_within(home, self._settings.unit):
+            destination.until = 0
+            if not destination.served:
+                self._table.serve(destination, True)
+                self._settle_in(destination)
+                self._dispatch.dirty[destination.name] = None
+        elif destination.served:
+            if not destination.until:
+                destination.until = max(self._store.next - 1, 1)
+                self._dispatch.dirty[destination.name] = None
+            self._see_off(destination)
+
+    def _see_off(self, destination: Destination) -> None:
+        """Serve one that left our unit no longer, if it has all that there was."""
+        if self._store.beginning(destination.done) >= destination.until:
+            self._table.serve(destination, False)
+            destination.until = 0
+            self._dispatch.dirty[destination.name] = None
+            self._send_away(destination.name)
+
+    def _send_away(self, name: str) -> None:
+        reader = self._dispatch.readers.pop(name, None)
+        if reader is not None:
+            self.say(reader.inbox, Migrate(self._topic, self._settings.name))
+
+    def _cares(self) -> tuple[str, ...]:
+        """The subscribers in our unit for whom we have, and keep, all that they have not got."""
+        if not self._settings.unit:
+            return ()
+        return tuple(
+            name for name, each in self._table.destinations.items() if not each.until and self._can_serve(name)
+        )
+
+    def send_away(self) -> None:
+        """What some readers miss is forgotten elsewhere, and we never had it."""
+        for name in [name for name in self._dispatch.readers if not self._can_serve(name)]:
+            self._send_away(name)
 
     def _steer(self, now: int, inbox: str, event: Recovery) -> None:
         destination = self._table.destinations[event.sender]
-        if destination.advance(Held(*each, ()) for each in self._store.floors()):
+        if self._settings.unit:
+            for stream in self._store.streams.values():
+                for first, last in stream.skipped:
+                    destination.mark(stream.id, first, last)  # it was not for it, or had to be got elsewhere
+        elif destination.advance(Held(*each, ()) for each in self._store.floors()):
             self._dispatch.dirty[event.sender] = None  # it came too late for these
         destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
@@ -391,15 +423,7 @@ class Enrolment:
             else:
                 if destination.where != subscription.where:
                     self._table.add(name, subscription.where, self._store.next)
-                served = is_within(subscription.home, self._settings.unit)
-                if destination.served != served:
-                    self._table.serve(destination, served)
-                    if served:
-                        destination.epoch = self._store.next - 1
-                        self._settle_in(destination)
-                    else:
-                        destination.until = self._store.next - 1
-                    self._dispatch.dirty[name] = None
+                self._move(destination, subscription.home)
         for stream in list(self._store.streams.values()):
             if stream.waiting and registry.is_authorised(stream.id[0]):
                 self._store.admit(stream)
@@ -437,7 +461,7 @@ class Enrolment:
                 self.say(reader.inbox, Migrate(self._topic, self._settings.name))
         self._gossip.offered = []
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Offer to serve those in our unit whom a coarser storage serves."""
         if not self._settings.unit or not self._gossip.ready:
             return
@@ -448,12 +472,11 @@ class Enrolment:
             if each.served
             and each.steerer in units
             and not is_within(units[each.steerer], self._settings.unit)
-            and self._can_serve(now, name)
+            and not each.until
+            and self._can_serve(name)
         )
         if names:
             self._gossip.say(GossipOffer(self._topic, self._settings.name, names))
-        for name, reader in list(self._dispatch.readers.items()):
-            destination = reader.destination
-            if not destination.served and destination.sync >= destination.until:  # it has all that we had for it
-                self.say(reader.inbox, Migrate(self._topic, self._settings.name))
-                del self._dispatch.readers[name]
+        for destination in self._table.destinations.values():
+            if destination.until:
+                self._see_off(destination)

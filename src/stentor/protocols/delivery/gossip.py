@@ -70,6 +70,8 @@ class Gossip:
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
+        self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
+        self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self.since = 0  # when we can be heard
         self.company: frozenset[str] | None = (
             None  # who may have what we do not, as it is written down; None: nothing is
@@ -125,7 +127,8 @@ class Gossip:
         if lines and self.bundle.peers:
             stretches = tuple(stretch_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
-            self.say(GossipAck(self._topic, self._settings.name, stretches, digests))
+            skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
+            self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
@@ -137,7 +140,13 @@ class Gossip:
             self._states += 1
         streams = self._store.streams.values() if whole else self._changed
         held = tuple(
-            Held(*stream.id, stream.floor, tuple(stream.durable.within(stream.floor + 1, stream.durable.last)))
+            Held(
+                *stream.id,
+                stream.floor,
+                tuple(stream.durable.within(stream.floor + 1, stream.durable.last)),
+                stream.cared,
+                tuple(stream.skipped.within(stream.floor + 1, stream.skipped.last)),
+            )
             for stream in streams
         )
         untold = [peer for peer in self.bundle.peers.values() if not peer.told]
@@ -147,7 +156,8 @@ class Gossip:
         self.say(
             GossipState(
                 self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
-                asking, self.principal, self._table.digest if whole else 0,
+                asking, self.principal, self._table.digest if whole else 0, self._settings.unit,
+                self.cares() if whole and self.facts == self._registry.digest else (),
             ),
             to,
         )  # fmt: skip
@@ -242,10 +252,10 @@ class Gossip:
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = None
-            if self.bundle.is_source(peer):
+            if not peer.unit:
                 self._begin(stream, held)
                 if held.floor > stream.floor:
-                    self._skip(stream, held.floor)
+                    self._skip(stream, held)
         if state.facts != self._registry.digest:
             self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
         if state.whole and state.syncs != self._table.digest:
@@ -259,22 +269,33 @@ class Gossip:
         served = [each for each in self._table.destinations.values() if each.served]
         ends = [each.upto(stream.id) for each in served]
         stream.forget(min(ends, default=max((last for _, last in held.spans), default=held.floor)))
+        if stream.floor:
+            self._store.mark_floor(stream)
 
-    def _skip(self, stream: Stream, floor: int) -> None:
-        """What others have forgotten is done with: we need not have it."""
-        for first, last in stream.absent([(1, floor)]):
-            self._store.void(stream, ((first, last),))
-            stream.held.add(first, last)
-            stream.durable.add(first, last)
+    def _skip(self, stream: Stream, held: Held) -> None:
+        """What others have forgotten is done with: we need not have it, but for those who still wait for it cannot be
+        served here.
+        """
+        for first, last in stream.absent([(1, held.floor)]):
+            self._store.void(stream, ((first, last),), Kind.SKIPPED if first <= held.cared else Kind.VOID)
+            for spans in (stream.held, stream.durable, stream.skipped):
+                spans.add(first, last)
+            if first <= held.cared > stream.cared:
+                stream.cared = held.cared
+                self._store.mark_floor(stream)
+                self.cared = True
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)
         self._store.remarks += rows
+        skipped = Spans(gossip.skipped)
         for row in rows:
             line = row.line
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
+            if line.sequence in skipped:
+                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             stream.learn(peer.name, ((line.first, line.last),))
             self.touched[stream] = None
             known = stream.digest_at(line.first)
@@ -444,8 +465,7 @@ class Gossip:
         if len(living) < len(self.bundle.peers) and now - self.since < self._patience(living):
             return
         streams = self._store.streams.values()
-        sources = [peer for peer in living if self.bundle.is_source(peer)]
-        if any(stream.wanted_from(peer.name) for peer in sources for stream in streams):
+        if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
         if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return

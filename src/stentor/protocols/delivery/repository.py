@@ -15,7 +15,6 @@ from typing import Any
 
 from stentor.machine import (
     MILLISECOND,
-    SECOND,
     CommitFailed,
     Committed,
     Discard,
@@ -47,7 +46,7 @@ from stentor.model.control import (
 )
 from stentor.model.ids import publisher_id
 from stentor.model.span import Span
-from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import DisseminationTable
@@ -287,6 +286,9 @@ class Repository:
             mine = self.registry.units.get(self._settings.name)
             if mine is not None and mine != self._settings.unit:
                 self.enrolment.remember(self.registry.set_member(self._settings.name, True, self._settings.unit))
+        if self.gossip.cared:
+            self.gossip.cared = False
+            self.enrolment.send_away()
         self.enrolment.yield_to_others()
         if self.gossip.offered:
             self.enrolment.offer()
@@ -355,7 +357,7 @@ class Repository:
         busy = self.dispatch.tick(now) or busy
         busy = self._ask_publishers(now) or busy
         self._void(now)
-        self.enrolment.tick(now)
+        self.enrolment.tick()
         self.collection.tick(now)
         if self.gossip.leaving:
             self._leave(now)
@@ -414,12 +416,13 @@ class Repository:
 
     def _leave(self, now: int) -> None:
         """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
-        others = [peer.name for peer in self.gossip.bundle.living(now, self._settings.void_after)]
+        heard = self.gossip.bundle.living(now, self._settings.void_after)
+        others = [peer.name for peer in heard if not peer.unit]
         copies = min(self.registry.terms.copies, len(others))  # what is on one alone may turn out to be damaged
         if (
             self.gossip.sharing
             or not self.gossip.living(now)
-            or any(not _is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
+            or any(not self._is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
         ):
             return
         self.gossip.say(GossipLeave(self.topic, self._settings.name))
@@ -427,11 +430,21 @@ class Repository:
         self.dispatch.effects.append(Discard(self.topic))
         self.gone = True
 
+    def _is_elsewhere(self, stream: Stream, others: list[str], copies: int) -> bool:
+        """Whether so many others have everything of a stream that we have, or that somebody here waits for."""
+        theirs = {name: stream.peers[name] for name in others if name in stream.peers}
+        mine = stream.kept if self._settings.unit else stream.durable
+        if any(sum(spans.covers(first, last) for spans in theirs.values()) < copies for first, last in mine):
+            return False
+        floor = min((stream.floors.get(name, 0) for name in theirs), default=0)
+        served = [each for each in self.table.destinations.values() if each.served]
+        return not self._settings.unit or not any(each.lacks(stream, floor) for each in served)
+
     # ---- people
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
-        store, registry = self.store, self.registry
+        store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
         return {
             "topic": self.topic,
             "repository": self._settings.name,
@@ -439,59 +452,13 @@ class Repository:
             "ready": self.gossip.ready,
             "leaving": self.gossip.leaving,
             "trouble": self.commits.trouble,
-            "members": list(registry.members),
-            "owner": registry.terms.owner,
-            "copies": registry.terms.copies,
-            "keep": registry.terms.keep,
-            "expire": registry.terms.expire,
-            "first": store.first,
-            "next": store.next,
-            "horizon": store.horizon,
             "bytes": self._size,
-            "conflicts": store.conflicts,
-            "unauthorised": store.strangers,
-            "publishers": {name: grant.holder for name, grant in registry.grants("publisher").items()},
-            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *self.dispatch.readers]),
-            "subscribers": {name: self._subscriber(name) for name in registry.grants("subscriber")},
-            "peers": {peer.name: self._peer(now, peer) for peer in self.gossip.bundle.peers.values()},
-        }
-
-    def _peer(self, now: int, peer: Peer) -> dict[str, Any]:
-        return {
-            "ready": peer.ready,
-            "heard": (now - peer.heard) / SECOND if peer.heard else None,
-            "agrees": peer.told and peer.facts == self.registry.digest,
-            "missing": sum(
-                last - first + 1
-                for stream in self.store.streams.values()
-                for first, last in stream.wanted_from(peer.name)
-            ),
-        }
-
-    def _subscriber(self, name: str) -> dict[str, Any]:
-        destination = self.table.destinations.get(name)
-        grant = self.registry.granted("subscriber", name)
-        holder = grant.holder if grant is not None else ""
-        if destination is None:
-            return {"known": False, "holder": holder}
-        reader = self.dispatch.readers.get(name)
-        sync = max(destination.sync, self.store.beginning(destination.done))
-        return {
-            "known": True,
-            "holder": holder,
-            "where": destination.where,
-            "sync": sync,
-            "lag": self.store.behind(destination.done),
-            "steered": reader is not None,
-            "pending": reader.pending if reader is not None else 0,
+            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            **survey.topic(store, registry),
+            "subscribers": survey.subscribers(store, registry, table, dispatch),
+            "peers": survey.peers(now, store, registry, self.gossip.bundle),
         }
 
 
 def _size(held: Held) -> int:
     return sum(last - first + 1 for first, last in held.spans)
-
-
-def _is_elsewhere(stream: Stream, others: list[str], copies: int) -> bool:
-    """Whether so many others have everything of a stream that we have."""
-    theirs = [stream.peers[name] for name in others if name in stream.peers]
-    return all(sum(spans.covers(first, last) for spans in theirs) >= copies for first, last in stream.durable)

@@ -75,7 +75,9 @@ class Store:
         for key, value in holdings.facts.items():
             if key.startswith(_FLOOR):
                 publisher, incarnation = key.removeprefix(_FLOOR).split("/")
-                self.streams[int(publisher, 16), int(incarnation)].forget(int(value))
+                stream = self.streams[int(publisher, 16), int(incarnation)]
+                floor, stream.cared = map(int, value.split())
+                stream.forget(floor)
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
@@ -217,14 +219,14 @@ class Store:
         self._put(Record(line))
         return line.sequence
 
-    def void(self, stream: Stream, spans: Iterable[Span]) -> list[Span]:
-        """Nobody has these: readers need not wait for them. Returns what was missing indeed."""
+    def void(self, stream: Stream, spans: Iterable[Span], kind: Kind = Kind.VOID) -> list[Span]:
+        """Nobody has these, or needs them here: readers do not wait for them. Returns what was missing indeed."""
         voided = stream.absent(spans)
         for first, last in voided:
             for start, end, sequence in stream.places(first, last):
                 if sequence is not None:
                     rest = stream.remains(start, end)
-                    line = Line(sequence, end - start + 1, *stream.id, start, Kind.VOID)
+                    line = Line(sequence, end - start + 1, *stream.id, start, kind)
                     stream.file(line)
                     self._put(Record(line))
                     for left, right, number in rest:
@@ -340,13 +342,19 @@ class Store:
 
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
-        floors: dict[StreamId, int] = {}
+        floors: dict[StreamId, None] = {}
         for line in records:
             self.first = line.end + 1
             if line.publisher and line.kind is not Kind.VOID:  # what is void may be stored further on
                 self.streams[line.stream].forget(line.last)
-                floors[line.stream] = self.streams[line.stream].floor
-        self.entries += [Fact(f"{_FLOOR}{key[0]:016x}/{key[1]}", b"%d" % floor) for key, floor in floors.items()]
+                floors[line.stream] = None
+        for stream in [self.streams[key] for key in floors]:
+            self.mark_floor(stream)
+
+    def mark_floor(self, stream: Stream) -> None:
+        """Write down what is forgotten of a stream."""
+        key = f"{_FLOOR}{stream.id[0]:016x}/{stream.id[1]}"
+        self.entries.append(Fact(key, b"%d %d" % (stream.floor, stream.cared)))
 
 
 def digest_of(block: Block) -> int:

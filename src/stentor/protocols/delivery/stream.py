@@ -16,7 +16,8 @@ class Stream:
 
     __slots__ = (
         "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "floor", "floors", "heard",
-        "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "top", "voids", "waiting",
+        "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "skips", "top", "voids",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -28,7 +29,7 @@ class Stream:
         self.skipped = Spans()  # nobody here wants them
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
-        self.cared = False  # … some of it because storages for units have it
+        self.cared = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
         self.acknowledged = Spans()  # its publisher does not have these any more
@@ -37,6 +38,7 @@ class Stream:
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
         self.peers: dict[str, Spans] = {}  # what other repositories have
         self.floors: dict[str, int] = {}  # … and have forgotten
+        self.skips: dict[str, Spans] = {}  # … or do not, since nobody whom they serve wants it
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
         self.held_back = 0  # bytes in it
         self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
@@ -214,8 +216,9 @@ class Stream:
     def known(self) -> int:
         """Up to which number all of it is stored: here, or on one that is away."""
         everywhere = _union(self.held, self.acknowledged)
-        for theirs in self.peers.values():
-            everywhere.update(theirs)
+        for name, theirs in self.peers.items():
+            skipped = self.skips.get(name, Spans())
+            everywhere.update(rest for span in theirs for rest in skipped.missing(*span))
         return everywhere.upto()
 
     def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
@@ -232,6 +235,12 @@ class Stream:
     def _bridged(self, spans: Spans) -> int:
         return _union(spans, self.voids).upto()
 
+    @property
+    def kept(self) -> list[Span]:
+        """What is durable here, and neither skipped nor forgotten."""
+        spans = self.durable.within(self.floor + 1, self.durable.last)
+        return [part for span in spans for part in self.skipped.missing(*span)]
+
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
         return tuple(self.durable.within(upto + 1, self.durable.last))
@@ -246,14 +255,15 @@ class Stream:
         theirs = self.peers.get(peer)
         if theirs is None:
             return []
-        return self.absent(theirs, late=True)
+        skips, absent = self.skips.get(peer), self.absent(theirs, late=True)
+        return absent if not skips else [part for gap in absent for part in skips.missing(*gap)]
 
     def overdue(self, gaps: list[Span], settled: int) -> list[Span]:
         """Those that are hardly on their way any more: what was sent after them is here, or nothing came since then."""
         return gaps if self.seen <= settled else [gap for gap in gaps if gap[1] < self.held.last]
 
     def learn(self, peer: str, spans: Iterable[Span]) -> None:
-        """Another repository has these."""
+        """Another repository has these, or has skipped them."""
         known = self.peers.setdefault(peer, Spans())
         for first, last in spans:
             known.add(first, last)

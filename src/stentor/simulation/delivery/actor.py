@@ -34,6 +34,7 @@ class Stage:
         self.schedule.now = SECOND
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
+        self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
@@ -56,6 +57,7 @@ class Actor:
         self.name, self.principal = name, principal
         self.id = int(publisher_id(principal, name))
         self.link = 0
+        self.node = ""  # the broker at which it is
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
@@ -119,10 +121,10 @@ class Actor:
         self.link = self._links
         for topic in sorted(self.hears):
             self.handle(Listening(topic))
-        self.handle(Linked(self.principal))
+        self.handle(Linked(self.principal, self.node))
 
     def roam(self, pause: int) -> None:
-        """Its link is gone with all that is under way; another one comes."""
+        """Its link is gone with all that is under way; another one comes, perhaps at another broker."""
         if self.alive and self.link:
             self.link = 0
             self.unlinked()
@@ -130,7 +132,13 @@ class Actor:
 
     def _reconnect(self) -> None:
         if not self.link:
+            self.wander()
             self.connect()
+
+    def wander(self) -> None:
+        """Choose a broker, if it matters."""
+        if self.stage.nodes and not self.is_repository:
+            self.node = self.stage.random.choice(self.stage.nodes)
 
     def unlinked(self) -> None:
         self.handle(Unlinked())

@@ -77,6 +77,7 @@ class Author(Actor):
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS)
         self._tokens.clear()
         self.begin(self.publisher)
+        self.wander()
         self.connect()
         self.later(self.stage.random.randrange(self._pause), self._turn)
 

@@ -46,6 +46,7 @@ class Shelf:
     def __init__(self) -> None:
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
@@ -59,6 +60,8 @@ class Shelf:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
                 self.doubtful[line.stream].remove(line.first, line.last)
+            elif line.kind is Kind.SKIPPED:
+                self.skipped[line.stream].add(line.first, line.last)
             elif line.kind is Kind.VOID:
                 for number in range(line.first, line.last + 1):
                     self.voided.setdefault((*line.stream, number), now)
@@ -79,6 +82,12 @@ class Shelf:
     def wipe(self) -> None:
         self.durable = Numbers()
         self.doubtful = Numbers()
+
+    def settles(self, line: Line) -> bool:
+        """Whether it has all of this, or nobody whom it serves wants it."""
+        spans = self.stored[line.stream].copy()
+        spans.update(self.skipped[line.stream])
+        return spans.covers(line.first, line.last)
 
     def keeps(self, key: Key) -> bool:
         """Whether it can be relied upon for this."""
@@ -204,7 +213,7 @@ class Book:
         shelves = self.shelves
         if not shelves[repository].stored[line.stream].covers(line.first, line.last):
             self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
-        having = sum(shelf.stored[line.stream].covers(line.first, line.last) for shelf in shelves.values())
+        having = sum(shelf.settles(line) for shelf in shelves.values())
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 

@@ -19,16 +19,18 @@ class Cast:
         self.stage, self.plan, self._seed = stage, plan, seed
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
-        for _ in range(plan.repositories):
-            self.add_depot()
+        stage.nodes = plan.nodes
+        for unit in ("",) * plan.repositories + plan.finer:
+            self.add_depot(unit)
         self.authors = [Author(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         self.readers = [self._reader(place) for place in range(plan.readers)]
 
-    def add_depot(self) -> Depot:
+    def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
         name = "abcdefgh"[len(self.depots)]
         settings = RepositorySettings(
             name=name,
+            unit=unit,
             window=plan.window,
             tail=plan.tail,
             interval=120 * MILLISECOND,

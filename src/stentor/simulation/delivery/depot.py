@@ -312,8 +312,8 @@ class Depot(Actor):
     def _required(self, repository: Repository) -> int:
         """How many repositories must have an event: as the owner wishes, but for those that are silent."""
         since = self.clock - self.settings.degrade
-        peers = repository.gossip.bundle.peers.values()
-        return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in peers))
+        mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
+        return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))
 
 
 def _plain_commit(commit: Commit) -> Commit:

@@ -8,6 +8,7 @@ from stentor.simulation.delivery.actor import Actor
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.delivery.plan import draw_unit
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 
@@ -114,18 +115,20 @@ class Mischief:
         return True
 
     def _death(self) -> bool:
-        """One dies for ever, as long as another one is left."""
+        """One dies for ever, as long as another one for the same unit is left."""
         depot = self._depot()
-        if depot is None or not self._survivors(depot):
+        if depot is None or not self._survivors(depot, mates=True):
             return False
         depot.die()
         return True
 
-    def _survivors(self, but: Depot) -> list[Depot]:
-        """Those that will be there in the end, come what may."""
+    def _survivors(self, but: Depot, *, mates: bool = False) -> list[Depot]:
+        """Those that will be there in the end, come what may, and store all, or as `mates` what this one stores."""
+        unit = but.settings.unit if mates else ""
         return [
             each for each in self._cast.depots.values()
             if each.member and each is not but and not (each.dead or each.rotten or each.left or each.leaving)
+            and each.settings.unit == unit
         ]  # fmt: skip
 
     def _sync_error(self) -> bool:
@@ -149,7 +152,7 @@ class Mischief:
     def _rot(self) -> bool:
         """Only where others have the same: what is nowhere else cannot be repaired."""
         depot = self._depot()
-        return depot is not None and bool(self._survivors(depot)) and depot.rot(self._stage.random)
+        return depot is not None and bool(self._survivors(depot, mates=True)) and depot.rot(self._stage.random)
 
     # ---- clients and links
 
@@ -190,7 +193,7 @@ class Mischief:
     def _join(self) -> bool:
         if len(self._cast.depots) >= 6:
             return False
-        depot = self._cast.add_depot()
+        depot = self._cast.add_depot(draw_unit(self._stage.random) if self._cast.plan.nodes else "")
         depot.start()
         depot.joining = True
 

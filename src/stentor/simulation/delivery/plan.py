@@ -13,8 +13,13 @@ FAULTS = (
 )  # fmt: skip
 
 
+NODES = ("north/hall/b1", "north/hall/b2", "north/b3", "south/b4", "south/b5")  # brokers, if there are units
+_UNITS = ("north", "north", "south", "north/hall")  # for which there may be a repository
+_FINER = ((), ("north",), ("north", "north"), ("north", "north"), ("north", "south"), ("north/hall", "north"))
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    repositories: int
+    repositories: int  # that serve everyone
     copies: int
     authors: int
     readers: int
@@ -27,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     window: int
     tail: int
     slowness: int
+    nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
+    finer: tuple[str, ...] = ()  # units that have a repository of their own
 
 
 def draw_plan(random: Random) -> Plan:
@@ -74,3 +81,19 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
 
 
 LONGEST = 30 * SECOND  # that it may take until all is well
+
+
+def draw_units(random: Random, plan: Plan) -> Plan:
+    """Some worlds have units, with repositories that serve one of them."""
+    if random.random() >= 0.35:
+        return plan
+    roams = [(random.randrange(plan.duration), "roam") for _ in range(random.randrange(5))]
+    joins = [(random.randrange(plan.duration), "join")] * (random.random() < 0.4)
+    return msgspec.structs.replace(
+        plan, nodes=NODES, finer=random.choice(_FINER), strikes=tuple(sorted((*plan.strikes, *roams, *joins)))
+    )
+
+
+def draw_unit(random: Random) -> str:
+    """For whom a repository is that joins."""
+    return random.choice(("", *_UNITS))

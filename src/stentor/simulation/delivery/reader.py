@@ -70,6 +70,7 @@ class Reader(Actor):
         self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, settings)
         self.told = 0
         self.begin(self.subscriber)
+        self.wander()
         self.connect()
         self.handle(Wanted())
 

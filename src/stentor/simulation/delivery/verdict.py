@@ -38,9 +38,9 @@ class Verdict:
         return found
 
     def _different(self) -> list[str]:
-        """Repositories of one bundle are equal in the end."""
+        """Repositories of one bundle are equal in the end; those for a unit may have begun at different places."""
         found: list[str] = []
-        first: Depot | None = None
+        firsts: dict[str, Depot] = {}  # by the unit that they serve
         for depot in self._cast.depots.values():
             repository = depot.repository
             if not depot.member or depot.dead or depot.left:
@@ -51,13 +51,12 @@ class Verdict:
                 found.append(f"{depot.short} is not ready")
                 continue
             found += self._lagging(depot)
-            if first is None:
-                first = depot
-            elif first.repository is not None:
+            first = firsts.setdefault(depot.settings.unit, depot)
+            if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
                     found.append(f"{first.short} and {depot.short} have different registries")
                 mine, theirs = _held(first), _held(depot)
-                if mine != theirs:
+                if mine != theirs and not depot.settings.unit:
                     found.append(f"{first.short} has {mine}, {depot.short} has {theirs}")
         return found
 
@@ -70,7 +69,7 @@ class Verdict:
             destination = repository.table.destinations.get(reader.short)
             if destination is None:
                 found.append(f"{depot.short} does not know {reader.short}")
-            elif (reached := store.beginning(destination.done)) < store.next - 1:
+            elif destination.served and (reached := store.beginning(destination.done)) < store.next - 1:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
 

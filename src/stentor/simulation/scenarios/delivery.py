@@ -1,12 +1,13 @@
 """Reliable delivery: publishers, subscribers and a bundle of repositories, whose links, disks and processes fail."""
 
 from collections import Counter
+from random import Random
 
 from stentor.machine import MILLISECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
-from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan
+from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_units
 from stentor.simulation.delivery.post_office import CALM
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
@@ -21,7 +22,7 @@ class _Play:
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.stage = Stage(seed, keep_trace)
-        self.plan: Plan = draw_plan(self.stage.random)
+        self.plan: Plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
         self.verdict = Verdict(self.cast)
