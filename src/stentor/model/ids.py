@@ -1,5 +1,6 @@
 """Names of things, and the 64-bit numbers that stand for them on the wire."""
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NewType
 
@@ -19,6 +20,7 @@ def fingerprint(kind: str, name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8, person=kind.encode()).digest(), "little") or 1
 
 
+@lru_cache(4096)
 def topic_id(name: str) -> TopicId:
     return TopicId(fingerprint("topic", name))
 

@@ -44,9 +44,12 @@ class OfferedMany(Input, frozen=True):
 
 
 class Wished(Input, frozen=True, gc=False):
+    """A subscription; who is `eager` takes whatever comes and need not demand it."""
+
     subscription: SubscriptionId
     pattern: str
     where: str = ""
+    eager: bool = False
 
 
 class Unwished(Input, frozen=True, gc=False):

@@ -420,7 +420,8 @@ class Client:
 
     def _wished(self, now: int, wished: Wished) -> None:  # noqa: ARG002
         check_pattern(wished.pattern)
-        wish = Wish(wished.subscription, wished.pattern, Filter(wished.where) if wished.where else None)
+        where = Filter(wished.where) if wished.where else None
+        wish = Wish(wished.subscription, wished.pattern, where, wished.eager)
         self.subscriber.add(wish)
         if self._connection is not None and self._connection.greeted:
             self._connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import Effect, Input, Report, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId
-from stentor.nodes.application import Confirm, Connect, Deliver, Demanded, Deny, Offered, TurnEnded, Unwished, Wished
+from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
 from stentor.protocols.delivery.subscriber import frames
@@ -39,8 +39,7 @@ class Correspondence:
             self._letters.add(subscription)
         self._heard[pattern] = subscription
         self._waiting[subscription] = None
-        for happened in (Wished(subscription, pattern, where), Demanded(subscription)):
-            self._pending += self.client.step(now, happened)
+        self._pending += self.client.step(now, Wished(subscription, pattern, where, eager=True))
         return subscription
 
     def ignore(self, now: int, subscription: SubscriptionId) -> None:
@@ -55,32 +54,28 @@ class Correspondence:
 
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
-        return self._sort(now, self.client.step(now, happened))
+        return self._sort(self.client.step(now, happened))
 
-    def _sort(self, now: int, effects: list[Effect]) -> tuple[list[Effect], list[Input]]:
+    def _sort(self, effects: list[Effect]) -> tuple[list[Effect], list[Input]]:
         done: list[Effect] = []
         told: list[Input] = []
-        while effects:
-            again: list[Effect] = []
-            for effect in effects:
-                match effect:
-                    case Deliver():
-                        told += self._open(effect, done)
-                        again += self.client.step(now, Demanded(effect.subscription))
-                    case Connect():
-                        self._principal, self._node, self.linked = effect.principal, effect.node, False
-                        self._waiting = dict.fromkeys(self.client.subscriber.wishes)
-                        done.append(effect)
-                        told += self._settle()
-                    case Confirm() | Deny():
-                        self._waiting.pop(effect.subscription, None)
-                        done.append(effect)
-                        if isinstance(effect, Confirm) and effect.subscription in self._asked:
-                            told.append(Listening(self._asked[effect.subscription]))
-                        told += self._settle()
-                    case _:
-                        done.append(effect)
-            effects = again
+        for effect in effects:
+            match effect:
+                case Deliver():
+                    told += self._open(effect, done)
+                case Connect():
+                    self._principal, self._node, self.linked = effect.principal, effect.node, False
+                    self._waiting = dict.fromkeys(self.client.subscriber.wishes)
+                    done.append(effect)
+                    told += self._settle()
+                case Confirm() | Deny():
+                    self._waiting.pop(effect.subscription, None)
+                    done.append(effect)
+                    if isinstance(effect, Confirm) and effect.subscription in self._asked:
+                        told.append(Listening(self._asked[effect.subscription]))
+                    told += self._settle()
+                case _:
+                    done.append(effect)
         return done, told
 
     def _settle(self) -> list[Input]:
@@ -134,7 +129,7 @@ class Correspondence:
                 rest.append(effect)
         if not said:
             return rest, []
-        done, told = self._sort(now, [*pending, *self.client.step(now, TurnEnded())])
+        done, told = self._sort([*pending, *self.client.step(now, TurnEnded())])
         return [*rest, *done], told
 
 

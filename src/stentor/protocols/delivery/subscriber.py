@@ -52,14 +52,14 @@ class Delivery(NamedTuple):
 class Wish:
     """A subscription of this client."""
 
-    __slots__ = ("confirmed", "filter", "held", "hungry", "id", "missed", "pattern", "waiting")
+    __slots__ = ("confirmed", "eager", "filter", "held", "hungry", "id", "missed", "pattern", "waiting")
 
-    def __init__(self, subscription: SubscriptionId, pattern: str, where: Filter | None) -> None:
+    def __init__(self, subscription: SubscriptionId, pattern: str, where: Filter | None, eager: bool = False) -> None:
         self.id = subscription
         self.pattern = pattern
         self.filter = where
         self.confirmed = False
-        self.hungry = False  # the application waits for events
+        self.eager = self.hungry = eager  # the application waits for events, always or now
         self.waiting: deque[Delivery] = deque()
         self.held = 0
         self.missed = 0
@@ -299,7 +299,7 @@ class Subscriber:
         self._holders.pop(wish.id, None)
         self._held -= wish.held
         wish.held = 0
-        wish.hungry = False
+        wish.hungry = wish.eager
         missed, wish.missed = wish.missed, 0
         return data, missed
 
