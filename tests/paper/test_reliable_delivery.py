@@ -473,6 +473,7 @@ def test_a_subscription_gets_nothing_older_than_its_epoch_and_everything_newer()
     bundle.kill("r1")
     bundle.clear()
     bundle.recover("subscriber", "audit", "r2", attempt=2)
+    bundle.pass_time(2500)
     assert [each.first for event in bundle.told(Persistent, "audit") for each in event.stretches] == [4]
 
 

@@ -13,6 +13,7 @@ from stentor.model.control import ControlEvent, GossipState, SubscriberAck
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import store
+from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
@@ -140,11 +141,20 @@ def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:
             original(self, now, sender, event)
 
     patch.setattr(Repository, "_subscriber_ack", heard)
-    patch.setattr(Gossip, "_hear_syncs", always(None))
+    patch.setattr(Agreement, "_hear", always(None))
 
 
 def syncs_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "_tell_syncs", always(None))
+    patch.setattr(Agreement, "_tell_all", always(None))
+
+
+def syncs_are_told_when_one_has_them(patch: pytest.MonkeyPatch) -> None:
+    original = Agreement._is_agreed
+    patch.setattr(Agreement, "_is_agreed", lambda self, now, claim, _: original(self, now, claim, 1))
+
+
+def others_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gossip, "recall", always(None))
 
 
 def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -272,6 +282,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),
     (publishers_are_told_the_last_number_of_all, {"acknowledged-before-durable"}),
     (passive_ones_ignore_acknowledgements, {"not-converged"}),
+    (syncs_are_told_when_one_has_them, {"synced-before-durable"}),
     (syncs_are_not_compared, {"not-converged"}),
     (collection_ignores_those_who_lag, {"sync-passed-unacked", "lost-write"}),
     (registrations_are_on_one_repository, {"lost-write", "answered-before-durable"}),

@@ -273,9 +273,13 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
-    """R → B: what subscribers have acknowledged of each stream."""
+    """R → B or R → R: what subscribers have acknowledged of each stream, as it is written down here: what is new of it,
+    or the `whole`. With `asking`, tell me the whole of what you have written down.
+    """
 
     syncs: dict[str, tuple[Held, ...]]
+    asking: bool = False
+    whole: bool = False
 
 
 class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):

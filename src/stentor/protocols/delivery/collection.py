@@ -68,6 +68,8 @@ class Collection:
         coarse = [peer for peer in self._gossip.bundle.peers.values() if not peer.unit]
         if self._unit and not any(stream.reached_by(peer.name) >= line.last for peer in coarse):
             return False  # those who store all were away, and have not got it yet
+        if stream.voids.within(stream.floor + 1, line.last) and self._registry.is_current(*line.stream):
+            return False  # its publisher may still send what is void, and must not be told that it is stored
         others = [each for each in self._table.destinations.values() if each.served and each.lacks(stream, line.last)]
         concerned = [each for each in others if line.sequence <= each.epoch or each.slot in record.audience]
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]

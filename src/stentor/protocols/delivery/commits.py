@@ -1,8 +1,10 @@
 """Commits: what a repository writes down, in groups, and what it says only when that is durable."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from stentor.machine import SECOND, Commit, CommitFailed, Report, Stop
+from stentor.model.control import Held
 from stentor.model.record import Entry, Fact, Line, Record
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -11,6 +13,17 @@ from stentor.protocols.delivery.store import HORIZON, Store
 PROGRESS = "local/progress/"
 _HORIZON_EVERY = 1024  # sequence numbers, after which the horizon is written down
 _SAVE_AGAIN = SECOND
+
+
+class Noted(NamedTuple):
+    """What is written down of a subscriber's progress: its sync, and what it is done with, or what is new of that."""
+
+    sync: int
+    done: tuple[Held, ...]
+    whole: bool
+
+
+_NOTHING = Noted(0, (), whole=False)
 
 
 class Commits:
@@ -25,7 +38,7 @@ class Commits:
         self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
         self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
         self._due: list[Callable[[], None]] = []  # … and those that are durable
-        self._syncs: dict[int, dict[str, int]] = {}
+        self._syncs: dict[int, dict[str, Noted]] = {}
         self._saving: dict[int, list[Entry]] = {}
         self._refused: set[int] = set()  # tokens that were not taken
         self._save_at = 0
@@ -39,7 +52,7 @@ class Commits:
         store = self._store
         if self.trouble:
             return
-        syncs: dict[str, int] = {}
+        syncs: dict[str, Noted] = {}
         if self._dispatch.dirty and (store.entries or not any(self._syncs.values())):
             syncs = self._note_progress()
         if not store.entries:
@@ -61,27 +74,34 @@ class Commits:
         self._after[self._tokens], self._then = self._then, []
         self._dispatch.effects.append(Commit(self._topic, self._tokens, entries))
 
-    def _note_progress(self) -> dict[str, int]:
-        syncs: dict[str, int] = {}
+    def _note_progress(self) -> dict[str, Noted]:
+        syncs: dict[str, Noted] = {}
         for name in self._dispatch.dirty:
             destination = self._table.destinations.get(name)
             if destination is not None:
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
-                syncs[name] = destination.sync
+                whole = destination.renewed
+                syncs[name] = Noted(destination.sync, destination.take_news(), whole)
         self._dispatch.dirty = {}
         return syncs
 
-    def committed(self, upto: int) -> tuple[list[Line], dict[str, int]]:
+    def unwritten(self) -> set[str]:
+        """The subscribers of whom more is known than is durable."""
+        return {*self._dispatch.dirty, *(name for syncs in self._syncs.values() for name in syncs)}
+
+    def committed(self, upto: int) -> tuple[list[Line], dict[str, Noted]]:
         """The lines and the syncs that are durable now, with the commits up to this token."""
         store = self._store
-        syncs: dict[str, int] = {}
+        syncs: dict[str, Noted] = {}
         tokens = [token for token in self._saving if token <= upto]
         if not tokens:
             return [], {}
         for token in tokens:
             del self._saving[token]
             store.committed(token)
-            syncs |= self._syncs.pop(token)
+            for name, noted in self._syncs.pop(token).items():
+                earlier = syncs.get(name, _NOTHING)
+                syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), earlier.whole or noted.whole)
             self._due += self._after.pop(token)
         news, store.news = store.news, []
         if self.trouble:

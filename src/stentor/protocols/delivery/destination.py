@@ -42,8 +42,8 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "chorus", "done", "epoch", "filter", "name", "needs", "served", "slot", "steerer", "sync", "until",
-        "where",
+        "_digest", "_news", "chorus", "done", "epoch", "filter", "name", "needs", "renewed", "served", "slot",
+        "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
@@ -56,7 +56,9 @@ class Destination:
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
         self.done: dict[StreamId, Spans] = {}  # numbers that it has acknowledged, or that are not for it
-        self._digest: int | None = None  # of these
+        self.renewed = False  # whether all of that is to be told as news
+        self._news: dict[StreamId, Spans] = {}  # … since that was last written down
+        self._digest: int | None = None  # of what it is done with
         self.bind(where)
 
     def bind(self, where: str) -> None:
@@ -79,9 +81,20 @@ class Destination:
         """These are acknowledged, or are not for it."""
         self._digest = None
         self._known(stream).add(first, last)
+        self._news.setdefault(stream, Spans()).add(first, last)
 
     def _known(self, stream: StreamId) -> Spans:
         return self.done.setdefault(stream, Spans())
+
+    def take_news(self) -> tuple[Held, ...]:
+        """What it is done with since this was last asked."""
+        news, self._news, self.renewed = self._news, {}, False
+        return tuple(Held(*stream, 0, tuple(spans)) for stream, spans in sorted(news.items()))
+
+    def renew(self) -> None:
+        """All that it is done with is news again."""
+        self.renewed = True
+        self._news = {stream: spans.copy() for stream, spans in self.done.items()}
 
     def upto(self, stream: StreamId) -> int:
         """The number up to which it is done with all of a stream."""
@@ -165,6 +178,7 @@ class Destination:
         destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
         destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
         destination.advance(progress.done)
+        destination.take_news()
         return destination
 
 
@@ -282,7 +296,7 @@ class Reader:
 
     __slots__ = (
         "acked", "active", "answered", "attempt", "began", "destination", "doubt", "inbox", "incarnation", "inflight",
-        "lines", "pause", "pending", "rectifying", "scanning", "sent", "told", "tuned", "wanted",
+        "lines", "pause", "pending", "rectifying", "safe", "scanning", "sent", "told", "tuned", "wanted",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -297,11 +311,12 @@ class Reader:
         self.pause = 0  # after which silence it is told again
         self.wanted = Spans()  # sequence numbers to be sent again
         self.tuned = False  # it hears what is told to all who want the same
+        self.safe = 0  # the sync that enough repositories have, and that may be told
         self.rewind()
 
     def rewind(self) -> None:
         """Tell it everything again, from its sync on."""
-        self.sent = self.told = self.destination.sync
+        self.sent, self.told = self.destination.sync, min(self.safe, self.destination.sync)
         self.scanning = 0  # token of the scan that it waits for
         self.rectifying = False  # what comes next is a Rectify
         self.acked = Spans()

@@ -171,7 +171,7 @@ class Dispatch:
                 self.post(
                     reader,
                     Rectify(
-                        self._topic, self._repository, reader.attempt, destination.sync, upto, tuple(found),
+                        self._topic, self._repository, reader.attempt, reader.safe, upto, tuple(found),
                         reader.doubtful(found), self._store.horizon - upto,
                     ),
                 )  # fmt: skip
@@ -194,14 +194,12 @@ class Dispatch:
         if reader.acknowledge(spans):
             self.dirty[reader.destination.name] = None
         else:
-            self.post(reader, Sync(self._topic, self._repository, reader.attempt, reader.destination.sync))
+            self.tell_sync(reader)
         self.serve(reader)
 
-    def synced(self, name: str, sync: int) -> None:
-        """A sync is durable: the subscriber may forget what it kept for it."""
-        reader = self.readers.get(name)
-        if reader is not None:
-            self.post(reader, Sync(self._topic, self._repository, reader.attempt, sync))
+    def tell_sync(self, reader: Reader) -> None:
+        """The subscriber may forget what it kept for this."""
+        self.post(reader, Sync(self._topic, self._repository, reader.attempt, reader.safe))
 
     def inform(self, reader: Reader, after: int) -> None:
         """It asks what there is after what it knows."""

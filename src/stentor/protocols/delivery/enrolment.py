@@ -32,6 +32,7 @@ from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
+from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings, Frontier
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable, Reader
@@ -71,11 +72,13 @@ class Enrolment:
         dispatch: Dispatch,
         gossip: Gossip,
         commits: Commits,
+        agreement: Agreement,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits = dispatch, gossip, commits
         self._beginnings = Beginnings(store, dispatch)
+        self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
         gossip.cares = self._cares
         self.report: Callable[[int], dict[str, Any]] = lambda _: {}  # what an owner is told of the topic
@@ -206,7 +209,8 @@ class Enrolment:
         if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
             if known is not None and known.home != event.node:
                 self.remember(self._registry.subscribe(event.sender, msgspec.structs.replace(known, home=event.node)))
-            self._welcome(reader, event)
+            if reader.active:
+                self._welcome(reader, event)
             return
         try:
             where = str(Filter(event.where)) if event.where else ""
@@ -316,7 +320,7 @@ class Enrolment:
         self._dispatch.readers[event.sender] = reader
         destination.steerer = self._settings.name
         self._announce(event)
-        self._welcome(reader, event)
+        self._agreement.consult(reader, lambda: self._welcome(reader, event))
 
     def _welcome(self, reader: Reader, event: Recovery) -> None:
         """It must know that we steer it before it is told anything."""
@@ -326,7 +330,7 @@ class Enrolment:
             if self._dispatch.readers.get(destination.name) is not reader:
                 return
             self._respond(
-                reader.inbox, event, sync=destination.sync, epoch=destination.epoch, done=destination.reached(),
+                reader.inbox, event, sync=reader.safe, epoch=destination.epoch, done=destination.reached(),
                 chorus=destination.chorus,
             )  # fmt: skip
             reader.rewind()

@@ -20,7 +20,6 @@ from stentor.model.control import (
     GossipRequest,
     GossipState,
     GossipSteering,
-    GossipSync,
     GossipVoid,
     Held,
     Retransmission,
@@ -69,6 +68,7 @@ class Gossip:
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
+        self._shared = 0  # … and on as many others as must have them
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
@@ -80,10 +80,10 @@ class Gossip:
         self._told = 0  # when our state was last told
         self._states = 0
         self._changed: dict[Stream, None] = {}
-        self._handlers: dict[type[ControlEvent], Callable[[int, Peer, Any], None]] = {
+        self.differ: Callable[[Peer], None] = lambda _: None  # one that knows something else of subscribers
+        self.handlers: dict[type[ControlEvent], Callable[[int, Peer, Any], None]] = {
             GossipState: self._hear_state,
             GossipAck: self._hear_rows,
-            GossipSync: self._hear_syncs,
             GossipFacts: self._hear_facts,
             FactsRequest: self._tell_facts,
             GossipRequest: self._answer,
@@ -200,7 +200,7 @@ class Gossip:
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
-        elif (handler := self._handlers.get(type(event))) is not None:
+        elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
 
     def _join(self, sender: int, invitation: GossipFacts) -> None:
@@ -216,12 +216,6 @@ class Gossip:
         peer.asked = now if answer.more else 0
         if not answer.more:
             self.ask(now, peer, at_once=True)
-
-    def _hear_syncs(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
-        for name, done in gossip.syncs.items():
-            destination = self._table.destinations.get(name)
-            if destination is not None and destination.advance(done):
-                self._dispatch.dirty[name] = None
 
     def _hear_facts(self, now: int, peer: Peer, gossip: GossipFacts) -> None:  # noqa: ARG002
         self.learnt += self._registry.learn(gossip.facts)
@@ -258,8 +252,9 @@ class Gossip:
                     self._skip(stream, held)
         if state.facts != self._registry.digest:
             self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        self.are_facts_shared(now)
         if state.whole and state.syncs != self._table.digest:
-            self._tell_syncs(peer)
+            self.differ(peer)
         self.ask(now, peer)
 
     def _begin(self, stream: Stream, held: Held) -> None:
@@ -306,11 +301,6 @@ class Gossip:
                     self._store.clashes.append(line)
             if stream.waiting:
                 self._store.admit(stream)
-
-    def _tell_syncs(self, peer: Peer) -> None:
-        syncs = {name: destination.reached() for name, destination in self._table.destinations.items()}
-        if syncs:
-            self.say(GossipSync(self._topic, self._settings.name, syncs), peer)
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
@@ -431,9 +421,13 @@ class Gossip:
         """Whether all others that live have what is registered here: else it could be lost with us, and one that does
         not know a subscriber would let it begin anew.
         """
-        living = self.living(now)
-        agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
-        return agreeing and len(living) >= self.copies(now) - 1
+        if self._shared != self._registry.digest:
+            living = self.living(now)
+            agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
+            if not agreeing or len(living) < self.copies(now) - 1:
+                return False
+            self._shared = self.facts
+        return True
 
     def are_all_told(self, now: int) -> bool:
         """Whether everyone is here and has told all that it has."""

@@ -244,6 +244,10 @@ class Registry:
         grant = self.granted("publisher", known.name) if known is not None else None
         return known is not None and grant is not None and grant.holder in ("", known.principal)
 
+    def is_current(self, publisher: int, incarnation: int) -> bool:
+        """Whether a publisher may still send something of this life of it."""
+        return self.is_authorised(publisher) and self.publishers[publisher].incarnation <= incarnation
+
     def meet(self, name: str, end: str, principal: str, incarnation: int) -> list[Fact]:
         """A publisher introduced itself; what is new of that."""
         number = publisher_id(principal, end)

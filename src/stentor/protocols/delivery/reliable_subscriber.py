@@ -278,6 +278,8 @@ class ReliableSubscriber:
         self._news = now
         if chain.confirm(sync):
             self._reporting.rest()  # and begins anew if something is left
+        else:
+            self._reporting.tries = min(self._reporting.tries, 1)  # it is there: others must have it too
 
     def _inquire(self, now: int) -> int:
         """Ask what there is after what we know, if there is a doubt; when to look again."""

@@ -5,6 +5,7 @@ bundles of several. Its parts:
     store       streams, sequence numbers, reservations
     dispatch    readers, and what they are told
     commits     what must be durable before it is said
+    agreement   what others must know of a subscriber before it is told
     gossip      what the repositories of a bundle tell each other
     enrolment   owners, grants, clients that want to be steered
     collection  what may be forgotten
@@ -31,7 +32,6 @@ from stentor.machine import (
 from stentor.model.control import (
     ControlEvent,
     GossipLeave,
-    GossipSync,
     GossipVoid,
     Held,
     Migrate,
@@ -47,6 +47,7 @@ from stentor.model.control import (
 from stentor.model.ids import publisher_id
 from stentor.model.span import Span
 from stentor.protocols.delivery import survey
+from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import DisseminationTable
@@ -83,8 +84,9 @@ class Repository:
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
+        self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.enrolment = Enrolment(
-            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.agreement
         )
         self.enrolment.report = self.status
         self.collection = Collection(
@@ -175,19 +177,13 @@ class Repository:
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
         self._size = measured.size
 
-    def _committed(self, now: int, committed: Committed) -> None:  # noqa: ARG002
+    def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(committed.token)
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
         self.gossip.stored(news)
         self.commits.finish()
-        for name, sync in syncs.items():
-            self.dispatch.synced(name, sync)
-        if self.gossip.bundle.peers:
-            steered = {name: self.table.destinations[name] for name in syncs if name in self.dispatch.readers}
-            if steered:
-                done = {name: destination.reached() for name, destination in steered.items()}
-                self.gossip.say(GossipSync(self.topic, self._settings.name, done))
+        self.agreement.committed(now, syncs)
 
     # ---- events
 
@@ -317,6 +313,7 @@ class Repository:
         if copies != self._copies:
             self._copies = copies
             touched = dict.fromkeys(self.store.streams.values())
+        self.agreement.settle(now, copies)
         self.commits.flush()
         if self.gossip.sharing and self.gossip.are_facts_shared(now):
             actions, self.gossip.sharing = self.gossip.sharing, []
@@ -355,6 +352,7 @@ class Repository:
         self.gossip.associate(now, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
+        busy = self.agreement.tick(now) or busy
         busy = self._ask_publishers(now) or busy
         self._void(now)
         self.enrolment.tick()

@@ -119,6 +119,7 @@ class Page:
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.acknowledged: dict[Key, None] = {}
+        self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with
 
     def may(self, told: Told) -> bool:
@@ -230,6 +231,14 @@ class Book:
                         if number in told:
                             self._check_sync(repository, page, (*stream, number), told[number])
                 page.checked[stream].add(first, last)
+
+    def settle(self, repository: str, page: Page, key: Key, required: int) -> None:
+        """A subscriber is told that its acknowledgement is durable."""
+        having = [name for name, shelf in self.shelves.items() if page.name in shelf.progress]
+        having = [name for name in having if self.shelves[name].progress[page.name].has(key)]
+        if repository not in having or len(having) < required:
+            detail = f"{repository} told {page.name} that {key} is done with: {having} know it, of {required}"
+            self.accuse("synced-before-durable", detail)
 
     def _check_sync(self, repository: str, page: Page, key: Key, told: Told) -> None:
         if (not page.confirmed or told.time < page.confirmed) and any(

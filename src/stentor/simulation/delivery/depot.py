@@ -273,6 +273,7 @@ class Depot(Actor):
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 book.answer(self.short, (f"subscription/{name}",))
+                self._check_agreement(name, event.sync)
             elif isinstance(event, RegistrationReceipt) and event.code is None and self.repository is not None:
                 book.answer(self.short, self.repository.registry.versions())
         self.stage.office.post(self, post)
@@ -292,8 +293,21 @@ class Depot(Actor):
     def _synced(self, inbox: str, sync: Sync) -> None:
         assert self.repository is not None
         for name, reader in self.repository.dispatch.readers.items():
-            if reader.inbox == inbox and sync.upto == reader.destination.sync:
-                self.check_sync(name, reader.destination.reached())
+            if reader.inbox == inbox:
+                self._check_agreement(name, sync.upto)
+                if sync.upto == reader.destination.sync:
+                    self.check_sync(name, reader.destination.reached())
+
+    def _check_agreement(self, name: str, sync: int) -> None:
+        """What a subscriber need not fear for any more must be written down wherever it has to be."""
+        assert self.repository is not None
+        book, streams = self.stage.book, self.repository.store.streams
+        page = book.pages[name]
+        for key in [key for key in page.acknowledged if key not in page.synced]:
+            place = streams[key[:2]].locate(key[2])
+            if place is not None and place[1] + key[2] - place[0] <= sync:
+                page.synced[key] = None
+                book.settle(self.short, page, key, self._required(self.repository))
 
     def observe(self) -> None:
         """What readers may see after a step that they could not see before."""

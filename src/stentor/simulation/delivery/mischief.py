@@ -25,6 +25,7 @@ class Mischief:
         self._count = 0
         self._strikes: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
+            "massacre": self._massacre,
             "power-cut": self._cut_power,
             "cut-in-commit": self._cut_in_commit,
             "cut-in-step": self._cut_in_step,
@@ -90,6 +91,17 @@ class Mischief:
             depot.crash("killed")
             self._soon(depot.start)
         return depot is not None
+
+    def _massacre(self) -> bool:
+        """All repositories but one die at once, and clients with them; each comes back in its own time."""
+        random = self._stage.random
+        depots = self._cast.serving()
+        victims: list[Actor] = random.sample(depots, max(len(depots) - 1, 0))
+        victims += [each for each in (*self._cast.authors, *self._cast.readers) if each.alive and random.random() < 0.4]
+        for victim in victims:
+            victim.crash("killed with others")
+            self._soon(victim.start, 400)
+        return len(victims) > 1
 
     def _cut_power(self) -> bool:
         depot = self._depot()

@@ -9,7 +9,7 @@ from stentor.simulation.delivery.post_office import Weather
 
 FAULTS = (
     "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "roam", "partition",
-    "sync-error", "disk-full", "rot", "join", "leave", "revoke",
+    "sync-error", "disk-full", "rot", "join", "leave", "revoke", "massacre",
 )  # fmt: skip
 
 

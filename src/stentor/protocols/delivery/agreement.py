@@ -1,0 +1,189 @@
+"""Agreement: a sync is durable on as many repositories as events must be on, before a subscriber is told of it.
+
+Every repository tells what it has written down: the one that steers a subscriber to all, the others to that one. So a
+sync costs one letter of each repository for each of its commits, however many subscribers and events are in it. One
+that begins to steer asks the others first: they may know more of the subscriber than it does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from stentor.machine import MILLISECOND
+from stentor.model.control import GossipSync, Held
+from stentor.model.record import StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.commits import Commits, Noted
+from stentor.protocols.delivery.destination import DisseminationTable, Reader
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.settings import RepositorySettings
+
+_AGAIN = 250 * MILLISECOND  # before others are asked again
+
+
+class _Claim(NamedTuple):
+    """A sync that is durable here: others must have this too."""
+
+    reader: Reader
+    noted: Noted
+    at: int  # when it was made
+
+
+class _Guest(NamedTuple):
+    """Somebody who is to be steered."""
+
+    then: Callable[[], None]
+    answers: set[str]  # the repositories that have told what they know of it
+
+
+class Agreement:
+    """The syncs of the subscribers that one repository steers, and what others have of them."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+        gossip: Gossip,
+        commits: Commits,
+    ) -> None:
+        self._topic, self._settings = topic, settings
+        self._table, self._dispatch, self._gossip, self._commits = table, dispatch, gossip, commits
+        self._known: dict[str, dict[str, dict[StreamId, Spans]]] = {}  # by subscriber and repository
+        self._claims: dict[str, deque[_Claim]] = {}
+        self._guests: dict[Reader, _Guest] = {}  # who is not steered yet
+        self._stirred: dict[str, None] = {}  # of whom somebody knows more than before
+        self._copies = 0
+        self._asked = 0  # when others were last asked
+        gossip.handlers[GossipSync] = self._hear
+        gossip.differ = self._tell_all
+
+    # ---- what is durable here
+
+    def consult(self, reader: Reader, then: Callable[[], None]) -> None:
+        """Somebody is to be steered, once others have told what they know of it."""
+        self._guests[reader] = _Guest(then, set())
+        reader.destination.renew()
+        self._dispatch.dirty[reader.destination.name] = None
+
+    def committed(self, now: int, noted: Mapping[str, Noted]) -> None:
+        """This is written down: tell it to those who must know."""
+        guests: dict[str, tuple[Held, ...]] = {}
+        others: dict[tuple[str | None, bool], dict[str, tuple[Held, ...]]] = {}
+        mates = self._gossip.bundle.mates
+        for name, note in noted.items():
+            reader = self._dispatch.readers.get(name)
+            destination = self._table.destinations.get(name)
+            if reader is not None:
+                self._claims.setdefault(name, deque()).append(_Claim(reader, note, now))
+                self._stirred[name] = None
+                if reader in self._guests:
+                    guests[name] = note.done
+                else:
+                    others.setdefault((None, note.whole), {})[name] = note.done
+            elif destination is not None and destination.steerer in mates:
+                others.setdefault((destination.steerer, note.whole), {})[name] = note.done
+        if guests:
+            self._ask(guests)
+        for (repository, whole), syncs in others.items():
+            self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, whole=whole), repository)
+
+    def _ask(self, syncs: dict[str, tuple[Held, ...]]) -> None:
+        self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, asking=True))
+
+    def _tell_all(self, peer: Peer) -> None:
+        """Another one knows something else of subscribers: tell it what is written down."""
+        unwritten = self._commits.unwritten()
+        destinations = self._table.destinations.items()
+        syncs = {name: each.reached() for name, each in destinations if name not in unwritten}
+        if syncs:
+            self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, whole=True), peer)
+
+    # ---- what others have
+
+    def _hear(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
+        for name, done in gossip.syncs.items():
+            destination = self._table.destinations.get(name)
+            if destination is None:
+                continue
+            known = self._known.setdefault(name, {}).setdefault(peer.name, {})
+            for held in done:
+                spans = known.setdefault((held.publisher, held.incarnation), Spans())
+                spans.update(((1, held.floor), *held.spans))
+            self._stirred[name] = None
+            reader = self._dispatch.readers.get(name)
+            if gossip.whole and reader is not None and reader in self._guests:
+                self._guests[reader].answers.add(peer.name)
+            if destination.advance(done):
+                self._dispatch.dirty[name] = None
+            if gossip.asking:
+                if name not in self._dispatch.readers:
+                    destination.steerer = peer.name
+                destination.renew()
+                self._dispatch.dirty[name] = None
+
+    def _has(self, peer: str, name: str, done: Iterable[Held]) -> bool:
+        known = self._known.get(name, {}).get(peer, {})
+        nothing = Spans()
+        return all(
+            known.get((held.publisher, held.incarnation), nothing).covers(*span)
+            for held in done
+            for span in ((1, held.floor), *held.spans)
+        )
+
+    # ---- what follows
+
+    def settle(self, now: int, copies: int) -> None:
+        """Tell what as many repositories have as must."""
+        if not self._stirred and copies == self._copies:
+            return
+        names = list(self._stirred) if copies == self._copies else list(self._claims)
+        self._stirred, self._copies = {}, copies
+        for name in names:
+            claims = self._claims.get(name)
+            while claims and self._is_agreed(now, claims[0], copies):
+                self._agree(claims.popleft())
+            if not claims:
+                self._claims.pop(name, None)
+
+    def _is_agreed(self, now: int, claim: _Claim, copies: int) -> bool:
+        name = claim.reader.destination.name
+        if self._dispatch.readers.get(name) is not claim.reader:
+            return True  # nobody waits for it
+        mates = self._gossip.bundle.mates
+        having = [peer for peer in mates if self._has(peer, name, claim.noted.done)]
+        if claim.reader in self._guests:
+            living = [peer.name for peer in self._gossip.living(now) if peer.name in mates]
+            return len(having) >= copies - 1 and self._guests[claim.reader].answers.issuperset(living)
+        return len(having) >= copies - 1
+
+    def _agree(self, claim: _Claim) -> None:
+        reader = claim.reader
+        guest = self._guests.pop(reader, None)
+        if self._dispatch.readers.get(reader.destination.name) is not reader:
+            return
+        reader.safe = max(reader.safe, claim.noted.sync)
+        if guest is not None:
+            guest.then()
+        elif reader.active:
+            self._dispatch.tell_sync(reader)
+
+    def tick(self, now: int) -> bool:
+        """Ask again for what others have; whether anybody waits for it."""
+        for reader, guest in list(self._guests.items()):
+            if self._dispatch.readers.get(reader.destination.name) is not reader:
+                del self._guests[reader]
+            elif now - reader.began >= self._settings.suspicion and not self._commits.trouble:
+                del self._guests[reader]  # it may begin; what it has acknowledged is told when others have it too
+                guest.then()
+        self._stirred |= dict.fromkeys(self._claims)
+        overdue = {name: claims[0] for name, claims in self._claims.items() if now - claims[0].at >= _AGAIN}
+        if overdue and now - self._asked >= _AGAIN:
+            self._asked = now
+            self._ask({name: claim.noted.done for name, claim in overdue.items()})
+        for name in self._known.keys() - self._table.destinations.keys():
+            del self._known[name]
+        return bool(self._claims or self._guests)
