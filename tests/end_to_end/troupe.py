@@ -58,7 +58,7 @@ class Network:
         names = (first, *(name for name in BROKERS if name != first))
         return "stentor://" + ",".join(self.fabric.url(name).removeprefix("stentor://") for name in names)
 
-    def create(self, publishers: Iterable[str], subscribers: Iterable[str], copies: int = 3) -> None:
+    def create(self, publishers: Iterable[str], subscribers: Iterable[str], copies: int = 0) -> None:
         async def create() -> None:
             async with stentor.connect(self.url(), timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 await registrar.create(TOPIC, REPOSITORIES, copies=copies, within=PATIENCE)
