@@ -77,6 +77,6 @@ class Holdings(msgspec.Struct):
     """What a ledger held when it was opened."""
 
     facts: dict[str, bytes] = {}
-    lines: Iterable[Line] = ()  # in order; a damaged record is there, as one that is reserved
+    lines: Iterable[Line] = ()  # in order; one that was found to be damaged is there, as one that is reserved
     rows: Iterable[Row] = ()
     next: int = 1  # the first sequence number that was never used

@@ -40,7 +40,7 @@ class Excerpt(NamedTuple):
 
 class Ledger(Protocol):
     def load(self) -> Holdings:
-        """What it holds, told before anything else is asked of it."""
+        """What it holds, told before anything else is asked of it; contents need not be read for that."""
         ...
 
     def commit(self, entries: Sequence[Entry]) -> None:

@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 
 from stentor.model.errors import ConfigError
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerError, LedgerFailed, LedgerFull
-from stentor.storage.statements import TABLES, Statements
+from stentor.storage.statements import SUMMARIES, TABLES, Statements
 from stentor.storage.tables import TableLedger, Values, seal_fact
 
 VERSION: Final = 1
@@ -99,22 +99,32 @@ class Server:
 
     def prepare(self, session: Session) -> None:
         """Make the tables, if they are not there; many may try at once."""
-        if session.execute("SELECT to_regclass('stentor.ledgers')").fetchone() == (None,):
+        if not _is_there(session, "summaries"):
             with session.transaction():
                 session.execute("SELECT pg_advisory_xact_lock(hashtext('stentor'))")
-                if session.execute("SELECT to_regclass('stentor.ledgers')").fetchone() != (None,):
-                    return
-                session.execute("CREATE SCHEMA IF NOT EXISTS stentor")
-                for statement in (*TABLES, _LEDGERS):
-                    spoken = statement.replace("LEDGER ", "ledger bigint NOT NULL, ").replace("OURS ", "ledger, ")
-                    session.execute(spoken.replace("INTEGER", "bigint").replace("BLOB", "bytea").encode())
-                session.execute("ALTER TABLE records ALTER frame SET STORAGE EXTERNAL")  # nothing is won by packing it
-                session.execute(f"COMMENT ON TABLE ledgers IS '{VERSION}'")
+                if not _is_there(session, "ledgers"):
+                    session.execute("CREATE SCHEMA IF NOT EXISTS stentor")
+                    for statement in (*TABLES, _LEDGERS):
+                        session.execute(_spoken(statement))
+                    # nothing is won by packing it
+                    session.execute("ALTER TABLE records ALTER frame SET STORAGE EXTERNAL")
+                    session.execute(f"COMMENT ON TABLE ledgers IS '{VERSION}'")
+                session.execute(_spoken(SUMMARIES))
         (version,) = session.execute("SELECT obj_description('stentor.ledgers'::regclass)").fetchone() or ("",)
         if version != str(VERSION):
             raise LedgerFailed(
                 f"{self.name} has tables of version {version}, this program reads {VERSION}: use the newer one"
             )
+
+
+def _is_there(session: Session, table: str) -> bool:
+    return session.execute("SELECT to_regclass(%s)", (f"stentor.{table}",)).fetchone() != (None,)
+
+
+def _spoken(statement: str) -> bytes:
+    """In this dialect, and for many ledgers."""
+    shared = statement.replace("LEDGER ", "ledger bigint NOT NULL, ").replace("OURS ", "ledger, ")
+    return shared.replace("INTEGER", "bigint").replace("BLOB", "bytea").encode()
 
 
 def one_line(error: psycopg.Error) -> str:
@@ -273,7 +283,7 @@ class PostgresqlShelf:
             ours = (self._repository, topic)
             statement = "DELETE FROM ledgers WHERE repository = %s AND topic = %s RETURNING id"
             for ledger in session.execute(statement, ours).fetchall():
-                for table in map(sql.Identifier, ("records", "facts", "rows")):
+                for table in map(sql.Identifier, ("records", "facts", "rows", "summaries")):
                     session.execute(sql.SQL("DELETE FROM {} WHERE ledger = %s").format(table), ledger)
 
     @contextmanager

@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stentor.model.chapter import LONGEST, Chapter
 from stentor.model.record import Kind, Line, Row, StreamId
 from stentor.storage.group import Place
+from stentor.storage.summary import Summary
 
 _DAMAGED: Final = 255  # in place of a kind
-_CHUNK: Final = 1024  # lines that are made at once
 NOWHERE: Final[Place] = (0, 0)  # for what is in no log
 
 
@@ -133,6 +134,19 @@ class Register(Lines):
         if damaged:
             self.spoil(start)
 
+    def extend(self, chapter: Chapter, time: NDArray[np.int64]) -> None:
+        """Many at once, behind all that are there, of which nobody knows where they lie."""
+        names = np.stack((chapter.publisher, chapter.incarnation), axis=1)
+        known, which = np.unique(names, axis=0, return_inverse=True)
+        numbers = np.array([self._streams.number((one, two)) for one, two in known.tolist()], np.uint32)
+        nowhere = np.zeros(len(time), np.uint64)
+        columns: tuple[NDArray[Any], ...] = (
+            chapter.sequence, chapter.length, chapter.first, chapter.digest, nowhere, nowhere.astype(np.uint32), time,
+            numbers[which.reshape(-1)], chapter.kind,
+        )  # fmt: skip
+        for column, more in zip(self._columns, columns, strict=True):
+            column.frombytes(more.tobytes())
+
     def spoil(self, at: int) -> None:
         """Its contents cannot be read."""
         self.kind[at] = _DAMAGED
@@ -147,15 +161,28 @@ class Register(Lines):
         return self.locate(line.sequence), bisect_right(self.sequence, line.end)
 
     def __iter__(self) -> Iterator[Line]:
+        return (line for chapter in self.chapters() for line in chapter.lines())
+
+    def chapters(self) -> Iterator[Chapter]:
         """They are made when they are asked for, and may change meanwhile."""
         sequence = 0
-        while chunk := [self.line(at) for at in self._next_ones(sequence)]:
-            yield from chunk
-            sequence = chunk[-1].end + 1
+        while (start := self.locate(sequence)) < len(self):
+            chapter = self._chapter(slice(start, start + LONGEST))
+            yield chapter
+            sequence = int(chapter.sequence[-1] + chapter.length[-1])
 
-    def _next_ones(self, sequence: int) -> range:
-        start = self.locate(sequence)
-        return range(start, min(start + _CHUNK, len(self)))
+    def _chapter(self, part: slice) -> Chapter:
+        names = np.array([self._streams[number] for number in range(len(self._streams))], np.uint64)
+        publisher, incarnation = names[np.array(self.stream[part])].T
+        kind = np.array(self.kind[part])
+        kind[kind == _DAMAGED] = Kind.RESERVED
+        sequence, length = np.array(self.sequence[part]), np.array(self.length[part])
+        first, digest = np.array(self.first[part]), np.array(self.digest[part])
+        return Chapter(sequence, length, publisher, incarnation, first, kind, digest)
+
+    def summary(self, start: int, end: int) -> Summary:
+        """Those between these places."""
+        return Summary(self._chapter(slice(start, end)), np.array(self.time[start:end]))
 
     def find(self, time: int) -> int | None:
         """The first sequence number of the first record of this time or later."""

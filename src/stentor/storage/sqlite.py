@@ -6,8 +6,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from stentor.model.chapter import LONGEST
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerError, LedgerFailed, LedgerFull
-from stentor.storage.statements import TABLES
+from stentor.storage.statements import SUMMARIES, TABLES
 from stentor.storage.tables import TableLedger, Values, seal_fact
 
 VERSION: Final = 1
@@ -32,8 +33,8 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 class SqliteLedger(TableLedger):
     """Nothing is touched before `load`."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, path: Path, name: str, chapter: int = LONGEST) -> None:
+        super().__init__(name, chapter)
         self._path = path
         self._failure = ""
         self._connection: sqlite3.Connection | None = None
@@ -74,14 +75,19 @@ class SqliteLedger(TableLedger):
                 connection.execute(f"PRAGMA {setting}")
         if not version:
             self._transact(self._create, self._next)
+        elif not self._query("SELECT 1 FROM sqlite_master WHERE name = 'summaries'"):
+            self._transact(lambda: self._make_table(SUMMARIES), self._next)
         ((following, seal),) = self._query("SELECT value, seal FROM state WHERE name = ?", (_NEXT,))
         if seal != seal_fact(_NEXT, b"%d" % following):
             raise self._condemned("the next free number")
         return int(following)
 
+    def _make_table(self, statement: str) -> None:
+        self._execute(statement.replace("LEDGER ", "").replace("OURS ", ""), ())
+
     def _create(self) -> None:
-        for statement in TABLES:
-            self._execute(statement.replace("LEDGER ", "").replace("OURS ", ""), ())
+        for statement in (*TABLES, SUMMARIES):
+            self._make_table(statement)
         self._execute("CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL, seal INTEGER NOT NULL)", ())
         self._execute("INSERT INTO state VALUES (?, 1, ?)", (_NEXT, seal_fact(_NEXT, b"1")))
         self._execute(f"PRAGMA user_version = {VERSION}", ())

@@ -18,6 +18,10 @@ TABLES = (
     "CREATE INDEX streams ON records (OURS publisher, incarnation, first, length, kind, time, sequence)",
     "CREATE INDEX row_streams ON rows (OURS publisher, incarnation, first, length)",
 )
+SUMMARIES = (  # older ledgers have none
+    "CREATE TABLE IF NOT EXISTS summaries (LEDGER first INTEGER NOT NULL, last INTEGER NOT NULL, "
+    "content BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (OURS first))"
+)
 
 
 class Statements:
@@ -36,8 +40,13 @@ class Statements:
     )
     records = (
         "SELECT sequence, length, kind, publisher, incarnation, first, digest, time, label, seal, audience, frame "
+        "FROM records WHERE MINE sequence > ? AND sequence < ? ORDER BY sequence LIMIT ?"
+    )
+    outlines = (
+        "SELECT sequence, length, kind, publisher, incarnation, first, digest, time, label "
         "FROM records WHERE MINE sequence > ? ORDER BY sequence LIMIT ?"
     )
+    extent = "SELECT count(*), min(sequence) FROM records WHERE MINE 1 = 1"
     following = "SELECT min(sequence) FROM records WHERE MINE sequence > ?"
     find = "SELECT min(sequence) FROM records WHERE MINE kind = 0 AND time >= ?"
 
@@ -63,6 +72,13 @@ class Statements:
         "WHERE MINE repository = ? AND sequence > ? AND sequence <= ? AND sequence + length > ? "
         "ORDER BY sequence, length"
     )
+
+    put_summary = "INSERT INTO summaries (OURS first, last, content, seal) VALUES (KEY ?, ?, ?, ?)"
+    drop_summaries = "DELETE FROM summaries WHERE MINE first <= ? AND last >= ?"
+    forget_summaries = (
+        "DELETE FROM summaries WHERE MINE last < COALESCE((SELECT min(sequence) FROM records WHERE MINE 1 = 1), ?)"
+    )
+    summaries = "SELECT first, last, content, seal FROM summaries WHERE MINE 1 = 1 ORDER BY first"
 
     forgotten = (  # 2 is a note, which is no event
         "SELECT publisher, incarnation, max(first + length - 1) FROM records "

@@ -1,7 +1,8 @@
 """A ledger in the tables of a database: what SQLite and PostgreSQL have in common.
 
 A record is one row; `label` is a checksum of what it is, `seal` one of that and of its contents, so that a rotten body
-does not hide what it was. All of them are verified when the ledger is opened, and whenever they are read.
+does not hide what it was. All of them are verified whenever they are read; when the ledger is opened, those that are
+not summed up yet.
 """
 
 import struct
@@ -10,16 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from stentor.model.chapter import LONGEST, Chapter
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
 from stentor.storage.audience import decode_audience, encode_audience
 from stentor.storage.ledger import Excerpt, LedgerDamaged
 from stentor.storage.register import NOWHERE, Register, RepositoryTable, Streams
 from stentor.storage.statements import Statements
+from stentor.storage.summary import Summary, decode, seal_of
 
 _CHUNK: Final = 32  # records that are read at once, at least
 _MOST: Final = 1024
+_BEYOND: Final = (1 << 63) - 1  # all numbers
 _KINDS: Final = {int(kind): kind for kind in Kind}
 _NONSENSE: Final = (TypeError, ValueError, struct.error)  # a rotten row may even have values of other types
 _ROW = struct.Struct("<7q")
@@ -119,11 +124,14 @@ def _seal_row(row: Row) -> int:
 class TableLedger(ABC):
     """Its twins say how to reach the database, and what its errors mean."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, chapter: int = LONGEST) -> None:
+        """So many records are summed up together."""
+        self._name, self._chapter = name, chapter
         self._statements = Statements()
         self._next = 1
         self._longest: dict[str, int] = {}  # rows, by repository
+        self._summed = 0  # where the last record begins that is summed up
+        self._waiting = 0  # records behind it
 
     @abstractmethod
     def _open(self) -> int:
@@ -144,23 +152,64 @@ class TableLedger(ABC):
     def load(self) -> Holdings:
         self._next = self._open()
         streams = Streams()
-        records, rows = Register(streams), RepositoryTable(streams)
-        for stored in self._all_records():
-            records.put(stored.line if stored.sound else self._reserved(stored), NOWHERE, stored.time)
+        records, rows = self._all_records(streams), RepositoryTable(streams)
         for row in self._all_rows():
             rows.put(row, NOWHERE)
             self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
         return Holdings(self._all_facts(), records, rows, self._next)
 
-    def _all_records(self) -> Iterator[StoredRecord]:
-        last = -1
-        while chunk := self._read_behind(last, _CHUNK):
-            yield from chunk
-            last = chunk[-1].line.sequence
+    def _all_records(self, streams: Streams) -> Register:
+        """By summaries as far as they reach; the others are read and verified."""
+        ((count, lowest),) = self._query(self._statements.extent)
+        found = [summary.since(lowest) for summary in self._summaries()] if count else []
+        records, ranges = self._gathered(streams, found)
+        if len(records) != count:  # a row is gone or new, and nobody knows whose: summaries must not hide that
+            records, ranges = self._gathered(streams, [])
+            self._transact(lambda: self._execute(self._statements.drop_summaries, (_BEYOND, 0)), self._next)
+        summaries = [
+            records.summary(start, min(start + self._chapter, end))
+            for first, end in ranges
+            for start in range(first, end, self._chapter)
+        ]
+        if summaries:
+            self._transact(lambda: self._put_summaries(summaries), self._next)
+            self._summed = max(self._summed, summaries[-1].last)
+        self._waiting = len(records) - records.locate(self._summed + 1)
+        return records
 
-    def _read_behind(self, sequence: int, count: int) -> list[StoredRecord]:
+    def _gathered(self, streams: Streams, summaries: Sequence[Summary]) -> tuple[Register, list[tuple[int, int]]]:
+        """All records, and which of them, by place, are to be summed up."""
+        records, last = Register(streams), -1
+        ranges: list[tuple[int, int]] = []
+        for summary in summaries:
+            if len(summary.time):
+                ranges.append((len(records), self._read_into(records, last, summary.first)))
+                records.extend(*summary)
+                last = summary.last
+        self._summed = max(last, 0)
+        start = len(records)
+        end = self._read_into(records, last, _BEYOND)
+        ranges.append((start, max(start, end - (end - start) % self._chapter - self._chapter)))
+        return records, ranges
+
+    def _read_into(self, records: Register, last: int, end: int) -> int:
+        """Add those that begin behind one number and before another; returns how many there are then."""
+        while chunk := self._read_behind(last, _CHUNK, end):
+            for stored in chunk:
+                records.put(stored.line if stored.sound else self._reserved(stored), NOWHERE, stored.time)
+            last = chunk[-1].line.sequence
+        return len(records)
+
+    def _summaries(self) -> Iterator[Summary]:
+        for first, last, content, seal in self._query(self._statements.summaries):
+            summary = decode(first, last, bytes(content), seal)
+            if summary is not None:
+                yield summary
+
+    def _read_behind(self, sequence: int, count: int, end: int = _BEYOND) -> list[StoredRecord]:
         """Records that begin behind a number."""
-        return [StoredRecord.read(values) for values in self._query(self._statements.records, (sequence, count))]
+        found = self._query(self._statements.records, (sequence, end, count))
+        return [StoredRecord.read(values) for values in found]
 
     def _reserved(self, stored: StoredRecord) -> Line:
         """What is left of a damaged record."""
@@ -202,8 +251,19 @@ class TableLedger(ABC):
 
     def commit(self, entries: Sequence[Entry]) -> None:
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
-        self._transact(lambda: self._write(entries), following)
-        self._next = following
+        waiting = self._waiting + sum(isinstance(entry, Record) for entry in entries)
+        summed: list[Summary] = []
+
+        def work() -> None:
+            self._write(entries)
+            if waiting >= 2 * self._chapter:  # the newest may still change
+                summed.append(self._outlined())
+                self._put_summaries(summed)
+
+        self._transact(work, following)
+        self._next, self._waiting = following, waiting
+        for summary in summed:
+            self._summed, self._waiting = summary.last, waiting - len(summary.time)
         for entry in entries:
             if isinstance(entry, Row):
                 self._longest[entry.repository] = max(self._longest.get(entry.repository, 0), entry.line.length)
@@ -225,6 +285,23 @@ class TableLedger(ABC):
                 case Fact(key):
                     execute(statements.drop_fact, (key.encode(),))
 
+    def _outlined(self) -> Summary:
+        """The records behind those that are summed up."""
+        lines, times = [], []
+        for *values, time, label in self._query(self._statements.outlines, (self._summed, self._chapter)):
+            stored = StoredRecord(_read_line(tuple(values)), time, _unsigned(label), 0, b"", b"")
+            lines.append(stored.line if stored.known else self._reserved(stored))
+            times.append(time)
+        return Summary(Chapter.of(lines), np.array(times, np.int64))
+
+    def _put_summaries(self, summaries: Sequence[Summary]) -> None:
+        for each in summaries:
+            content = each.encode()
+            self._execute(self._statements.drop_summaries, (each.last, each.first))  # one that was damaged
+            self._execute(
+                self._statements.put_summary, (each.first, each.last, content, seal_of(each.first, each.last, content))
+            )
+
     def _replace(self, line: Line) -> None:
         """Only what is reserved or damaged may be: anything else would be two records under one number."""
         for values in self._query(self._statements.overlapped, (line.sequence, line.end)):
@@ -234,6 +311,8 @@ class TableLedger(ABC):
                 free = damaged or stored.line.kind is Kind.RESERVED
                 assert free, f"{line} would replace {stored.line}"
                 self._execute(self._statements.drop_record, (stored.line.sequence,))
+                if stored.line.sequence <= self._summed:
+                    self._execute(self._statements.drop_summaries, (stored.line.sequence,) * 2)
 
     # ---- reading
 
@@ -276,6 +355,7 @@ class TableLedger(ABC):
     def _forget(self, end: int) -> None:
         gone = self._query(self._statements.forgotten, (end, end))
         self._execute(self._statements.forget, (end, end))
+        self._execute(self._statements.forget_summaries, (_BEYOND,))
         for stream in gone:
             self._execute(self._statements.forget_rows, stream)
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import psycopg
 import pytest
 
+from stentor.model.chapter import LONGEST
 from stentor.model.record import Record
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.directory import Directory
@@ -22,6 +23,8 @@ SEGMENT = 1 << 14
 
 
 class Store(Protocol):
+    summed: bool  # records are summed up soon, so that opening the ledger does not read them
+
     def open(self) -> Ledger:
         """Another handle of the ledger; `load` was not called yet."""
         ...
@@ -32,6 +35,8 @@ class Store(Protocol):
 
 
 class SegmentStore:
+    summed = False
+
     def __init__(self, directory: Directory, segment: int = SEGMENT) -> None:
         self.directory, self.segment = directory, segment
 
@@ -49,11 +54,12 @@ class SegmentStore:
 
 
 class SqliteStore:
-    def __init__(self, path: Path) -> None:
-        self.path = path / "topic.sqlite"
+    def __init__(self, path: Path, chapter: int = LONGEST) -> None:
+        self.path, self.chapter = path / "topic.sqlite", chapter
+        self.summed = chapter < LONGEST
 
     def open(self) -> SqliteLedger:
-        return SqliteLedger(self.path, "topic")
+        return SqliteLedger(self.path, "topic", self.chapter)
 
     def change(self, statement: str, *values: object) -> None:
         """As an operator with a shell would do."""
@@ -61,6 +67,12 @@ class SqliteStore:
         connection.execute(statement, values)
         connection.commit()
         connection.close()
+
+    def ask(self, statement: str) -> list[tuple[int, ...]]:
+        connection = sqlite3.connect(self.path)
+        found = connection.execute(statement).fetchall()
+        connection.close()
+        return found
 
     def damage(self, record: Record) -> None:
         frame = bytearray(record.frame)
@@ -70,6 +82,8 @@ class SqliteStore:
 
 class PostgresqlStore:
     """A repository of its own in the one server that all tests share."""
+
+    summed = False
 
     def __init__(self, url: str) -> None:
         self.url, self.repository = url, token_hex(8)
@@ -90,7 +104,7 @@ class PostgresqlStore:
         )  # fmt: skip
 
 
-STORES = ("segments", "simulated-segments", "sqlite", "postgresql")
+STORES = ("segments", "simulated-segments", "sqlite", "summed-up-sqlite", "postgresql")
 
 
 def make_store(kind: str, request: pytest.FixtureRequest, path: Path) -> Store:
@@ -101,6 +115,8 @@ def make_store(kind: str, request: pytest.FixtureRequest, path: Path) -> Store:
             return SegmentStore(SimulatedDisk(Random(1)))
         case "sqlite":
             return SqliteStore(path)
+        case "summed-up-sqlite":
+            return SqliteStore(path, chapter=2)
         case "postgresql":
             return PostgresqlStore(request.getfixturevalue("database").url)
     raise AssertionError(kind)

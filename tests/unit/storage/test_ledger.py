@@ -307,7 +307,8 @@ def test_damaged_contents_are_reported_and_never_served(store: Store, ledger: Le
     assert ledger.scan(4, 1) == ([records[2]], [reserved(records[1].line)])
     assert ledger.scan(8, 1) == ([], [reserved(records[3].line)])
     ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == [reserved(line) if line.sequence in (3, 8) else line for line in lines(*records)]
+    noticed = (8,) if store.summed else (3, 8)
+    assert list(holdings.lines) == [reserved(line) if line.sequence in noticed else line for line in lines(*records)]
     assert holdings.next == 9
     assert ledger.scan(1, EVERYTHING) == expected
     assert ledger.find(0) == 1

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
+from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
@@ -65,13 +66,9 @@ class Store:
                 schema = _schemas.decode(value)
                 self.schemas[schema.id] = schema
         self.first = 0
-        for line in holdings.lines:
-            self.first = self.first or line.sequence
-            if line.publisher:
-                stream = self.streams[line.stream]
-                stream.file(line)
-                if line.kind in (Kind.EVENTS, Kind.SKIPPED):
-                    stream.durable.add(line.first, line.last)
+        for chapter in chapters_of(holdings.lines):
+            self.first = self.first or int(chapter.sequence[0])
+            self._load_chapter(chapter)
         for key, value in holdings.facts.items():
             if key.startswith(_FLOOR):
                 publisher, incarnation = key.removeprefix(_FLOOR).split("/")
@@ -83,6 +80,15 @@ class Store:
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
         self._noted = self.next
         self._tail = Tail(self.horizon + 1, self._most)
+
+    def _load_chapter(self, chapter: Chapter) -> None:
+        for line in chapter.others():  # before the events, which fill what was set aside or void
+            if line.publisher:
+                self.streams[line.stream].file(line)
+                if line.kind is Kind.SKIPPED:
+                    self.streams[line.stream].durable.add(line.first, line.last)
+        for key, events in chapter.streams():
+            self.streams[key].recall(events)
 
     def see(self, records: Iterable[Record], damaged: Iterable[Line]) -> int:
         """Records that were there when we began and that no reader was shown; returns where to go on."""

@@ -4,6 +4,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
+from stentor.model.chapter import Chapter
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Span, Spans
 from stentor.wire.block import Block
@@ -87,6 +90,30 @@ class Stream:
         self._firsts.insert(at, first)
         self._sequences.insert(at, line.sequence)
         self._digests.insert(at, line.digest)
+
+    def recall(self, events: Chapter) -> None:
+        """Records of events that were found, many at once, in the order of their numbers."""
+        firsts, lasts = events.first.astype(np.int64), (events.first + events.length - np.uint64(1)).astype(np.int64)
+        breaks = np.flatnonzero(firsts[1:] != lasts[:-1] + 1)
+        starts, ends = firsts[np.r_[0, breaks + 1]], lasts[np.r_[breaks, len(lasts) - 1]]
+        for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+            self.top = max(self.top, last)
+            self._fill(first, last)
+            self.voids.remove(first, last)
+            for spans in (self.ordered, self.held, self.durable):
+                spans.add(first, last)
+        in_order = not self._firsts or self._firsts[-1] <= firsts[0]
+        columns = (
+            (self._firsts, firsts),
+            (self._sequences, events.sequence.astype(np.int64)),
+            (self._digests, events.digest),
+        )
+        for column, more in columns:
+            column.frombytes(more.tobytes())
+        if not in_order:
+            order = np.argsort(np.array(self._firsts), kind="stable")
+            for column, _ in columns:
+                column[:] = array(column.typecode, np.array(column)[order].tobytes())
 
     def _fill(self, first: int, last: int) -> None:
         """These are not reserved any more; what is left of the reservations stays."""
