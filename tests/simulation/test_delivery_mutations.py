@@ -153,10 +153,6 @@ def syncs_are_told_when_one_has_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Agreement, "_is_agreed", lambda self, now, claim, _: original(self, now, claim, 1))
 
 
-def others_are_not_remembered(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "recall", always(None))
-
-
 def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = Destination.recall
 

@@ -100,6 +100,8 @@ class Depot(Actor):
             self.stage.after(100 * MILLISECOND, self.start)
             return
         self.shelf.facts = dict(holdings.facts)
+        for key, value in holdings.facts.items():
+            self._note_progress(key, value)
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._stuck = self._busy = 0
@@ -196,9 +198,12 @@ class Depot(Actor):
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
-            if isinstance(entry, Fact) and entry.value is not None and entry.key.startswith(PROGRESS):
-                name = entry.key.removeprefix(PROGRESS)
-                self.shelf.progress[name] = Numbers(Destination.recall(name, "", entry.value).done)
+                self._note_progress(entry.key, entry.value)
+
+    def _note_progress(self, key: str, value: bytes) -> None:
+        if key.startswith(PROGRESS):
+            name = key.removeprefix(PROGRESS)
+            self.shelf.progress[name] = Numbers(Destination.recall(name, "", value).done)
 
     def _tear(self, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""

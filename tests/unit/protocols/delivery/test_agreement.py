@@ -1,5 +1,6 @@
 """A sync is told when enough repositories have it; one that begins to steer asks what others know."""
 
+import pytest
 from tests.paper.bundle import PaperBundle
 
 from stentor.model.control import GossipSync, Persistent, RecoveryResponse, Sync
@@ -32,6 +33,7 @@ def synced(bundle: PaperBundle) -> int:
     return max((sync.upto for sync in bundle.told(Sync, "billing")), default=0)
 
 
+@pytest.mark.req("RD-11")
 def test_a_sync_is_told_when_as_many_have_it_as_must() -> None:
     bundle = steered("r1", "r2", "r3")
     bundle.lazy |= {"r2", "r3"}

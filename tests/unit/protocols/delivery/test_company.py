@@ -1,5 +1,6 @@
 """Which repositories one counts on, and what it may do when they are silent."""
 
+import pytest
 from tests.paper.bundle import PaperBundle
 
 from stentor.model.control import RepositoryAck
@@ -25,6 +26,7 @@ def ready(bundle: PaperBundle, name: str) -> bool:
     return bundle.repositories[name].gossip.ready
 
 
+@pytest.mark.req("RD-15")
 def test_one_that_begins_again_alone_waits_for_those_that_may_have_gone_on_without_it() -> None:
     bundle = settled()
     for name in ("r1", "r2", "r3"):
