@@ -270,6 +270,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     syncs: int = 0  # a digest of what subscribers have acknowledged, if it is `whole`
     unit: str = ""  # that it serves
     cares: tuple[str, ...] = ()  # subscribers in this unit for whom it has all that they have not got, if it is `whole`
+    inspected: tuple[str, ...] = ()  # since these repositories leave it has read all that it has
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

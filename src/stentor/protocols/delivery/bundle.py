@@ -25,6 +25,7 @@ class Peer:
         "facts",
         "heard",
         "id",
+        "inspected",
         "leaving",
         "lines",
         "name",
@@ -41,6 +42,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = False
+        self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
         self.told = False  # it has told us all that it has
@@ -123,7 +125,7 @@ class Bundle:
     def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
-        peer.unit = state.unit
+        peer.unit, peer.inspected = state.unit, self._own in state.inspected
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))

@@ -33,6 +33,7 @@ from stentor.model.span import Spans
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import LETTER, Dispatch
+from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -61,6 +62,7 @@ class Gossip:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
         self.bundle = Bundle(settings.name, settings.unit)
+        self.inspection = Inspection(store, dispatch)
         self.principal = ""
         self.ready = self.leaving = False
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
@@ -130,6 +132,10 @@ class Gossip:
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
+    def lost(self, line: Line) -> None:
+        """This turned out to be damaged: others must not count on it."""
+        self._changed[self._store.streams[line.stream]] = None
+
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
         if not self.since:
@@ -157,7 +163,7 @@ class Gossip:
             GossipState(
                 self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
                 asking, self.principal, self._table.digest if whole else 0, self._settings.unit,
-                self.cares() if whole and self.facts == self._registry.digest else (),
+                self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
             ),
             to,
         )  # fmt: skip
@@ -447,7 +453,8 @@ class Gossip:
         for peer in self.living(now):
             self.ask(now, peer)
             busy = busy or bool(peer.asked)
-        if now - self._told >= self._settings.interval:
+        leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
+        if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
         return busy
 

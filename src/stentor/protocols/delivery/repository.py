@@ -169,6 +169,7 @@ class Repository:
     def _scanned(self, now: int, scanned: Scanned) -> None:
         for line in scanned.damaged:
             if self.is_open and self.store.lose(line):
+                self.gossip.lost(line)
                 self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
@@ -415,11 +416,11 @@ class Repository:
     def _leave(self, now: int) -> None:
         """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
         heard = self.gossip.bundle.living(now, self._settings.void_after)
-        others = [peer.name for peer in heard if not peer.unit]
-        copies = min(self.registry.terms.copies, len(others))  # what is on one alone may turn out to be damaged
+        copies = min(self.registry.terms.copies, sum(not peer.unit for peer in heard))
+        others = [peer.name for peer in heard if not peer.unit and peer.inspected]
         if (
             self.gossip.sharing
-            or not self.gossip.living(now)
+            or not others
             or any(not self._is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
         ):
             return

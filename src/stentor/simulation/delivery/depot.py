@@ -28,7 +28,7 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.record import Fact, Record
+from stentor.model.record import Fact, Kind, Record
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Post
@@ -237,6 +237,8 @@ class Depot(Actor):
             self.handle(Scanned(TOPIC, scan.token, [], [], str(error)))
             return
         self.stage.seen["damaged"] += len(excerpt.damaged)
+        for line in (record.line for record in excerpt.records if record.line.kind is Kind.EVENTS):
+            self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
         self.handle(Scanned(TOPIC, scan.token, excerpt.records, excerpt.damaged))
 
     def _collect(self, collect: Collect) -> None:
