@@ -63,16 +63,15 @@ def test_a_subscriber_roams_between_units_while_the_finer_repository_dies(tmp_pa
         publisher.start(south)
         picky.start(north)
         roaming.start(north)
-        for _ in range(2):
-            until(lambda: is_steered(north, "s1", "n1"), "served by its unit's repository")
-            cast.flows(50)
-            os.kill(process(tmp_path, "repositories/n1"), signal.SIGKILL)
-            roaming.order(f"move {south}")
-            until(lambda: is_steered(north, "s1", "r1", "r2"), "served by one that serves everyone")
-            cast.flows(50)
-            roaming.order(f"move {north}")
+        until(lambda: is_steered(north, "s1", "n1"), "served by its unit's repository")
+        cast.flows(50)
+        os.kill(process(tmp_path, "repositories/n1"), signal.SIGKILL)
+        roaming.order(f"move {south}")
+        until(lambda: is_steered(north, "s1", "r1", "r2"), "served by one that serves everyone")
+        cast.flows(50)
+        roaming.order(f"move {north}")
         until(lambda: is_steered(north, "s1", "n1"), "served by its unit's repository again")
         cast.flows(50)
         verdicts = cast.finish()
-        assert verdicts["s1"].expected == verdicts["s1"].delivered >= 250
+        assert verdicts["s1"].expected == verdicts["s1"].delivered >= 150
         assert verdicts["s2"].delivered == 0

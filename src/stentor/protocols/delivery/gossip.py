@@ -248,6 +248,7 @@ class Gossip:
         self.bundle.take_state(peer, state, self._store.streams)
         if state.asking and now - peer.answered >= self._settings.interval // 2:
             peer.answered = now
+            self._tell_steering(peer)
             self.tell_state(now, peer)
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
@@ -262,6 +263,15 @@ class Gossip:
         if state.whole and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
+
+    def _tell_steering(self, peer: Peer) -> None:
+        """One that was away must know whom others steer, or it cannot offer to do it."""
+        if self._dispatch.readers:
+            said = tuple(
+                GossipSteering(self._topic, self._settings.name, "subscriber", name, reader.incarnation, reader.attempt)
+                for name, reader in self._dispatch.readers.items()
+            )
+            self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
     def _begin(self, stream: Stream, held: Held) -> None:
         """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
