@@ -110,6 +110,8 @@ class Depot(Actor):
         self.handle(Opened(TOPIC, holdings))
         if self.repository is None:
             return
+        for stream in self.repository.store.streams.values():
+            self.shelf.forget(stream.id, stream.floor)  # it died before it could throw it away
         self._horizon = self.repository.store.horizon
         self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
 
