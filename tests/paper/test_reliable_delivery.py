@@ -382,6 +382,29 @@ def test_a_name_that_could_be_taken_for_another_is_not_registered() -> None:
     assert ["is no name" in receipt.reason for receipt in bundle.told(RegistrationReceipt)] == [True, True]
 
 
+@pytest.mark.req("GE-13")
+@pytest.mark.parametrize("late", [False, True])
+def test_another_filter_holds_for_what_comes_after_it_whoever_is_asked(late: bool) -> None:
+    bundle = steered("r1", "r2", where="price > 3")
+    bundle.publish(1, 5)
+    if late:
+        bundle.deaf.add("r2")
+    bundle.recover("subscriber", "billing", "r1", where="price < 2", attempt=2)
+    bundle.publish(6, 5)
+    bundle.deaf.clear()
+    bundle.pass_time(3000)
+    bundle.clear()
+    bundle.kill("r1")
+    bundle.recover("subscriber", "billing", "r2", where="price < 2", attempt=3)
+    bundle.pass_time(3000)
+    told = [number for event in bundle.told(Persistent, "billing") for number in numbers(event)]
+    assert told == [4, 6, 10]
+
+
+def numbers(told: Persistent) -> list[int]:
+    return [each.first + offset for each in told.stretches for offset in range(each.count)]
+
+
 @pytest.mark.req("RD-26")
 def test_subscribers_that_want_the_same_and_hear_it_are_told_together() -> None:
     bundle = PaperBundle("r1")

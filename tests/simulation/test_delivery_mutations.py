@@ -21,6 +21,7 @@ from stentor.protocols.delivery.destination import Destination, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
@@ -156,8 +157,8 @@ def syncs_are_told_when_one_has_them(patch: pytest.MonkeyPatch) -> None:
 def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = Destination.recall
 
-    def recall(name: str, where: str, note: bytes) -> Destination:
-        destination = original(name, where, note)
+    def recall(name: str, known: KnownSubscription, note: bytes) -> Destination:
+        destination = original(name, known, note)
         destination.sync, destination.done = 0, {}
         return destination
 

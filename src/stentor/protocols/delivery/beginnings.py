@@ -6,9 +6,8 @@ from stentor.machine import Scanned
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import StreamId
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.registry import Frontier
 from stentor.protocols.delivery.store import Store
-
-Frontier = tuple[tuple[int, int, int], ...]
 
 
 class Beginnings:

@@ -18,6 +18,7 @@ from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.registry import Frontier, KnownSubscription
 from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 from stentor.wire.sheaf import Sheaf
@@ -42,7 +43,7 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "chorus", "done", "epoch", "filter", "name", "needs", "renewed", "served", "slot",
+        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "name", "needs", "renewed", "served", "slot",
         "steerer", "sync", "until", "where",
     )  # fmt: skip
 
@@ -61,9 +62,17 @@ class Destination:
         self._digest: int | None = None  # of what it is done with
         self.bind(where)
 
-    def bind(self, where: str) -> None:
+    def bind(self, where: str, changes: Iterable[tuple[str, Frontier]] = ()) -> None:
+        """It wants this, and wanted something else up to some numbers."""
         self.where = where
         self.filter = Filter(where) if where else None
+        self.former = [
+            (
+                Filter(before) if before else None,
+                {(publisher, incarnation): last for publisher, incarnation, last in upto},
+            )
+            for before, upto in changes
+        ]
         self.chorus = fingerprint("chorus", where) >> 1 | 1  # a number for all who want the same
 
     def advance(self, done: Iterable[Held]) -> bool:
@@ -135,9 +144,13 @@ class Destination:
         return rows
 
     def _evaluate(self, block: Block | None, line: Line) -> NDArray[np.intp]:
-        if self.filter is None or block is None:
-            return np.arange(line.length)
-        return np.flatnonzero(self.filter.select(block.column, line.length))
+        rows = _choose(self.filter, block, line.length)
+        for before, upto in reversed(self.former):
+            count = upto.get(line.stream, 0) - line.first + 1  # of these it wanted something else
+            if count > 0:
+                early = _choose(before, block, line.length)
+                rows = np.concatenate((early[early < count], rows[rows >= count]))
+        return rows
 
     def follows(self, record: Record, audience: bytes | None) -> bool:
         """Whether it must get just these events of a record."""
@@ -172,14 +185,21 @@ class Destination:
         return self._digest
 
     @classmethod
-    def recall(cls, name: str, where: str, note: bytes) -> "Destination":
+    def recall(cls, name: str, known: KnownSubscription, note: bytes) -> "Destination":
         progress = _progress.decode(note)
-        destination = cls(name, progress.slot, progress.epoch, where)
+        destination = cls(name, progress.slot, progress.epoch, known.where)
+        destination.bind(known.where, known.changes)
         destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
         destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
         destination.advance(progress.done)
         destination.take_news()
         return destination
+
+
+def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np.intp]:
+    if where is None or block is None:
+        return np.arange(count)
+    return np.flatnonzero(where.select(block.column, count))
 
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
@@ -218,8 +238,8 @@ class DisseminationTable:
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
 
-    def recall(self, name: str, where: str, note: bytes) -> Destination:
-        destination = Destination.recall(name, where, note)
+    def recall(self, name: str, known: KnownSubscription, note: bytes) -> Destination:
+        destination = Destination.recall(name, known, note)
         self._enter(destination)
         return destination
 
@@ -229,17 +249,20 @@ class DisseminationTable:
         destination.served = served
         self._enter(destination)
 
-    def add(self, name: str, where: str, epoch: int, served: bool = True) -> Destination:
-        """A new subscriber, or another filter of a known one."""
-        destination = self.destinations.get(name)
-        if destination is None:
-            destination = Destination(name, self._slots + 1, epoch, where)
-            destination.served = served
-        else:
-            self._leave(destination)
-            destination.bind(where)
+    def add(self, name: str, known: KnownSubscription, epoch: int, served: bool) -> Destination:
+        """A new subscriber."""
+        destination = Destination(name, self._slots + 1, epoch, known.where)
+        destination.bind(known.where, known.changes)
+        destination.served = served
         self._enter(destination)
         return destination
+
+    def change(self, destination: Destination, known: KnownSubscription, epoch: int) -> None:
+        """Another filter of a known one: what is there by now must be looked at anew."""
+        self._leave(destination)
+        destination.bind(known.where, known.changes)
+        destination.epoch = epoch
+        self._enter(destination)
 
     def remove(self, name: str) -> None:
         destination = self.destinations.pop(name, None)

@@ -153,7 +153,7 @@ class Dispatch:
             found.append(stretch_of(line))
             reader.follow(line.end, (line,), ((line.end, line.length),))
             return
-        early = line.kind is Kind.EVENTS and line.sequence <= destination.epoch and destination.filter is not None
+        early = line.kind is Kind.EVENTS and line.sequence <= destination.epoch
         rows = destination.rows(record, self._store.block(record) if early else None)
         reader.lines.append(line)
         reader.sent = line.end

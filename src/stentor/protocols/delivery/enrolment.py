@@ -33,13 +33,13 @@ from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
-from stentor.protocols.delivery.beginnings import Beginnings, Frontier
+from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import KnownSubscription, Registry, TopicTerms, is_within
+from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, TopicTerms, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 
@@ -223,11 +223,12 @@ class Enrolment:
 
             self._beginnings.locate(now, event.since, enlist)
             return
-        now_so = msgspec.structs.replace(known, where=where, principal=event.principal, home=event.node)
+        now_so = msgspec.structs.replace(known, principal=event.principal, home=event.node)
+        now_so = now_so.change(where, self._store.tops())
         if now_so != known:
             self.remember(self._registry.subscribe(event.sender, now_so))
-            if known.where != where:
-                self._table.add(event.sender, where, self._store.next)
+            if now_so.where != known.where:
+                self._rebind(event.sender, now_so)
         self._steer(now, inbox, event)
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
@@ -242,10 +243,14 @@ class Enrolment:
             self.register(event.sender, known)
         self._steer(now, inbox, event)
 
+    def _rebind(self, name: str, subscription: KnownSubscription) -> None:
+        self._table.change(self._table.destinations[name], subscription, self._store.next - 1)
+        self._dispatch.dirty[name] = None
+
     def register(self, name: str, subscription: KnownSubscription) -> Destination:
         """A subscriber is new here. It cannot get what is forgotten; a storage for a unit does not know that of all."""
         served = is_within(subscription.home, self._settings.unit)
-        destination = self._table.add(name, subscription.where, self._store.next - 1, served)
+        destination = self._table.add(name, subscription, self._store.next - 1, served)
         destination.advance(Held(*each, ()) for each in subscription.frontier)
         if served:
             self._settle_in(destination)
@@ -254,7 +259,7 @@ class Enrolment:
 
     def recall(self, name: str, subscription: KnownSubscription, note: bytes) -> None:
         """A subscriber that was known here before."""
-        self._move(self._table.recall(name, subscription.where, note), subscription.home)
+        self._move(self._table.recall(name, subscription, note), subscription.home)
 
     def _settle_in(self, destination: Destination) -> None:
         """From now on events are matched for it; what was skipped before, it must get from elsewhere."""
@@ -426,7 +431,7 @@ class Enrolment:
                 self.register(name, subscription)
             else:
                 if destination.where != subscription.where:
-                    self._table.add(name, subscription.where, self._store.next)
+                    self._rebind(name, subscription)
                 self._move(destination, subscription.home)
         for stream in list(self._store.streams.values()):
             if stream.waiting and registry.is_authorised(stream.id[0]):

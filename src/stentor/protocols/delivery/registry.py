@@ -44,6 +44,10 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     holder: str = ""  # the principal that may use the name; "" is anyone
 
 
+Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
+_MOST_CHANGES = 8  # of a filter that are remembered
+
+
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     """Who stands behind a publisher's id."""
 
@@ -53,13 +57,23 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
-    """What a subscriber wants, and since when: everything after these numbers of the streams there were."""
+    """What a subscriber wants, and since when: everything after these numbers of the streams there were. It may have
+    wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
+    """
 
     where: str
-    frontier: tuple[tuple[int, int, int], ...] = ()
+    frontier: Frontier = ()
     principal: str = ""
     home: str = ""  # the broker at which it was last
     incarnation: int = 0  # of its first life
+    changes: tuple[tuple[str, Frontier], ...] = ()
+
+    def change(self, where: str, now: Frontier) -> "KnownSubscription":
+        """The same with another filter, for all that is not there yet."""
+        if where == self.where:
+            return self
+        changes = (*self.changes, (self.where, now))[-_MOST_CHANGES:]
+        return msgspec.structs.replace(self, where=where, changes=changes)
 
 
 _encode = msgspec.msgpack.Encoder().encode

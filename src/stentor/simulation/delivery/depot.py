@@ -32,6 +32,7 @@ from stentor.model.record import Fact, Kind, Record
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
@@ -205,7 +206,7 @@ class Depot(Actor):
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
-            self.shelf.progress[name] = Numbers(Destination.recall(name, "", value).done)
+            self.shelf.progress[name] = Numbers(Destination.recall(name, KnownSubscription(""), value).done)
 
     def _tear(self, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""
