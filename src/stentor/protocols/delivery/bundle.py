@@ -33,6 +33,7 @@ class Peer:
         "since",
         "told",
         "unit",
+        "whole",
     )
 
     def __init__(self, name: str, unit: str = "") -> None:
@@ -46,6 +47,7 @@ class Peer:
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
         self.told = False  # it has told us all that it has
+        self.whole = 0  # … when it last did
         self.facts = 0  # the digest of its registry
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
@@ -53,10 +55,15 @@ class Peer:
         self._sequences: list[int] = []
 
     def hear(self, now: int, patience: int) -> None:
-        """It speaks. After a long silence it may have more, or less, than we know."""
+        """It speaks."""
         if now - self.heard > patience or not self.heard:
-            self.since, self.told = now, False
+            self.since = now
         self.heard = now
+
+    @property
+    def retold(self) -> bool:
+        """Whether it has told all that it has since it came back from a long silence."""
+        return self.told and self.whole >= self.since
 
     def enter(self, line: Line) -> bool:
         """A row of the repository table; False if it is known."""
@@ -137,7 +144,7 @@ class Bundle:
             stream.ordered.update(held.spans)
             stream.ordered.add(1, held.floor)
         if state.whole:
-            peer.told = True
+            peer.told, peer.whole = True, peer.heard
             named = {
                 (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
             }

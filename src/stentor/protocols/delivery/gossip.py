@@ -155,7 +155,7 @@ class Gossip:
             )
             for stream in streams
         )
-        untold = [peer for peer in self.bundle.peers.values() if not peer.told]
+        untold = [peer for peer in self.bundle.peers.values() if not peer.retold]
         asking = to is None and any(peer.heard or not self.ready for peer in untold)
         if to is None:
             self._changed = {}
@@ -448,7 +448,7 @@ class Gossip:
     def are_all_told(self, now: int) -> bool:
         """Whether everyone is here and has told all that it has."""
         living = self.living(now)
-        return len(living) == len(self.bundle.peers) and all(peer.told for peer in living)
+        return len(living) == len(self.bundle.peers) and all(peer.retold for peer in living)
 
     def turn(self, now: int) -> int:
         """When somebody, ourselves included, last came or went."""
