@@ -73,7 +73,7 @@ class Agreement:
         """This is written down: tell it to those who must know."""
         guests: dict[str, tuple[Held, ...]] = {}
         others: dict[tuple[str | None, bool], dict[str, tuple[Held, ...]]] = {}
-        mates = self._gossip.bundle.mates
+        peers, mates = self._gossip.bundle.peers, self._gossip.bundle.mates
         for name, note in noted.items():
             reader = self._dispatch.readers.get(name)
             destination = self._table.destinations.get(name)
@@ -84,7 +84,7 @@ class Agreement:
                     guests[name] = note.done
                 else:
                     others.setdefault((None, note.whole), {})[name] = note.done
-            elif destination is not None and destination.steerer in mates:
+            elif destination is not None and destination.steerer in (peers if note.whole else mates):
                 others.setdefault((destination.steerer, note.whole), {})[name] = note.done
         if guests:
             self._ask(guests)
@@ -153,10 +153,9 @@ class Agreement:
         name = claim.reader.destination.name
         if self._dispatch.readers.get(name) is not claim.reader:
             return True  # nobody waits for it
-        mates = self._gossip.bundle.mates
-        having = [peer for peer in mates if self._has(peer, name, claim.noted.done)]
+        having = [peer for peer in self._gossip.bundle.mates if self._has(peer, name, claim.noted.done)]
         if claim.reader in self._guests:
-            living = [peer.name for peer in self._gossip.living(now) if peer.name in mates]
+            living = [peer.name for peer in self._gossip.living(now)]
             return len(having) >= copies - 1 and self._guests[claim.reader].answers.issuperset(living)
         return len(having) >= copies - 1
 
