@@ -1,7 +1,7 @@
 """The crowd: the subscribers that are not measured, in a process of their own so that they disturb nobody's clock.
 
-{"urls": […], "each": 5}   is answered by   {"clients": 100}   when all have subscribed
-{}                         is answered by   {"received": 1234, "missed": 0}   as often as it is asked
+{"urls": […], "each": 5, "topic": "…"}   is answered by   {"clients": 100}   when all have subscribed
+{}                                       is answered by   {"received": 1234, "missed": 0}   as often as it is asked
 """
 
 import asyncio
@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack
 import msgspec
 import uvloop
 
-from stentor.bench.grid import TOPIC, WHERE
+from stentor.bench.grid import WHERE
 from stentor.bench.lines import read_lines, say
 from stentor.client import Events, connect
+from stentor.reliable import Subscription
 
 
 class Muster(msgspec.Struct):
@@ -21,6 +22,11 @@ class Muster(msgspec.Struct):
 
     urls: list[str]
     each: int
+    topic: str
+    named: bool = False  # the topic is a reliable one
+
+    def names(self) -> list[str]:
+        return [f"client-{number}" for number in range(1, len(self.urls) * self.each + 1)]
 
 
 class Gathered(msgspec.Struct):
@@ -37,7 +43,7 @@ class Counted(msgspec.Struct):
 class _Listener:
     """One subscriber that counts."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events | Subscription) -> None:
         self.events = events
         self.received = 0
 
@@ -51,15 +57,20 @@ async def attend() -> None:
     muster = msgspec.json.decode(await anext(lines), type=Muster)
     async with AsyncExitStack() as stack:
         listeners = []
-        for url in muster.urls:
-            for _ in range(muster.each):
-                fabric = await stack.enter_async_context(connect(url, timeout=30.0))
-                listeners.append(_Listener(await stack.enter_async_context(fabric.subscribe(TOPIC, WHERE))))
+        for place, name in enumerate(muster.names()):
+            fabric = await stack.enter_async_context(connect(muster.urls[place // muster.each], timeout=30.0))
+            events: Events | Subscription
+            if muster.named:
+                events = await stack.enter_async_context(fabric.subscribe(muster.topic, WHERE, name=name))
+            else:
+                events = await stack.enter_async_context(fabric.subscribe(muster.topic, WHERE))
+            listeners.append(_Listener(events))
         tasks = [asyncio.create_task(listener.listen()) for listener in listeners]
         say(Gathered(len(tasks)))
         async for _ in lines:
             received = sum(listener.received for listener in listeners)
-            say(Counted(received, sum(listener.events.missed for listener in listeners)))
+            plain = [listener.events for listener in listeners if isinstance(listener.events, Events)]
+            say(Counted(received, sum(events.missed for events in plain)))
         for task in tasks:
             task.cancel()
 

@@ -12,6 +12,8 @@ from stentor.config import Config, parse
 PUBLISHER, SUBSCRIBER = 22, 10
 NEAR = {1: 22, 2: 1, 4: 10}  # in the well-connected network: where one subscribes to be so many hops away
 FAR = 9  # hops from 22 to 10 in the other one
+MIDWAY, MIDWAY_AT = 6, 7  # hops to the broker where the paper measured what was stored once
+STORAGES = {"r1": 1, "r2": 8}  # repositories, and the brokers that they are at
 
 _CLUSTERS = {
     "SC-5/k": (1, 2, 3),
@@ -28,8 +30,8 @@ _MORE_LINKS = ((1, 8),)
 BROKERS = {number: f"SSC-B/{cluster}/{number}" for cluster, numbers in _CLUSTERS.items() for number in numbers}
 
 
-def network(folder: Path, *, connected: bool, forwarding: str = "content") -> Config:
-    """One of the two, on free ports of this machine; what its brokers keep goes into the folder."""
+def network(folder: Path, *, connected: bool, forwarding: str = "content", storages: bool = False) -> Config:
+    """One of the two, on free ports of this machine; what its nodes keep goes into the folder."""
     lines = ["[fabric]", 'data = "."', 'log = "error"', "costs = [1, 2, 3]", f'forwarding = "{forwarding}"']
     # the paper had 23 machines; on one that is overloaded by it, who is slow must not be taken for dead
     lines += ["[limits]", 'heartbeat = "60 s"']
@@ -39,4 +41,6 @@ def network(folder: Path, *, connected: bool, forwarding: str = "content") -> Co
         lines += ["[[unit]]", f'name = "SSC-B/{cluster}"', f'connect = "{"ring" if connected else "chain"}"']
     for one, other in (*_LINKS, *(_MORE_LINKS if connected else ())):
         lines += ["[[link]]", f'between = ["{BROKERS[one]}", "{BROKERS[other]}"]']
+    for name, at in STORAGES.items() if storages else ():
+        lines += ["[[repository]]", f'name = "{name}"', f'broker = "{BROKERS[at]}"', f'storage = "sqlite:{name}"']
     return parse("\n".join(lines), str(folder / "ges22.toml"))

@@ -8,8 +8,8 @@ import msgspec
 from stentor.model.attribute import Value
 from stentor.model.errors import InvalidInput
 
+STORED_MATCHES = (100, 50, 10)  # those of figure 7; figure 8 has 50 % alone
 RATES, SIZES, MATCHES = (1.0, 20.0, 100.0, 400.0, 952.0), (50, 250, 450), (100, 50, 33, 25, 20, 10, 5)
-QUICK_RATES, QUICK_SIZES, QUICK_MATCHES = (20.0, 100.0, 952.0), (50, 450), (100, 50, 10)
 SMALLEST, LARGEST = 16, 65_536  # bytes of a body: it begins with the time at which it was published
 FASTEST = 100_000.0  # events/s
 FEWEST = 5  # wanted events without which a mean says nothing
@@ -52,6 +52,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[float, ...] = RATES
     sizes: tuple[int, ...] = SIZES
     matches: tuple[int, ...] = MATCHES
+    replications: tuple[int, ...] = (0, 1, 2)  # how often events are stored
+    stored_matches: tuple[int, ...] = STORED_MATCHES  # which of the match rates are tried with events that are stored
     seconds: float = 2.5  # of a trial, if nobody says how many events
     events: int = 0
 
@@ -64,6 +66,11 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
                     if trial is not None:
                         yield trial
 
+    def stored(self) -> "Grid":
+        """What is tried with events that are stored: all, if nobody asked for one of the match rates meant for it."""
+        chosen = tuple(match for match in self.matches if match in self.stored_matches)
+        return msgspec.structs.replace(self, matches=chosen or self.matches)
+
     def trial(self, rate: float, size: int, match: int) -> Trial | None:
         """One point; None if too few wanted events would come in time."""
         count = self.events or math.ceil(rate * self.seconds)
@@ -74,6 +81,9 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         """The rates and match rates that are not tried, since that would take too long."""
         pairs = ((rate, match) for rate in self.rates for match in self.matches)
         return [pair for pair in pairs if self.trial(pair[0], self.sizes[0], pair[1]) is None]
+
+
+QUICK = Grid(rates=(20.0, 100.0, 952.0), sizes=(50, 450), matches=(100, 50, 10), stored_matches=(50,), seconds=1.0)
 
 
 def numbers(text: str, option: str, least: float, most: float) -> tuple[float, ...]:

@@ -1,14 +1,14 @@
 """The publisher and the measuring subscribers, on one clock, in one process where nothing else goes on.
 
-{"publisher": "stentor://…", "subscribers": {"10": "stentor://…"}}   is answered by   {"subscribers": 1}
-{"rate": 20, "size": 50, "match": 50, "events": 60}                  by the latencies at each subscriber
+{"publisher": "stentor://…", "subscribers": {"10": "stentor://…"}, "topic": "…"}   is answered by   {"subscribers": 1}
+{"rate": 20, "size": 50, "match": 50, "events": 60}                                by the latencies at each subscriber
 """
 
 import asyncio
 import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from struct import Struct
 
@@ -16,21 +16,28 @@ import msgspec
 import numpy as np
 import uvloop
 
-from stentor.bench.grid import TOPIC, WHERE, Trial
+from stentor.bench.grid import WHERE, Trial
 from stentor.bench.lines import WorkerFailed, read_lines, say
+from stentor.bench.replication import PUBLISHER
 from stentor.client import Events, Fabric, connect
+from stentor.model.attribute import Value
+from stentor.reliable import Publisher, Subscription
 
 _STAMP = Struct("<qI")  # when it was published, and in which trial
 _SILENCE = 5.0  # seconds without an event after which no more will come
 _WARM_UP = 30.0
 _BEFORE = 0.1  # seconds to collect garbage in, before each trial
 
+Send = Callable[[bytes, dict[str, Value]], Awaitable[None]]  # a body and its attributes
+
 
 class Posts(msgspec.Struct):
     """Where the publisher and the subscribers are."""
 
     publisher: str
-    subscribers: dict[str, str]
+    subscribers: dict[str, str]  # by hops
+    topic: str
+    named: bool = False  # the topic is a reliable one
 
 
 class Posted(msgspec.Struct):
@@ -60,7 +67,7 @@ class Measured(msgspec.Struct):
 class Station:
     """A measuring subscriber."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events | Subscription) -> None:
         self._events = events
         self.trial = 0
         self.taken: list[int] = []  # ns
@@ -97,7 +104,7 @@ def latency(taken: Sequence[int], wanted: int) -> Latency:
     )  # fmt: skip
 
 
-async def publish(fabric: Fabric, trial: Trial, number: int) -> float:
+async def publish(send: Send, trial: Trial, number: int) -> float:
     """All events of a trial, each when it is due; returns how long that took."""
     body = bytes(max(0, trial.size - _STAMP.size))
     clock = time.perf_counter_ns
@@ -106,28 +113,28 @@ async def publish(fabric: Fabric, trial: Trial, number: int) -> float:
         due = begin + int(place * 1e9 / trial.rate)
         while (early := due - clock()) > 0:  # noqa: ASYNC110 – nothing but the clock tells when it is due
             await asyncio.sleep(early / 1e9)
-        await fabric.publish(TOPIC, _STAMP.pack(clock(), number) + body, attributes=trial.attributes(place))
+        await send(_STAMP.pack(clock(), number) + body, trial.attributes(place))
         await asyncio.sleep(0)  # every event leaves on its own
     return (clock() - begin) / 1e9
 
 
-async def warm_up(fabric: Fabric, stations: Sequence[Station]) -> None:
+async def warm_up(send: Send, stations: Sequence[Station]) -> None:
     """Publish until everybody has got something: then all routes are known."""
     end = time.monotonic() + _WARM_UP
     while not all(station.taken for station in stations):
         if time.monotonic() > end:
             raise WorkerFailed(f"nothing arrived within {_WARM_UP:.0f} s")
-        await publish(fabric, Trial(100.0, 50, 100, 10), 0)
+        await publish(send, Trial(100.0, 50, 100, 10), 0)
         await asyncio.sleep(0.1)
 
 
-async def measure(fabric: Fabric, stations: dict[str, Station], trial: Trial, number: int) -> Measured:
+async def measure(send: Send, stations: dict[str, Station], trial: Trial, number: int) -> Measured:
     for station in stations.values():
         station.trial, station.taken = number, []
     gc.collect()
     gc.disable()  # its pauses would be ours, not the network's
     await asyncio.sleep(_BEFORE)
-    seconds = await publish(fabric, trial, number)
+    seconds = await publish(send, trial, number)
     for station in stations.values():
         await station.expect(trial.wanted)
     gc.enable()
@@ -136,22 +143,52 @@ async def measure(fabric: Fabric, stations: dict[str, Station], trial: Trial, nu
     )
 
 
+def station_name(hops: str) -> str:
+    return f"measuring-{hops}"
+
+
+async def take_place(stack: AsyncExitStack, posts: Posts, hops: str, url: str) -> Station:
+    fabric = await stack.enter_async_context(connect(url, timeout=30.0))
+    if posts.named:
+        stored = fabric.subscribe(posts.topic, WHERE, name=station_name(hops))
+        return Station(await stack.enter_async_context(stored))
+    return Station(await stack.enter_async_context(fabric.subscribe(posts.topic, WHERE)))
+
+
+def plainly(fabric: Fabric, topic: str) -> Send:
+    async def send(body: bytes, attributes: dict[str, Value]) -> None:
+        await fabric.publish(topic, body, attributes=attributes)
+
+    return send
+
+
+def reliably(publisher: Publisher) -> Send:
+    """Whoever waits for an event to be stored cannot publish at a rate; that subscribers get it tells as much."""
+
+    async def send(body: bytes, attributes: dict[str, Value]) -> None:
+        await publisher.room()
+        publisher.send_nowait(body, attributes=attributes)
+
+    return send
+
+
 async def attend() -> None:
     lines = read_lines()
     posts = msgspec.json.decode(await anext(lines), type=Posts)
     async with AsyncExitStack() as stack:
-        stations: dict[str, Station] = {}
-        for name, url in posts.subscribers.items():
-            fabric = await stack.enter_async_context(connect(url, timeout=30.0))
-            stations[name] = Station(await stack.enter_async_context(fabric.subscribe(TOPIC, WHERE)))
-        publisher = await stack.enter_async_context(connect(posts.publisher, timeout=30.0))
+        stations = {hops: await take_place(stack, posts, hops, url) for hops, url in posts.subscribers.items()}
+        fabric = await stack.enter_async_context(connect(posts.publisher, timeout=30.0))
+        if posts.named:
+            send = reliably(await stack.enter_async_context(fabric.publisher(posts.topic, name=PUBLISHER)))
+        else:
+            send = plainly(fabric, posts.topic)
         tasks = [asyncio.create_task(station.listen()) for station in stations.values()]
-        await warm_up(publisher, list(stations.values()))
+        await warm_up(send, list(stations.values()))
         say(Posted(len(stations)))
         number = 0
         async for line in lines:
             number += 1
-            say(await measure(publisher, stations, msgspec.json.decode(line, type=Trial), number))
+            say(await measure(send, stations, msgspec.json.decode(line, type=Trial), number))
         for task in tasks:
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""The plots of the GES benchmark, after the paper's figures 7 and 10; matplotlib is loaded only here."""
+"""The plots of the GES benchmark, after the paper's figures 7, 8 and 10; matplotlib is loaded only here."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +43,26 @@ def draw(results: Results, folder: Path) -> list[Path]:
         titles = [f"{size} B, match rate 50 %" for size in sizes]
         _panels(path, results, "latency by broker hops", titles, sizes, lines, rates, at)
         drawn.append(path)
+    if results.stored:
+        drawn.append(_draw_stored(results, folder / "ges-stored.png"))
     return drawn
+
+
+def _draw_stored(results: Results, path: Path) -> Path:
+    """By replications, at the match rate of figure 8 if it is there."""
+    found = list(results.by_copies())
+    match = min({each.match for each in found}, key=lambda match: abs(match - 50))
+    points = {(each.size, each.rate): (each.none, each.one, each.two) for each in found if each.match == match}
+    sizes, rates = sorted({size for size, _ in points}), sorted({rate for _, rate in points})
+
+    def at(size: int, copies: int, rate: float) -> float | None:
+        means = points.get((size, rate))
+        return None if means is None else means[copies]
+
+    titles = [f"{size} B, match rate {match} %" for size in sizes]
+    lines = [(0, "not stored"), (1, "one replication"), (2, "two replications")]
+    _panels(path, results, "22 brokers, 9 hops", titles, sizes, lines, rates, at)
+    return path
 
 
 def _panels(

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.bench.ges22 import FAR, NEAR
+from stentor.bench.ges22 import FAR, MIDWAY, MIDWAY_AT, NEAR, STORAGES
 from stentor.bench.grid import Grid
 from stentor.bench.paper import HOP, MACHINES, TABLE_2
 from stentor.bench.results import Extreme, Results
@@ -23,6 +23,14 @@ def show(results: Results, grid: Grid, console: Console) -> None:
         _print(console, "Mean latency by hops at a match rate of 50 %, ms (figure 10)", figure_10(results))
         for line in filter(None, (hop_line(results), alone_line(results))):
             console.print(line, highlight=False)
+    if results.stored:
+        _print(console, "Table 2 with one and two replications: mean latency over 9 hops, ms", table_2_stored(results))
+        _print(console, "Mean latency by replications, ms (figure 8)", figure_8(results))
+        console.print(
+            f"one: stored by the repository at broker {STORAGES['r1']}; two: and by that at broker {STORAGES['r2']}; "
+            f"the paper measured one at broker {MIDWAY_AT}, {MIDWAY} hops away, and two at {FAR}",
+            style="dim", highlight=False,
+        )  # fmt: skip
     _notes(results, grid, console)
 
 
@@ -73,6 +81,27 @@ def figure_7(results: Results) -> Table:
     return table
 
 
+def table_2_stored(results: Results) -> Table:
+    """The lowest and highest mean of each match rate that was tried with replications."""
+    names = ("none", "one", "two")
+    table = Table("match", *(f"{end}, {name}" for end in ("lowest", "highest") for name in names))
+    for match in sorted({each.trial.match for each in results.stored}, reverse=True):
+        found = [results.extremes(match, copies) for copies in range(len(names))]
+        cells = [NOTHING if both is None else _ours(both[end]) for end in (0, 1) for both in found]
+        table.add_row(f"{match} %", *cells)
+    return table
+
+
+def figure_8(results: Results) -> Table:
+    """All means of what was stored, beside what was not."""
+    table = Table("match", "events/s", "bytes", "none", "one", "two", f"one, {MIDWAY} hops")
+    for each in results.by_copies():
+        means = (each.none, each.one, each.two, each.midway)
+        cells = (NOTHING if mean is None else number(mean) for mean in means)
+        table.add_row(f"{each.match} %", f"{each.rate:g}", f"{each.size}", *cells)
+    return table
+
+
 def figure_10(results: Results) -> Table:
     """Means by hops; nine are in the network with few links, the others in the well-connected one."""
     columns = [*NEAR, FAR]
@@ -116,7 +145,7 @@ def _notes(results: Results, grid: Grid, console: Console) -> None:
         console.print("interrupted: this is what was measured so far", style="yellow")
     if lost := results.lost():
         console.print(f"{lost:,} events did not arrive, or not in time", style="yellow", highlight=False)
-    behind = [each for each in [*results.samples, *results.hops] if each.reached < 0.95 * each.trial.rate]
+    behind = [each for each in results.everything() if each.reached < 0.95 * each.trial.rate]
     behind = [each for each in behind if each.trial.events > each.trial.rate]  # the last of few ends early
     if behind:
         worst = min(behind, key=lambda each: each.reached / each.trial.rate)
@@ -125,11 +154,8 @@ def _notes(results: Results, grid: Grid, console: Console) -> None:
     if pairs := grid.left_out():
         told = ", ".join(f"{match} % of {rate:g}/s" for rate, match in pairs)
         console.print(f"left out, since few events would be wanted in time: {told}", style="dim", highlight=False)
-    console.print(
-        "not measured: persistent clients (figure 8), since stable storages are not there yet", style="yellow"
-    )
     if disturbed := results.disturbed():
-        share = f"{len(disturbed)} of {len(results.samples) + len(results.hops) + len(results.alone)} trials"
+        share = f"{len(disturbed)} of {len(results.everything())} trials"
         text = f"not a quiet machine: in {share} others used up to {max(disturbed):.1f} cores"
         console.print(text, style="yellow", highlight=False)
     about = results.machine

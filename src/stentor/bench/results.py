@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stentor.bench.ges22 import FAR
+from stentor.bench.ges22 import FAR, MIDWAY
 from stentor.bench.grid import Trial
 from stentor.bench.machine import QUIET, Machine
 from stentor.bench.measurer import Latency
@@ -24,6 +24,7 @@ class Sample(msgspec.Struct, frozen=True):
     expected: int  # by the crowd, of all its clients together
     received: int
     noise_cores: float
+    copies: int = 0  # how often an event was stored
 
     @property
     def reached(self) -> float:
@@ -47,6 +48,18 @@ class Hops(NamedTuple):
     per_hop: float | None  # of the eight hops more in the network with few links
 
 
+class Stored(NamedTuple):
+    """Mean latency in ms at one rate, size and match rate: not stored, stored once and stored twice."""
+
+    rate: float
+    size: int
+    match: int
+    none: float | None
+    midway: float | None  # stored once, where the paper measured that
+    one: float | None
+    two: float | None
+
+
 class Results(msgspec.Struct):
     """One run."""
 
@@ -58,28 +71,39 @@ class Results(msgspec.Struct):
     samples: list[Sample] = []
     hops: list[Sample] = []
     alone: list[Sample] = []  # as the hops, before the crowd came: what a hop costs by itself
+    stored: list[Sample] = []  # as the samples, by topics that are stored
     interrupted: bool = False
 
     def matches(self) -> list[int]:
         return sorted({each.trial.match for each in self.samples}, reverse=True)
 
-    def mean(self, match: int, rate: float, size: int) -> float | None:
+    def mean(self, match: int, rate: float, size: int, copies: int = 0, hops: int = FAR) -> float | None:
         """The mean latency of the grid at a point."""
-        for each in self.samples:
-            if (each.trial.match, each.trial.rate, each.trial.size) == (match, rate, size) and _sound(each, FAR):
-                return each.latencies[FAR].mean
+        for each in self._of(copies):
+            if (each.trial.match, each.trial.rate, each.trial.size) == (match, rate, size) and _sound(each, hops):
+                return each.latencies[hops].mean
         return None
 
-    def extremes(self, match: int) -> tuple[Extreme, Extreme] | None:
+    def extremes(self, match: int, copies: int = 0) -> tuple[Extreme, Extreme] | None:
         """The lowest and the highest mean of a match rate; None if nothing was measured."""
         found = [
             Extreme(each.latencies[FAR], each.trial)
-            for each in self.samples
+            for each in self._of(copies)
             if each.trial.match == match and _sound(each, FAR)
         ]
         if not found:
             return None
         return min(found, key=lambda each: each.latency.mean), max(found, key=lambda each: each.latency.mean)
+
+    def _of(self, copies: int) -> list[Sample]:
+        return [each for each in self.stored if each.copies == copies] if copies else self.samples
+
+    def by_copies(self) -> Iterator[Stored]:
+        """What storing costs, match rate by match rate, rate by rate and size by size."""
+        points = {(-each.trial.match, each.trial.rate, each.trial.size) for each in self.stored}
+        for match, rate, size in sorted(points):
+            none, one, two = (self.mean(-match, rate, size, copies) for copies in range(3))
+            yield Stored(rate, size, -match, none, self.mean(-match, rate, size, 1, MIDWAY), one, two)
 
     def by_hops(self) -> Iterator[Hops]:
         """What hops cost, rate by rate and size by size."""
@@ -101,15 +125,18 @@ class Results(msgspec.Struct):
                 found.append((each.trial, (means[FAR] - means[1]) / (FAR - 1)))
         return found
 
+    def everything(self) -> list[Sample]:
+        return [*self.samples, *self.hops, *self.alone, *self.stored]
+
     def lost(self) -> int:
         """Events that did not come to measuring subscribers or to the crowd."""
-        everything = [*self.samples, *self.hops, *self.alone]
+        everything = self.everything()
         measured = sum(latency.missed for each in everything for latency in each.latencies.values())
         return measured + sum(each.expected - each.received for each in everything)
 
     def disturbed(self) -> list[float]:
         """Cores that others used, in the trials in which they used many."""
-        return [each.noise_cores for each in [*self.samples, *self.hops, *self.alone] if each.noise_cores > QUIET]
+        return [each.noise_cores for each in self.everything() if each.noise_cores > QUIET]
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,8 +146,12 @@ class Results(msgspec.Struct):
             if (both := self.extremes(match)) is not None
             for low, high in [both]
         }
-        hops = [each._asdict() for each in self.by_hops()]
-        content = {**msgspec.to_builtins(self, str_keys=True), "table_2": table, "figure_10": hops}
+        figures = {
+            "table_2": table,
+            "figure_8": [each._asdict() for each in self.by_copies()],
+            "figure_10": [each._asdict() for each in self.by_hops()],
+        }
+        content = {**msgspec.to_builtins(self, str_keys=True), **figures}
         path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
 
 

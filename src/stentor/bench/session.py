@@ -11,6 +11,7 @@ import msgspec
 from stentor.bench import crowd, ges22, machine, measurer
 from stentor.bench.grid import Grid, Trial
 from stentor.bench.lines import Worker, WorkerFailed
+from stentor.bench.replication import NONE, REPLICATIONS, Replication, enrol
 from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
 from stentor.client import connect
 from stentor.config import Config
@@ -42,34 +43,54 @@ class Session:
             machine=machine.describe(),
             settings={
                 "rates": list(grid.rates), "sizes": list(grid.sizes), "matches": list(grid.matches),
-                "events": [grid.events], "seconds": [grid.seconds],
+                "events": [grid.events], "seconds": [grid.seconds], "replications": list(grid.replications),
             },
         )  # fmt: skip
 
     def expected(self) -> float:
         """Seconds that all trials take if everything is in time."""
-        hops = [trial.seconds for trial in self._hop_grid().trials()]
-        return sum(trial.seconds for trial in self._grid.trials()) + 3 * sum(hops)
+        plain = _seconds(self._grid) + 3 * _seconds(self._hop_grid()) if NONE.copies in self._grid.replications else 0.0
+        return plain + len(self._stored()) * _seconds(self._grid.stored())
 
     def _hop_grid(self) -> Grid:
         return msgspec.structs.replace(self._grid, matches=(HOPS_MATCH,))
 
+    def _stored(self) -> list[Replication]:
+        return [each for each in REPLICATIONS if each.copies and each.copies in self._grid.replications]
+
     async def run(self) -> None:
-        far = {ges22.FAR: ges22.SUBSCRIBER}
         async with AsyncExitStack() as stack:
-            both = {1: ges22.PUBLISHER, **far}
             found, urls = await self._launched(stack, connected=False)
-            async with Worker(crowd.__name__) as nobody:
-                await nobody.ask(crowd.Muster([], 0), crowd.Gathered, _START)
-                self.results.clients = 2
-                await self._measure(self.results.alone, urls, nobody, both, self._hop_grid(), CHAINS)
+            if NONE.copies in self._grid.replications:
+                await self._measure_plain(found, urls)
+            for replication in self._stored():
+                await self._measure_stored(replication, found, urls)
+        if NONE.copies in self._grid.replications:
+            async with AsyncExitStack() as stack:
+                found, urls = await self._launched(stack, connected=True)
+                others = await self._gather(stack, found, urls)
+                await self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+
+    async def _measure_plain(self, found: Mapping[str, str], urls: Mapping[int, str]) -> None:
+        far = {ges22.FAR: ges22.SUBSCRIBER}
+        both = {1: ges22.PUBLISHER, **far}
+        async with Worker(crowd.__name__) as nobody:
+            await nobody.ask(crowd.Muster([], 0, NONE.topic), crowd.Gathered, _START)
+            self.results.clients = 2
+            await self._measure(self.results.alone, urls, nobody, both, self._hop_grid(), CHAINS)
+        async with AsyncExitStack() as stack:
             others = await self._gather(stack, found, urls)
             await self._measure(self.results.samples, urls, others, far, self._grid, CHAINS)
             await self._measure(self.results.hops, urls, others, both, self._hop_grid(), CHAINS)
+
+    async def _measure_stored(
+        self, replication: Replication, found: Mapping[str, str], urls: Mapping[int, str]
+    ) -> None:
+        stations = {ges22.MIDWAY: ges22.MIDWAY_AT, ges22.FAR: ges22.SUBSCRIBER}
         async with AsyncExitStack() as stack:
-            found, urls = await self._launched(stack, connected=True)
-            others = await self._gather(stack, found, urls)
-            await self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+            others = await self._gather(stack, found, urls, replication, stations)
+            grid = self._grid.stored()
+            await self._measure(self.results.stored, urls, others, stations, grid, CHAINS, replication)
 
     async def _launched(self, stack: AsyncExitStack, *, connected: bool) -> tuple[Mapping[str, str], dict[int, str]]:
         """A network whose brokers know each other."""
@@ -77,21 +98,34 @@ class Session:
         self._say(f"{name}: starting {len(ges22.BROKERS)} brokers")
         folder = self._folder / ("connected" if connected else "chains")
         folder.mkdir(parents=True)
-        config = ges22.network(folder, connected=connected)
+        config = ges22.network(folder, connected=connected, storages=not connected)
         found = await stack.enter_async_context(self._launch(config))
         urls = {number: found[name] for number, name in ges22.BROKERS.items()}
         self._say(f"{name}: waiting until all brokers know each other")
         await until_whole(config, found)
         return found, urls
 
-    async def _gather(self, stack: AsyncExitStack, found: Mapping[str, str], urls: Mapping[int, str]) -> Worker:
-        """The crowd, when all brokers know what it wants."""
+    async def _gather(
+        self,
+        stack: AsyncExitStack,
+        found: Mapping[str, str],
+        urls: Mapping[int, str],
+        replication: Replication = NONE,
+        stations: Mapping[int, int] | None = None,
+    ) -> Worker:
+        """The crowd, when all brokers know what it wants; `stations` are the subscribers beside it."""
         others = [urls[each] for each in sorted(urls) if each not in (ges22.PUBLISHER, ges22.SUBSCRIBER)]
+        muster = crowd.Muster(others, EACH, replication.topic, named=replication.copies > 0)
+        if muster.named:
+            self._say(f"{replication.topic}: stored by {' and '.join(replication.repositories)}")
+            names = [measurer.station_name(str(hops)) for hops in stations or ()]
+            await enrol(urls[ges22.PUBLISHER], replication, [*muster.names(), *names])
         self._say(f"{EACH * len(others)} clients subscribe")
         worker = await stack.enter_async_context(Worker(crowd.__name__))
-        gathered = await worker.ask(crowd.Muster(others, EACH), crowd.Gathered, _START)
+        gathered = await worker.ask(muster, crowd.Gathered, _START)
         self.results.clients = max(self.results.clients, gathered.clients + 2)
-        await until_wanted(found)
+        if not muster.named:  # who has a name has subscribed when its repository says so
+            await until_wanted(found)
         return worker
 
     async def _measure(
@@ -102,19 +136,24 @@ class Session:
         stations: Mapping[int, int],
         grid: Grid,
         network: str,
+        replication: Replication = NONE,
     ) -> None:
         """The trials of a grid, with measuring subscribers so many hops away at these brokers."""
         async with Worker(measurer.__name__) as worker:
-            posts = measurer.Posts(urls[ges22.PUBLISHER], {str(hops): urls[at] for hops, at in stations.items()})
+            posts = measurer.Posts(
+                urls[ges22.PUBLISHER], {str(hops): urls[at] for hops, at in stations.items()}, replication.topic,
+                named=replication.copies > 0,
+            )  # fmt: skip
             await worker.ask(posts, measurer.Posted, _START)
             await self._counted(others, -1)
             for trial in grid.trials():
                 where = "" if network == CHAINS else ", well connected"
-                self._say(f"{trial.match} % of {trial.rate:g} events/s of {trial.size} B{where}")
-                samples.append(await self._try(worker, others, trial, network))
+                how = f", stored {replication.copies} ×" if replication.copies else ""
+                self._say(f"{trial.match} % of {trial.rate:g} events/s of {trial.size} B{where}{how}")
+                samples.append(await self._try(worker, others, trial, network, replication.copies))
                 self._done(trial.seconds)
 
-    async def _try(self, worker: Worker, others: Worker, trial: Trial, network: str) -> Sample:
+    async def _try(self, worker: Worker, others: Worker, trial: Trial, network: str, copies: int) -> Sample:
         before = (await others.ask(None, crowd.Counted, _START)).received
         noise = machine.Noise()
         measured = await worker.ask(trial, measurer.Measured, trial.seconds + _QUIET_TRIAL)
@@ -122,7 +161,7 @@ class Session:
         expected = trial.wanted * (self.results.clients - 2)
         received = await self._counted(others, before + expected) - before
         latencies = {int(hops): latency for hops, latency in measured.latencies.items()}
-        return Sample(network, trial, measured.seconds, latencies, expected, received, round(cores, 2))
+        return Sample(network, trial, measured.seconds, latencies, expected, received, round(cores, 2), copies)
 
     async def _counted(self, others: Worker, hoped: int) -> int:
         """How many events the crowd has, when it has as many as hoped or no more come."""
@@ -137,6 +176,10 @@ class Session:
             if hoped < 0 and idle > 2:
                 break
         return last
+
+
+def _seconds(grid: Grid) -> float:
+    return sum(trial.seconds for trial in grid.trials())
 
 
 async def until_whole(config: Config, urls: Mapping[str, str]) -> None:

@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from stentor.bench import ges22, plot, report
-from stentor.bench.grid import MATCHES, WHERE, Grid, Trial, numbers, whole
+from stentor.bench.grid import MATCHES, QUICK, WHERE, Grid, Trial, numbers, whole
 from stentor.bench.machine import Machine
 from stentor.bench.measurer import Latency, latency
 from stentor.bench.paper import TABLE_2
+from stentor.bench.replication import REPLICATIONS
 from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
 from stentor.config import Config, load
 from stentor.model.errors import InvalidInput
@@ -26,8 +27,8 @@ def taken(mean: float, received: int = 10, missed: int = 0) -> Latency:
     return Latency(received, missed, mean, mean / 10, mean, 2 * mean, 3 * mean)
 
 
-def sample(network: str, trial: Trial, latencies: dict[int, Latency]) -> Sample:
-    return Sample(network, trial, trial.seconds, latencies, 100, 100, 0.1)
+def sample(network: str, trial: Trial, latencies: dict[int, Latency], copies: int = 0) -> Sample:
+    return Sample(network, trial, trial.seconds, latencies, 100, 100, 0.1, copies)
 
 
 def results() -> Results:
@@ -38,6 +39,9 @@ def results() -> Results:
         found.hops.append(sample(CHAINS, Trial(rate, 50, 50, 10), {1: taken(1.0), 9: taken(mean)}))
         near = {1: taken(1.5), 2: taken(2.0), 4: taken(2.5)}
         found.hops.append(sample(CONNECTED, Trial(rate, 50, 50, 10), near))
+        for copies in (1, 2):
+            stored = {6: taken(copies + mean), 9: taken(2 * copies + mean)}
+            found.stored.append(sample(CHAINS, Trial(rate, 50, 50, 10), stored, copies))
     return found
 
 
@@ -84,6 +88,32 @@ def test_the_networks_are_those_of_the_examples(tmp_path: Path, connected: bool,
     assert ours.fabric.costs == theirs.fabric.costs
 
 
+@pytest.mark.req("GE-18")
+def test_replications_are_stored_where_the_paper_stores_them(tmp_path: Path) -> None:
+    config = ges22.network(tmp_path, connected=False, storages=True)
+    assert {each.name: str(each.broker) for each in config.repositories} == {
+        "r1": "SSC-B/SC-5/k/1",
+        "r2": "SSC-B/SC-6/n/8",
+    }
+    assert [(each.copies, each.repositories) for each in REPLICATIONS] == [(0, ()), (1, ("r1",)), (2, ("r1", "r2"))]
+    assert len({each.topic for each in REPLICATIONS}) == 3
+
+
+def test_few_match_rates_are_tried_with_what_is_stored() -> None:
+    assert Grid().stored().matches == (100, 50, 10)
+    assert QUICK.stored().matches == (50,)
+    assert Grid(matches=(33,)).stored().matches == (33,)
+
+
+def test_nothing_is_said_of_replications_that_were_not_tried() -> None:
+    found = results()
+    found.stored = []
+    out = io.StringIO()
+    report.show(found, Grid(), Console(file=out, width=200))
+    assert "eplication" not in out.getvalue()
+    assert list(found.by_copies()) == []
+
+
 def test_mean_and_variance_are_of_the_sample() -> None:
     found = latency([1_000_000, 3_000_000], wanted=3)
     assert (found.received, found.missed, found.mean, found.variance) == (2, 1, 2.0, 2.0)
@@ -113,7 +143,10 @@ def test_the_report_has_the_papers_figures_beside_ours() -> None:
         assert f"{theirs.high:.0f} @ <952, " in text
     assert "15 @ <952, 50>" in text
     assert "0.25 ms at 20 events/s" in text
-    assert "storages are not there yet" in text
+    assert "one: stored by the repository at broker 1; two: and by that at broker 8" in text
+    assert [line.split() for line in text.splitlines() if line.startswith("│ 50 %  │ 952")] == [
+        ["│", "50", "%", "│", "952", "│", "50", "│", "15", "│", "32", "│", "34", "│", "31", "│"]
+    ]
     assert "not a quiet machine" not in text
 
 
@@ -122,6 +155,7 @@ def test_the_file_says_the_same(tmp_path: Path) -> None:
     content = msgspec.json.decode((tmp_path / "new" / "ges.json").read_bytes())
     assert content["table_2"]["50"]["highest"]["latency"]["mean"] == 15.0
     assert [each["per_hop"] for each in content["figure_10"]] == [0.25, 29 / 8]
+    assert [(each["none"], each["one"], each["two"]) for each in content["figure_8"]] == [(1.5, 5, 7), (15, 32, 34)]
     assert content["machine"]["processors"] == 2
 
 
@@ -129,8 +163,14 @@ def test_plots_are_drawn_where_there_is_matplotlib_and_missed_politely_elsewhere
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
-    assert [path.name for path in plot.draw(results(), tmp_path)] == ["ges-latency.png", "ges-hops.png"]
-    assert all((tmp_path / name).stat().st_size > 1000 for name in ("ges-latency.png", "ges-hops.png"))
+    assert [path.name for path in plot.draw(results(), tmp_path)] == [
+        "ges-latency.png",
+        "ges-hops.png",
+        "ges-stored.png",
+    ]
+    assert all(
+        (tmp_path / name).stat().st_size > 1000 for name in ("ges-latency.png", "ges-hops.png", "ges-stored.png")
+    )
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError):
         plot.draw(results(), tmp_path)

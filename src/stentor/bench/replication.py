@@ -1,0 +1,42 @@
+"""Replications: how often an event is stored before anybody gets it (section 5.3.2 of the paper).
+
+There, node 1 stores for everyone and node 8 once more for super-cluster SC-6; here, a topic is stored by the repository
+at broker 1, or by that and the one at broker 8, and nobody is told of an event before all of them have it.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stentor.bench.ges22 import STORAGES
+from stentor.bench.grid import TOPIC
+from stentor.client import connect
+from stentor.registration import Registrar
+
+PUBLISHER = "publisher"
+
+
+class Replication(NamedTuple):
+    """A topic and the repositories that store it; none if it is one of best effort."""
+
+    name: str
+    topic: str
+    repositories: tuple[str, ...] = ()
+
+    @property
+    def copies(self) -> int:
+        return len(self.repositories)
+
+
+NONE = Replication("none", TOPIC)
+ONE = Replication("one", f"{TOPIC}/one", tuple(STORAGES)[:1])
+TWO = Replication("two", f"{TOPIC}/two", tuple(STORAGES)[:2])
+REPLICATIONS = (NONE, ONE, TWO)
+
+
+async def enrol(url: str, replication: Replication, subscribers: Iterable[str]) -> None:
+    """Make its topic, for the publisher and these."""
+    async with connect(url, timeout=30.0) as fabric, Registrar(fabric) as registrar:
+        await registrar.create(replication.topic, replication.repositories, copies=replication.copies)
+        await registrar.grant(replication.topic, "publisher", PUBLISHER)
+        for name in subscribers:
+            await registrar.grant(replication.topic, "subscriber", name)
