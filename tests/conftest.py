@@ -1,10 +1,33 @@
 """What all tests need to hold on a busy machine, and in little time."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many processes compiles all of the house anew
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+# those that take longest begin first, or the last of them would run alone while all others wait for it
+_LONGEST = (
+    "end_to_end/test_reliable.py",
+    "end_to_end/test_repository_faults.py",
+    "end_to_end/test_reliable_topics.py",
+    "end_to_end/test_help_and_status.py",
+    "end_to_end",
+    "integration",
+    "simulation",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files stay together, since their tests share what was started for them."""
+    items.sort(key=lambda item: _rank(item.path))
+
+
+def _rank(path: Path) -> int:
+    name = path.relative_to(Path(__file__).parent).as_posix()
+    return next((place for place, long in enumerate(_LONGEST) if name.startswith(long)), len(_LONGEST))
