@@ -35,6 +35,7 @@ NO_FACT: Final = 2  # what its key says is not so any more
 ROW: Final = 3
 GONE: Final = 4  # rows of this stream up to `first` go, as far as none of their events is here
 
+_KINDS: Final = tuple(Kind)  # by number, which is quicker than to ask for it
 _NO_LINE: Final = Line(0, 0, 0, 0, 0, Kind.EVENTS)
 
 
@@ -160,7 +161,7 @@ def read_item(data: bytes, at: int, position: int) -> Item | None:
     ) = _LABEL.unpack_from(data, at)  # fmt: skip
     if found != seal(data[at : at + LABEL_SIZE - 8], seed=position):
         return None
-    line = Line(sequence, length, publisher, incarnation, first, Kind(line_kind), digest)
+    line = Line(sequence, length, publisher, incarnation, first, _KINDS[line_kind], digest)
     middle = at + LABEL_SIZE + key_length
     key, content = data[at + LABEL_SIZE : middle], data[middle : middle + content_length]
     sound = (

@@ -79,16 +79,28 @@ class Lines:
 
     def put_at(self, start: int, end: int, line: Line, place: Place, time: int = 0) -> None:
         """In place of those from `start` to `end`, which may be none."""
+        if start == len(self.sequence):
+            self._append(line, place, time)
+            return
         values = (
             line.sequence, line.length, line.first, line.digest, *place, time, self._streams.number(line.stream),
             line.kind,
         )  # fmt: skip
-        if start == len(self):
-            for column, value in zip(self._columns, values, strict=True):
-                column.append(value)
-        else:
-            for column, value in zip(self._columns, values, strict=True):
-                column[start:end] = array(column.typecode, (value,))
+        for column, value in zip(self._columns, values, strict=True):
+            column[start:end] = array(column.typecode, (value,))
+
+    def _append(self, line: Line, place: Place, time: int) -> None:
+        """Column by column by hand, since a million of them are when a log is opened."""
+        sequence, length, publisher, incarnation, first, kind, digest = line
+        self.sequence.append(sequence)
+        self.length.append(length)
+        self.first.append(first)
+        self.digest.append(digest)
+        self.position.append(place[0])
+        self.size.append(place[1])
+        self.time.append(time)
+        self.stream.append(self._streams.number((publisher, incarnation)))
+        self.kind.append(kind)
 
     def delete(self, end: int) -> None:
         """The first ones."""
