@@ -148,13 +148,15 @@ class Register(Lines):
 
     def extend(self, chapter: Chapter, time: NDArray[np.int64]) -> None:
         """Many at once, behind all that are there, of which nobody knows where they lie."""
-        names = np.stack((chapter.publisher, chapter.incarnation), axis=1)
-        known, which = np.unique(names, axis=0, return_inverse=True)
-        numbers = np.array([self._streams.number((one, two)) for one, two in known.tolist()], np.uint32)
+        changes = np.flatnonzero(np.diff(chapter.publisher) | np.diff(chapter.incarnation)) + 1
+        begins = np.r_[0, changes]
+        names = zip(chapter.publisher[begins].tolist(), chapter.incarnation[begins].tolist(), strict=True)
+        numbers = np.array([self._streams.number(name) for name in names], np.uint32)
+        streams = np.repeat(numbers, np.diff(np.r_[begins, len(time)]))
         nowhere = np.zeros(len(time), np.uint64)
         columns: tuple[NDArray[Any], ...] = (
             chapter.sequence, chapter.length, chapter.first, chapter.digest, nowhere, nowhere.astype(np.uint32), time,
-            numbers[which.reshape(-1)], chapter.kind,
+            streams, chapter.kind,
         )  # fmt: skip
         for column, more in zip(self._columns, columns, strict=True):
             column.frombytes(more.tobytes())
