@@ -25,6 +25,7 @@ from stentor.reliable import Publisher, Subscription
 
 _STAMP = Struct("<qI")  # when it was published, and in which trial
 _SILENCE = 5.0  # seconds without an event after which no more will come
+_LONG_SILENCE = 30.0  # the same if nothing is ever lost
 _WARM_UP = 30.0
 _BEFORE = 0.1  # seconds to collect garbage in, before each trial
 
@@ -69,6 +70,7 @@ class Station:
 
     def __init__(self, events: Events | Subscription) -> None:
         self._events = events
+        self._silence = _SILENCE if isinstance(events, Events) else _LONG_SILENCE
         self.trial = 0
         self.taken: list[int] = []  # ns
         self.changed = asyncio.Event()
@@ -87,7 +89,7 @@ class Station:
         while len(self.taken) < count:
             self.changed.clear()
             try:
-                await asyncio.wait_for(self.changed.wait(), _SILENCE)
+                await asyncio.wait_for(self.changed.wait(), self._silence)
             except TimeoutError:
                 return
 

@@ -28,6 +28,7 @@ _WHOLE_WITHIN = 60.0  # seconds until all brokers know each other
 _START = 90.0
 _QUIET_TRIAL = 60.0  # seconds that a trial may take beyond its own
 _LATE = 20  # times that a crowd is asked again whether more has come
+_LATE_IF_STORED = 300  # … if nothing is ever lost
 
 
 class Session:
@@ -159,14 +160,15 @@ class Session:
         measured = await worker.ask(trial, measurer.Measured, trial.seconds + _QUIET_TRIAL)
         cores = noise.cores()
         expected = trial.wanted * (self.results.clients - 2)
-        received = await self._counted(others, before + expected) - before
+        late = _LATE_IF_STORED if copies else _LATE
+        received = await self._counted(others, before + expected, late) - before
         latencies = {int(hops): latency for hops, latency in measured.latencies.items()}
         return Sample(network, trial, measured.seconds, latencies, expected, received, round(cores, 2), copies)
 
-    async def _counted(self, others: Worker, hoped: int) -> int:
+    async def _counted(self, others: Worker, hoped: int, late: int = _LATE) -> int:
         """How many events the crowd has, when it has as many as hoped or no more come."""
         last, idle = -1, 0
-        while idle < _LATE:
+        while idle < late:
             counted = await others.ask(None, crowd.Counted, _START)
             if counted.received >= hoped >= 0:
                 return counted.received
