@@ -270,7 +270,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (acknowledgements_of_some_count_for_all, {"sync-passed-unacked"}),
     (shown_before_it_is_durable, {"released-before-persistent"}),
     (copies_are_not_waited_for, {"released-before-persistent"}),
-    (no_duplicate_suppression_at_the_repository, {"duplicate", "nonmonotonic-poll", "raised"}),
+    (no_duplicate_suppression_at_the_repository, {"duplicate", "nonmonotonic-poll", "raised", "not-converged"}),
     (no_duplicate_suppression_at_the_subscriber, {"duplicate"}),
     (readers_pass_what_is_reserved, {"raised", "lost-write", "poll-skip"}),
     (gaps_are_given_up_at_once, {"nonmonotonic-poll"}),

@@ -211,6 +211,9 @@ class Enrolment:
                 self.remember(self._registry.subscribe(event.sender, msgspec.structs.replace(known, home=event.node)))
             if reader.active:
                 self._welcome(reader, event)
+            else:  # others are being asked: it is to wait for us
+                name, members = self._settings.name, self._registry.members
+                self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
             return
         try:
             where = str(Filter(event.where)) if event.where else ""

@@ -133,6 +133,8 @@ class Steering:
         if isinstance(event, ProbeAnswer):
             if event.attempt == self.attempt and not self.repository:
                 self._consider(now, sender, event)
+            elif event.attempt == self.attempt and sender == self._sender:
+                self._asking.tries = min(self._asking.tries, 1)  # it is there, and will answer when it may
             return False
         if not self.repository or event.sender != self.repository or sender != self._sender:
             return False

@@ -3,7 +3,7 @@
 import pytest
 from tests.paper.bundle import PaperBundle
 
-from stentor.model.control import GossipSync, Persistent, RecoveryResponse, Sync
+from stentor.model.control import GossipSync, Persistent, ProbeAnswer, RecoveryResponse, Sync
 
 
 def steered(*names: str) -> PaperBundle:
@@ -121,3 +121,16 @@ def test_one_that_cannot_hear_others_steers_all_the_same_and_promises_nothing() 
     bundle.pass_time(10_000)
     assert synced(bundle) >= sync
     assert numbers(bundle) == {4}
+
+
+def test_a_disk_that_is_full_does_not_keep_subscribers_away() -> None:
+    bundle = steered("r1", "r2", "r3")
+    bundle.full.add("r3")
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r2", attempt=2, incarnation=6)
+    assert not bundle.told(RecoveryResponse, "billing")
+    bundle.recover("subscriber", "billing", "r2", attempt=2, incarnation=6)
+    assert bundle.told(ProbeAnswer, "billing"), "it is asked to wait"
+    bundle.pass_time(3000)
+    assert bundle.told(RecoveryResponse, "billing")
+    assert numbers(bundle) == {1, 2, 3}

@@ -273,3 +273,15 @@ def test_a_new_link_repeats_what_may_be_lost() -> None:
     assert accept(steering, 6, "a")
     assert said(steering) == []
     assert steering.due == NEVER
+
+
+def test_one_that_says_that_it_is_there_is_waited_for() -> None:
+    steering = made()
+    steering.link(0)
+    answer(steering, 1, "a", members=("a",))
+    for turn in range(1, 20):
+        now = 1 + turn * 250 * MILLISECOND
+        steering.tick(now)
+        assert steering.repository == "a"
+        answer(steering, now + 1, "a")
+    assert accept(steering, 20 * SECOND, "a")
