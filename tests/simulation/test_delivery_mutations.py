@@ -186,7 +186,7 @@ def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
 
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip, now: int) -> None:
-        self.ready = not self.leaving and bool(self.since)
+        self.ready = not self.leaving and bool(self.company.since)
 
     patch.setattr(Gossip, "_judge", judge)
 

@@ -7,8 +7,6 @@ one has more asks for it. What is missing has its sequence numbers set aside as 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from stentor.machine import MILLISECOND, Report, Scanned
 from stentor.model.control import (
     ControlEvent,
@@ -31,6 +29,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.span import Spans
 from stentor.protocols.delivery.bundle import Bundle, Peer
+from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import LETTER, Dispatch
 from stentor.protocols.delivery.inspection import Inspection
@@ -43,7 +42,6 @@ from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
 _ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
-_COMPANY = "local/company"
 _WHOLE_EVERY = 10  # states, of which one names all streams
 
 
@@ -62,6 +60,7 @@ class Gossip:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
         self.bundle = Bundle(settings.name, settings.unit)
+        self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
         self.principal = ""
         self.ready = self.leaving = False
@@ -74,11 +73,6 @@ class Gossip:
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
-        self.since = 0  # when we can be heard
-        self.company: frozenset[str] | None = (
-            None  # who may have what we do not, as it is written down; None: nothing is
-        )
-        self._counting: frozenset[str] | None = None  # … as it is being written down
         self._told = 0  # when our state was last told
         self._states = 0
         self._changed: dict[Stream, None] = {}
@@ -107,7 +101,7 @@ class Gossip:
 
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
-        self.since = now
+        self.company.since = now
         self._states = 0
         self.tell_state(now)
 
@@ -138,7 +132,7 @@ class Gossip:
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
-        if not self.since:
+        if not self.company.since:
             return
         whole = to is not None or self._states % _WHOLE_EVERY == 0
         if to is None:
@@ -396,37 +390,11 @@ class Gossip:
     # ---- time
 
     def living(self, now: int) -> list[Peer]:
-        return self.bundle.living(now, self._settings.suspicion)
+        return self.company.living(now)
 
     def copies(self, now: int) -> int:
         """How many repositories must have an event before it is acknowledged: fewer than wished for if too few live."""
-        everyone = frozenset(self.bundle.peers)
-        counted = self._counted(now) | (everyone if self.company is None else self.company)
-        return max(1, min(self._registry.terms.copies, 1 + len(counted.intersection(self.bundle.mates))))
-
-    def _counted(self, now: int) -> frozenset[str]:
-        """Who is not believed to be dead: heard not long ago, or not given the time to be heard yet."""
-        if not self.since or now - self.since < self._settings.degrade:
-            return frozenset(self.bundle.peers)
-        return frozenset(peer.name for peer in self.bundle.living(now, self._settings.degrade))
-
-    def associate(self, now: int, then: Callable[[Callable[[], None]], None]) -> None:
-        """Write down on whom we count, before we go on without somebody: one that begins again waits for these, who may
-        have gone on without it.
-        """
-        if self.ready or self.leaving:
-            counted = self._counted(now)
-        else:
-            counted = (self.company or frozenset()).union(peer.name for peer in self.living(now))
-        if counted != self._counting:
-            self._counting = counted
-            self._store.entries.append(Fact(_COMPANY, msgspec.msgpack.encode(sorted(counted))))
-            then(lambda: setattr(self, "company", counted))
-
-    def recall(self, facts: Mapping[str, bytes]) -> None:
-        """On whom we counted before we ended."""
-        if _COMPANY in facts:
-            self.company = self._counting = frozenset(msgspec.msgpack.decode(facts[_COMPANY], type=list[str]))
+        return max(1, min(self._registry.terms.copies, 1 + len(self.company.mates(now))))
 
     def noted(self, now: int, digest: int) -> None:
         """Registrations are durable here: others may rely on it."""
@@ -445,18 +413,6 @@ class Gossip:
             self._shared = self.facts
         return True
 
-    def are_all_told(self, now: int) -> bool:
-        """Whether everyone is here and has told all that it has."""
-        living = self.living(now)
-        return len(living) == len(self.bundle.peers) and all(peer.retold for peer in living)
-
-    def turn(self, now: int) -> int:
-        """When somebody, ourselves included, last came or went."""
-        living = self.living(now)
-        return max(
-            self.since, *(peer.since if peer in living else peer.heard for peer in self.bundle.peers.values()), 0
-        )
-
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         busy = False
@@ -470,10 +426,10 @@ class Gossip:
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
-        if self.ready or self.leaving or not self.since or not self._registry.created:
+        if self.ready or self.leaving or not self.company.since or not self._registry.created:
             return
         living = self.living(now)
-        if len(living) < len(self.bundle.peers) and now - self.since < self._patience(living):
+        if self.company.is_awaited(now):
             return
         streams = self._store.streams.values()
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
@@ -485,12 +441,6 @@ class Gossip:
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
         self.tell_state(now)
-
-    def _patience(self, living: list[Peer]) -> int:
-        """How long to wait for those that are silent: longer if they may have gone on when we were away."""
-        away = self.bundle.peers.keys() - {peer.name for peer in living}
-        left_behind = bool(self.company and self.company & away) and not any(peer.ready for peer in living)
-        return self._settings.absence if left_behind else self._settings.grace
 
 
 def _places(stream: Stream, wanted: Held) -> Iterator[int]:

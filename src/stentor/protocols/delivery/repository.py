@@ -140,7 +140,7 @@ class Repository:
         self.registry.load(facts)
         self.store.load(opened.holdings)
         self._facts = self.gossip.facts = self.registry.digest
-        self.gossip.recall(facts)
+        self.gossip.company.recall(facts)
         self.gossip.admit(now, self.registry.units)
         for row in opened.holdings.rows:
             peer = self.gossip.bundle.peers.get(row.repository)
@@ -350,7 +350,7 @@ class Repository:
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
-        self.gossip.associate(now, self.commits.then)
+        self.gossip.company.note(now, self.gossip.ready or self.gossip.leaving, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
@@ -401,13 +401,13 @@ class Repository:
         missing = stream.missing
         lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
         stream.lost = (stream.lost or now) if lost else 0
-        turn = self.gossip.turn(now)
+        turn = self.gossip.company.turn(now)
         silence = now - max(stream.heard, stream.seen, turn)
         known = self.registry.publishers.get(number)
         anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
-        everyone = self.gossip.are_all_told(now)
+        everyone = self.gossip.company.is_here(now)
         soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
-        if missing and self.gossip.since and silence >= (soon if anew else settings.void_after):
+        if missing and self.gossip.company.since and silence >= (soon if anew else settings.void_after):
             return missing
         if lost and now - max(stream.lost, turn) >= soon:
             return lost
