@@ -81,6 +81,7 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     copies: int
     keep: int
     expire: int
+    hold: bool = False  # events leave their top-level unit when a repository for it has them
     first: int
     next: int
     horizon: int
@@ -190,12 +191,14 @@ class Registrar:
         copies: int = 0,
         keep: int = 0,
         expire: int = 0,
+        hold: bool = False,
         within: float = 30.0,
     ) -> dict[str, TopicReport]:
         """Register a reliable topic at these repositories, or at all that answer; returns when all are ready.
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
-        that events are kept after everyone has them (default a day), and after which they are dropped anyway.
+        that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
+        `hold`, no event leaves its top-level unit before a repository that serves this unit has it.
         """
         check_topic(topic)
         found = await self._present(repositories)
@@ -203,10 +206,18 @@ class Registrar:
         everyone = [name for name, report in there.items() if not report.unit]
         if not everyone:
             raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
+        if hold and not any(report.unit and "/" not in report.unit for report in there.values()):
+            raise InvalidInput(
+                f"{', '.join(there)}: to hold events at borders, a repository must serve each top-level unit that has "
+                "publishers, and none does"
+            )
         if copies > len(everyone):
             raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
         for report in found.values():
             known = report.topics.get(topic)
+            if known is not None and known.members and known.hold != hold:
+                held = "is held" if known.hold else "is not held"
+                raise Refused(Refusal.TOPIC, f"{topic} exists already, and {held} at borders: that cannot be changed")
             if known is not None and known.members and set(known.members) != set(there):
                 members = ", ".join(known.members)
                 raise Refused(
@@ -216,7 +227,9 @@ class Registrar:
         names = tuple(there)
         answers = await asyncio.gather(
             *(
-                self._confirm(name, topic, within, repositories=names, copies=copies, keep=keep, expire=expire)
+                self._confirm(
+                    name, topic, within, repositories=names, copies=copies, keep=keep, expire=expire, hold=hold
+                )
                 for name in names
             )
         )

@@ -32,6 +32,7 @@ from stentor.model.control import (
     end_name,
     inbox_of,
     repository_name,
+    within_of,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
@@ -91,7 +92,8 @@ class MemoryLedger:
 class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
-    def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None) -> None:
+    def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
+                 hold: bool = False) -> None:  # fmt: skip
         self.now = 1
         self.units = units or {}
         self.repositories: dict[str, Repository] = {}
@@ -107,7 +109,7 @@ class PaperBundle:
             self.start(name)
         if create:
             for name in names:
-                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies)
+                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold)
             self.pass_time(2000)
             self.owner(names[0], TopicTask.GRANT, role="publisher", name="shop")
             for subscriber in ("billing", "audit"):
@@ -186,8 +188,8 @@ class PaperBundle:
     # ---- clients
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "") -> None:  # fmt: skip
-        event = Registration(TOPIC, "owner", 1, task, principal, repositories, copies, role, name)
+              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False) -> None:  # fmt: skip
+        event = Registration(TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold)
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
 
     def say(
@@ -214,6 +216,11 @@ class PaperBundle:
     def order(self, first: int, last: int, *only: str, incarnation: int = 5) -> None:
         for name in only or list(self.repositories):
             self.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation, first, last), name)
+
+    def publish_within(self, unit: str, first: int, count: int, *storages: str) -> None:
+        """Events that only the storages of a unit hear; everyone hears that they exist."""
+        self.arrive(block(first, count, topic=within_of(unit, TOPIC)), *storages)
+        self.order(first, first + count - 1)
 
     def publish(self, first: int, count: int, *only: str, incarnation: int = 5) -> None:
         self.arrive(block(first, count, incarnation), *only)
@@ -252,10 +259,10 @@ class PaperBundle:
         self.reports.clear()
 
 
-def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"") -> Block:
+def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC) -> Block:
     """Events of the shop; number n costs n % 5."""
     numbers = range(first, first + count)
     shop = publisher_id("", end_name("publisher", "shop", TOPIC))
-    origin = Origin(topic_id(TOPIC), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
+    origin = Origin(topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
     bodies = [body or b"%d" % number for number in numbers]
     return Block(encode(origin, _SCHEMA, [[number % 5 for number in numbers]], bodies), _SCHEMA)

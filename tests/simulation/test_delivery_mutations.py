@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, SubscriberAck
+from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import store
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
@@ -21,6 +22,7 @@ from stentor.protocols.delivery.destination import Destination, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
@@ -263,6 +265,42 @@ def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReliableSubscriber, "_give", give)
 
 
+def publishers_send_again_to_all_units(patch: pytest.MonkeyPatch) -> None:
+    def post(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
+        self._effects.append(Post(bundle_of(self.topic), events, blocks))
+
+    patch.setattr(ReliablePublisher, "_post", post)
+
+
+def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
+    original = Attendance.settle
+
+    def settle(self: Attendance, unit: str) -> None:
+        if self._name == self._topic:
+            original(self, unit)
+
+    patch.setattr(Attendance, "leave", always(None))
+    patch.setattr(Attendance, "settle", settle)
+
+
+def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    original = Store._put
+
+    def put(self: Store, record: Any) -> None:
+        original(self, record)
+        if record.line.kind is Kind.EVENTS and self.keeps_all:
+            self.hasty(record.line)  # type: ignore[attr-defined]
+
+    begin = Repository.__init__
+
+    def init(self: Repository, *given: Any) -> None:
+        begin(self, *given)
+        self.store.hasty = lambda line: self.border.pass_on([line], self.enrolment.publishers)  # type: ignore[attr-defined]
+
+    patch.setattr(Store, "_put", put)
+    patch.setattr(Repository, "__init__", init)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_gossip, {"not-converged"}),
     (durable_before_it_is, {"acknowledged-before-durable"}),
@@ -288,6 +326,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
+    (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
+    (publishers_send_again_to_all_units, {"left-its-unit"}),
+    (who_moves_listens_to_its_former_unit, {"left-its-unit"}),
 ]
 RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (gaps_are_never_given_up, {"not-converged"}),

@@ -66,6 +66,12 @@ def create(
         str | None,
         typer.Option(help="After which they are dropped even if somebody has not got them.", show_default="never"),
     ] = None,
+    hold_at_border: Annotated[
+        bool,
+        typer.Option(
+            "--hold-at-border", help="No event leaves its top-level unit before a repository for that unit has it."
+        ),
+    ] = False,
     timeout: WithinOption = 30.0,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -82,12 +88,15 @@ def create(
         async with registrar(url, tls) as asking:
             with waiting(f"creating {name}"):
                 return await asking.create(
-                    name, several(repositories), copies=copies, keep=kept, expire=expired, within=timeout
-                )
+                    name, several(repositories), copies=copies, keep=kept, expire=expired, hold=hold_at_border,
+                    within=timeout,
+                )  # fmt: skip
 
     reports = asyncio.run(run())
     one = next(iter(reports.values()))
-    typer.echo(f"{name} is reliable on {', '.join(reports)}, {one.copies} {'copy' if one.copies == 1 else 'copies'}")
+    copies_told = f"{one.copies} {'copy' if one.copies == 1 else 'copies'}"
+    held = ", held at borders" if one.hold else ""
+    typer.echo(f"{name} is reliable on {', '.join(reports)}, {copies_told}{held}")
 
 
 @app.command()

@@ -31,6 +31,14 @@ def chorus_of(topic: str, repository: str, number: int) -> str:
     return f"$chorus/{repository}/{number:x}/{topic}"
 
 
+WITHIN = "$within/"
+
+
+def within_of(unit: str, topic: str) -> str:
+    """The topic on which events are published that must not leave a unit yet."""
+    return f"{WITHIN}{unit}/{topic}"
+
+
 def end_name(role: Role, name: str, topic: str) -> str:
     """Under which name a publisher or subscriber of a reliable topic connects: each has a link of its own."""
     return f"{role}:{name}:{topic}"
@@ -130,6 +138,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     epoch: int = 0
     done: tuple[Held, ...] = ()
     chorus: int = 0
+    within: str = ""  # the unit on whose topic events are published and heard; "" is the topic itself
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -327,6 +336,16 @@ class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=Fa
     """R → B: I am no member of the bundle any more."""
 
 
+class GossipPassage(ControlEvent, frozen=True, array_like=True, tag="passage", gc=False):
+    """R → B: these events, in the frames that follow, were issued in the unit that I serve and are durable here: they
+    may leave it. `upto` is the last of my sequence numbers among them, and `previous` that of the passage before it.
+    """
+
+    unit: str
+    previous: int
+    upto: int
+
+
 # ---- owners and operators
 
 
@@ -356,6 +375,7 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     holder: str = ""  # the principal that may use this name; "" is anyone
     keep: int = 0  # seconds that events are kept after everyone has them
     expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
+    hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
 
 
 class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
@@ -393,6 +413,7 @@ AnyControlEvent = (
     | GossipRequest
     | GossipVoid
     | GossipLeave
+    | GossipPassage
     | Registration
     | RegistrationReceipt
 )

@@ -42,7 +42,11 @@ class Correspondence:
         self._pending += self.client.step(now, Wished(subscription, pattern, where, eager=True))
         return subscription
 
-    def ignore(self, now: int, subscription: SubscriptionId) -> None:
+    def ignore(self, now: int, pattern: str) -> None:
+        """Hear no more of it; nothing if it is not heard."""
+        subscription = self._heard.pop(pattern, None)
+        if subscription is None:
+            return
         self._letters.discard(subscription)
         self._asked.pop(subscription, None)
         self._waiting.pop(subscription, None)
@@ -114,7 +118,7 @@ class Correspondence:
             if isinstance(effect, Listen):
                 self._asked[self.listen(now, effect.to, effect.where, effect.letters)] = effect.to
             elif isinstance(effect, Ignore):
-                self.ignore(now, self._heard[effect.to])
+                self.ignore(now, effect.to)
         said = bool(self._pending)
         pending, self._pending = self._pending, []
         for effect in effects:
@@ -123,7 +127,7 @@ class Correspondence:
                     self.client.step(now, Offered(effect.to, {}, write(effect.events, blocks), 0))
                 said = True
             elif isinstance(effect, Publish):
-                self.client.publisher.forward(self._topic, effect.block)
+                self.client.publisher.forward(effect.to or self._topic, effect.block)
                 said = True
             elif not isinstance(effect, Listen | Ignore):
                 rest.append(effect)

@@ -1,7 +1,7 @@
 """An end of a reliable topic: its publisher or subscriber, over a link of its own."""
 
 from stentor.machine import Effect, Input, LinkLost, LinkOpened, Machine, Received, Started, StopRequested, TimerFired
-from stentor.model.control import inbox_of
+from stentor.model.control import WITHIN, inbox_of
 from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
@@ -43,6 +43,7 @@ class End:
             if isinstance(effect, Connect) and isinstance(self.machine, ReliablePublisher):
                 self.machine.limit(self._post.client.publisher.largest_body)
             elif isinstance(effect, Disconnect):
+                self._post.client.publisher.withdraw(WITHIN)  # the next broker may be in another unit
                 self._say(now, self.machine.step(now, Unlinked()))
             self._effects.append(effect)
         for each in told:

@@ -30,15 +30,16 @@ from stentor.model.control import (
     bundle_of,
     inbox_of,
     repository_name,
+    within_of,
 )
 from stentor.model.errors import InvalidInput, Refusal, Refused
-from stentor.model.ids import SubscriptionId, publisher_id
+from stentor.model.ids import publisher_id
 from stentor.model.topic import check_topic
 from stentor.nodes.application import Connect, Halt
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
@@ -50,11 +51,10 @@ _TIMER = "repository "
 class _Managed:
     """A topic at this repository."""
 
-    __slots__ = ("heard", "machine", "topics")
+    __slots__ = ("heard", "machine")
 
     def __init__(self, machine: Repository) -> None:
         self.machine = machine
-        self.topics: list[SubscriptionId] = []  # what it listens to
         self.heard: list[Input] = []  # while its ledger is being opened
 
 
@@ -67,7 +67,6 @@ class RepositoryNode:
         self._post = Correspondence(link)
         self._topics = list(topics)
         self._managed: dict[str, _Managed] = {}
-        self._ids: dict[SubscriptionId, str] = {}
         self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
         self._retiring = False
         self._principal = ""
@@ -111,9 +110,8 @@ class RepositoryNode:
         """Take up a topic, whose ledger is there or is made."""
         self._deleted.discard(topic)
         managed = self._managed[topic] = _Managed(Repository(topic, self._settings))
-        events = self._post.listen(now, topic, letters=False)
-        self._ids[events] = topic
-        managed.topics = [events, self._post.listen(now, bundle_of(topic))]
+        self._post.listen(now, topic, letters=False)
+        self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
         return managed
 
@@ -140,6 +138,8 @@ class RepositoryNode:
                     self._arrived(each, told_by_topic)
                 case Heard():
                     self._heard(now, each, told_by_topic)
+                case Listening():
+                    pass
                 case _:
                     raise AssertionError(each)
         for topic, inputs in told_by_topic.items():
@@ -166,15 +166,15 @@ class RepositoryNode:
         managed = self._managed.pop(topic)
         if managed.machine.registry.deleted:
             self._deleted.add(topic)
-        for subscription in managed.topics:
-            self._post.ignore(now, subscription)
-            self._ids.pop(subscription, None)
+        for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
+            self._post.ignore(now, name)
 
     def _arrived(self, arrived: Arrived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
         by_topic: dict[str, list[Block]] = {}
         for block in arrived.blocks:
-            by_topic.setdefault(self._post.client.topics[block.topic], []).append(block)
+            topic = self._post.client.topics[block.topic].removeprefix(within_of(self._settings.unit, ""))
+            by_topic.setdefault(topic, []).append(block)
         for topic, blocks in by_topic.items():
             told.setdefault(topic, []).append(Arrived(blocks))
 

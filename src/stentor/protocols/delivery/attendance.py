@@ -6,7 +6,8 @@ until it has caught up. And what its repository tells all who want the same, it 
 """
 
 from stentor.machine import Effect
-from stentor.model.control import chorus_of
+from stentor.model.control import chorus_of, within_of
+from stentor.model.ids import TopicId, topic_id
 from stentor.protocols.delivery.post import Ignore, Listen
 
 _NEAR = 4  # a part of the buffer as small as that is enough for what a subscriber is still behind
@@ -17,6 +18,7 @@ class Attendance:
 
     def __init__(self, topic: str, where: str, buffer: int) -> None:
         self._topic, self._where, self._near = topic, where, buffer // _NEAR
+        self._name = topic  # on which events come by themselves; "" until we know
         self.effects: list[Effect] = []
         self.live = True  # events are heard as they are published
         self.left = 0  # events that are stored for us, or for others, beyond those that we were told of
@@ -27,13 +29,38 @@ class Attendance:
         """There was no room for an event."""
         if self.live:
             self.live = False
-            self.effects.append(Ignore(self._topic))
+            if self._name:
+                self.effects.append(Ignore(self._name))
 
     def catch_up(self, held: int, pending: int, mean: int) -> None:
         """So many bytes are held and so many events pending, each of this size on average."""
         if not self.live and held + (pending + self.left) * mean <= self._near:
             self.live = True
-            self.effects.append(Listen(self._topic, letters=False, where=self._where))
+            if self._name:
+                self.effects.append(Listen(self._name, letters=False, where=self._where))
+
+    @property
+    def number(self) -> TopicId:
+        """The topic on which events come by themselves."""
+        return topic_id(self._name)
+
+    def settle(self, unit: str) -> None:
+        """We are in this unit, whose publishers are heard there only; "" if everyone is heard everywhere."""
+        self._choose(within_of(unit, self._topic) if unit else self._topic)
+
+    def leave(self) -> None:
+        """The next link may be to another unit, which must not hear what is said in this one."""
+        if self._name != self._topic:
+            self._choose("")
+
+    def _choose(self, name: str) -> None:
+        if name == self._name:
+            return
+        if self.live and self._name:
+            self.effects.append(Ignore(self._name))
+        if self.live and name:
+            self.effects.append(Listen(name, letters=False, where=self._where))
+        self._name = name
 
     def join(self, repository: str, number: int) -> None:
         """This is the chorus of those who want the same, at the repository that steers us; 0 is none."""

@@ -29,6 +29,7 @@ class Peer:
         "leaving",
         "lines",
         "name",
+        "passed",
         "ready",
         "since",
         "told",
@@ -49,6 +50,7 @@ class Peer:
         self.told = False  # it has told us all that it has
         self.whole = 0  # … when it last did
         self.facts = 0  # the digest of its registry
+        self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
         self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers

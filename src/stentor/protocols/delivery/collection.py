@@ -2,6 +2,7 @@
 
 from stentor.machine import SECOND, Collect, Report, Scanned
 from stentor.model.record import Kind, Line, Record
+from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
@@ -25,9 +26,10 @@ class Collection:
         dispatch: Dispatch,
         gossip: Gossip,
         commits: Commits,
+        border: Border,
         settings: RepositorySettings,
     ) -> None:
-        self._commits = commits
+        self._commits, self._border = commits, border
         self._unit, self._every = settings.unit, settings.collect_every
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
@@ -64,6 +66,8 @@ class Collection:
         age = (self._store.newest - record.time) // SECOND
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
+            return False
+        if not self._border.is_received(stream, line.last, self._gossip.bundle.peers.values()):
             return False
         coarse = [peer for peer in self._gossip.bundle.peers.values() if not peer.unit]
         if self._unit and not any(stream.reached_by(peer.name) >= line.last for peer in coarse):

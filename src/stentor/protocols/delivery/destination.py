@@ -319,7 +319,7 @@ class Reader:
 
     __slots__ = (
         "acked", "active", "answered", "attempt", "began", "destination", "doubt", "inbox", "incarnation", "inflight",
-        "lines", "pause", "pending", "rectifying", "safe", "scanning", "sent", "told", "tuned", "wanted",
+        "lines", "live", "pause", "pending", "rectifying", "safe", "scanning", "sent", "told", "tuned", "wanted",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -327,6 +327,7 @@ class Reader:
         self.inbox = inbox
         self.incarnation = incarnation
         self.attempt = attempt
+        self.live = 0  # the topic on which events come to it by themselves, if they are held at borders
         self.active = False  # it knows that we steer it
         self.began = now
         self.doubt: Mapping[StreamId, int] | None = None  # what an earlier life of it may have got; None is anything

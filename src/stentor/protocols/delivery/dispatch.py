@@ -34,6 +34,7 @@ class Dispatch:
         self.dirty: dict[str, None] = {}  # whose progress must be written down
         self.effects: list[Effect] = []
         self.scans: dict[int, Callable[[int, Scanned], None]] = {}
+        self.held = False  # events do not come by themselves to those who are in other units than their publishers
         self._tokens = 0
 
     def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
@@ -108,6 +109,8 @@ class Dispatch:
             )
             to = chorus_of(self._topic, self._repository, destination.chorus)
             self.effects.append(Post(to, (persistent,)))
+            for reader in readers if self.held else ():
+                self._accompany(reader, found)
 
     def serve(self, reader: Reader, asked: bool = False) -> None:
         """Tell one what is there for it, as far as its window allows; if it `asked`, also that it is nothing."""
@@ -175,6 +178,7 @@ class Dispatch:
                         reader.doubtful(found), self._store.horizon - upto,
                     ),
                 )  # fmt: skip
+                reader.told = upto
             else:
                 self.post(
                     reader,
@@ -183,7 +187,9 @@ class Dispatch:
                         reader.doubtful(found), self._store.horizon - upto,
                     ),
                 )  # fmt: skip
-            reader.told = upto
+                reader.told = upto
+                if self.held:
+                    self._accompany(reader, found)
         elif reader.skip():
             self.dirty[destination.name] = None
 
@@ -233,6 +239,15 @@ class Dispatch:
         return waiting
 
     # ---- sending again
+
+    def _accompany(self, reader: Reader, found: Iterable[Stretch]) -> None:
+        """What it is told of and does not come to it by itself is sent at once."""
+        spans: list[Span] = []
+        for stretch in found:
+            record = self._store.at(stretch.sequence)
+            if record is None or int.from_bytes(record.frame[8:16], "little") != reader.live:
+                spans.append((stretch.sequence, stretch.sequence + stretch.count - 1))
+        self.resend(reader, spans)
 
     def resend(self, reader: Reader, spans: Iterable[Span]) -> None:
         """A subscriber asks for events that it was told of."""

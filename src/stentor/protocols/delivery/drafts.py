@@ -65,6 +65,13 @@ class Drafts:
         self.pending += sealed.size
         self.published += block.count
 
+    def withdraw(self, prefix: str) -> None:
+        """Events with numbers, on topics that begin so, do not leave: whoever numbered them still has them."""
+        kept = [each for each in self._drafts if not (isinstance(each, Sealed) and each.topic.startswith(prefix))]
+        if len(kept) < len(self._drafts):
+            self._drafts = deque(kept)
+            self.pending = sum(each.size for each in kept)
+
     def _check_size(self, body: bytes) -> None:
         if len(body) > self.largest_body:
             raise BodyTooLarge(

@@ -27,13 +27,15 @@ from stentor.model.control import (
     TopicTask,
     end_name,
     inbox_of,
+    within_of,
 )
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
-from stentor.model.ids import publisher_id
+from stentor.model.ids import publisher_id, topic_id
 from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
+from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import Destination, DisseminationTable, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -41,22 +43,12 @@ from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, TopicTerms, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.store import Store
 
 _KEEP = 86_400  # seconds
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
-
-
-class SteeredPublisher:
-    """A publisher that this repository steers."""
-
-    __slots__ = ("acknowledged", "attempt", "id", "inbox", "incarnation", "name")
-
-    def __init__(self, number: int, name: str, inbox: str, incarnation: int, attempt: int) -> None:
-        self.id, self.name, self.inbox = number, name, inbox
-        self.incarnation, self.attempt = incarnation, attempt
-        self.acknowledged: tuple[int, ...] = ()
 
 
 class Enrolment:
@@ -73,10 +65,11 @@ class Enrolment:
         gossip: Gossip,
         commits: Commits,
         agreement: Agreement,
+        border: Border,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
-        self._dispatch, self._gossip, self._commits = dispatch, gossip, commits
+        self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
         self._beginnings = Beginnings(store, dispatch)
         self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
@@ -111,7 +104,9 @@ class Enrolment:
         registry, settings = self._registry, self._settings
         members = registry.storing_all() if event.role == "publisher" else registry.serving(event.node)
         if event.role == "publisher":
-            serves = not settings.unit
+            if self._border.is_held:
+                members = self._border.storages(event.node) or members  # those who serve everyone say what is wrong
+            serves = settings.name in members
         else:
             serves = self._can_serve(event.sender) and not self._is_kept_elsewhere(now, event.sender)
         if not serves:
@@ -157,6 +152,7 @@ class Enrolment:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
+                self._border.check(event.node)
                 self._steer_publisher(inbox, event, sender)
             elif not self._can_serve(event.sender) or self._is_kept_elsewhere(now, event.sender):
                 raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")
@@ -169,8 +165,11 @@ class Enrolment:
         terms, members = self._registry.terms, self._registry.members
         self.say(
             inbox,
-            RecoveryResponse(self._topic, self._settings.name, event.attempt, terms.copies, members, **details),
-        )
+            RecoveryResponse(
+                self._topic, self._settings.name, event.attempt, terms.copies, members,
+                within=self._border.unit_of(event.node), **details,
+            ),
+        )  # fmt: skip
 
     def _announce(self, event: Recovery) -> None:
         steering = GossipSteering(
@@ -332,6 +331,7 @@ class Enrolment:
 
     def _welcome(self, reader: Reader, event: Recovery) -> None:
         """It must know that we steer it before it is told anything."""
+        reader.live = topic_id(within_of(self._border.unit_of(event.node), self._topic))
 
         def respond() -> None:
             destination = reader.destination
@@ -372,7 +372,7 @@ class Enrolment:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire)
+            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
             self.remember(registry.found(terms, event.repositories))
             return
         leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)

@@ -4,10 +4,10 @@ Recovery after a crash, joining, merging after a partition and catching up are o
 one has more asks for it. What is missing has its sequence numbers set aside as soon as later events are stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stentor.machine import MILLISECOND, Report, Scanned
+from stentor.machine import MILLISECOND, Report
 from stentor.model.control import (
     ControlEvent,
     FactsRequest,
@@ -15,6 +15,7 @@ from stentor.model.control import (
     GossipFacts,
     GossipLeave,
     GossipOffer,
+    GossipPassage,
     GossipRequest,
     GossipState,
     GossipSteering,
@@ -26,12 +27,13 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.ids import publisher_id
-from stentor.model.record import Fact, Kind, Line, Record
+from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
+from stentor.protocols.delivery.answers import Answers
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
-from stentor.protocols.delivery.dispatch import LETTER, Dispatch
+from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
@@ -41,7 +43,6 @@ from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
-_ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 _WHOLE_EVERY = 10  # states, of which one names all streams
 
 
@@ -62,6 +63,7 @@ class Gossip:
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
+        self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""
         self.ready = self.leaving = False
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
@@ -82,7 +84,7 @@ class Gossip:
             GossipAck: self._hear_rows,
             GossipFacts: self._hear_facts,
             FactsRequest: self._tell_facts,
-            GossipRequest: self._answer,
+            GossipRequest: lambda _, peer, request: self._answers.answer(peer.name, request),
             GossipVoid: self._hear_voids,
             GossipSteering: self._hear_steering,
             GossipOffer: self._hear_offer,
@@ -200,6 +202,8 @@ class Gossip:
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
+        elif isinstance(event, GossipPassage):
+            self._let_in(now, peer, event, blocks)
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
 
@@ -216,6 +220,15 @@ class Gossip:
         peer.asked = now if answer.more else 0
         if not answer.more:
             self.ask(now, peer, at_once=True)
+
+    def _let_in(self, now: int, peer: Peer, passage: GossipPassage, blocks: Iterable[Block]) -> None:
+        """Events from another unit. If its numbers tell that some did not come, it is asked what it has."""
+        for block in blocks:
+            self._store.fetch(now, block)
+        if peer.passed and passage.previous > peer.passed:
+            peer.told = False
+            self._told = 0  # do not wait until it is time to say what we have
+        peer.passed = max(peer.passed, passage.upto)
 
     def _hear_facts(self, now: int, peer: Peer, gossip: GossipFacts) -> None:  # noqa: ARG002
         self.learnt += self._registry.learn(gossip.facts)
@@ -331,62 +344,6 @@ class Gossip:
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
 
-    def _answer(self, now: int, peer: Peer, request: GossipRequest) -> None:  # noqa: ARG002
-        """Send what is asked for, as much as fits into an answer; the other one asks for the rest."""
-        records: list[Record] = []
-        voids: list[Held] = []
-        room = _ANSWER
-        for wanted in request.wanted:
-            stream = self._store.streams[wanted.publisher, wanted.incarnation]
-            nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
-            if nothing:
-                voids.append(Held(*stream.id, 0, tuple(nothing)))
-            for place in _places(stream, wanted):
-                record = self._store.at(place)
-                if record is None and not records:
-                    self._read(peer, place, request)
-                if record is None or room <= 0:
-                    room = 0
-                    break
-                records.append(record)
-                room -= len(record.frame)
-            if room <= 0:
-                break
-        if voids:
-            self.say(GossipVoid(self._topic, self._settings.name, tuple(voids)), peer)
-        self._send(peer, records)
-
-    def _read(self, peer: Peer, sequence: int, request: GossipRequest) -> None:
-        wanted = {(each.publisher, each.incarnation): Spans(each.spans) for each in request.wanted}
-
-        def found(now: int, scanned: Scanned) -> None:  # noqa: ARG001
-            lines = [record.line for record in scanned.records]
-            self._send(
-                peer,
-                [
-                    record
-                    for record, line in zip(scanned.records, lines, strict=True)
-                    if line.stream in wanted and wanted[line.stream].within(line.first, line.last)
-                ],
-            )
-
-        self._dispatch.scan(found, sequence, _ANSWER)
-
-    def _send(self, peer: Peer, records: list[Record]) -> None:
-        letters: list[list[Block]] = []
-        room = 0
-        for record in records:
-            if record.line.kind is Kind.EVENTS:
-                if room <= 0:
-                    letters.append([])
-                    room = LETTER
-                letters[-1].append(self._store.block(record))
-                room -= len(record.frame)
-        to = inbox_of(repository_name(peer.name))
-        for left, blocks in zip(reversed(range(len(letters))), letters, strict=True):
-            event = Retransmission(self._topic, self._settings.name, more=left > 0)
-            self._dispatch.effects.append(Post(to, (event,), blocks))
-
     # ---- time
 
     def living(self, now: int) -> list[Peer]:
@@ -441,16 +398,3 @@ class Gossip:
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
         self.tell_state(now)
-
-
-def _places(stream: Stream, wanted: Held) -> Iterator[int]:
-    """The sequence numbers of the records that hold what is wanted, in order."""
-    for first, last in wanted.spans:
-        for start, end in stream.held.within(max(first, stream.floor + 1), last):
-            number = start
-            while number <= end:
-                place = stream.locate(number)
-                if place is None:
-                    break
-                yield place[1]
-                number = stream.next_record(number, end)

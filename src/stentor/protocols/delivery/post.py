@@ -61,6 +61,7 @@ class Ignore(Effect, frozen=True, gc=False):
 
 
 class Publish(Effect, frozen=True):
-    """Publish events as they are, under the numbers that they have."""
+    """Publish events as they are, under the numbers that they have; on their topic if no other is named."""
 
     block: Block
+    to: str = ""

@@ -30,6 +30,7 @@ class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
     copies: int = 2  # repositories that must have an event before it is acknowledged and released
     keep: int = 86_400  # seconds that events are kept after everyone has them
     expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
+    hold: bool = False  # no event leaves its top-level unit before a repository for this unit has it
 
 
 class Membership(msgspec.Struct, frozen=True, array_like=True):
@@ -88,6 +89,11 @@ _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
 def is_within(node: str, unit: str) -> bool:
     """Whether a broker is in a unit; "" is the whole network."""
     return not unit or node == unit or node.startswith(unit + "/")
+
+
+def top_of(node: str) -> str:
+    """The top-level unit that a broker is in; "" if it is in none."""
+    return node.partition("/")[0] if "/" in node else ""
 
 
 class Registry:

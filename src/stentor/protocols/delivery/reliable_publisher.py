@@ -22,6 +22,9 @@ from stentor.model.control import (
     Retransmission,
     bundle_of,
     end_name,
+    inbox_of,
+    repository_name,
+    within_of,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
@@ -40,6 +43,7 @@ from stentor.protocols.delivery.drafts import Drafts
 from stentor.protocols.delivery.outstanding import Outstanding
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
 from stentor.wire.block import Block, Origin
 
@@ -91,6 +95,7 @@ class ReliablePublisher:
         self._publisher: PublisherId | None = None  # None: there was no link yet
         self._linked = False
         self._full = False
+        self._unit: str | None = None  # within which events are held until they are stored; None: not told yet
         self._terms = 1  # copies that the topic asks for
         self._copies: tuple[int, ...] = ()
         self._waiting: deque[_Waiting] = deque()  # for what the topic asks for, in order
@@ -203,19 +208,25 @@ class ReliablePublisher:
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
-            self.topic, self.name, "publisher", attempt, self._principal, self._incarnation, self.outstanding.last
-        )
+            self.topic, self.name, "publisher", attempt, self._principal, self._incarnation, self.outstanding.last,
+            node=self.steering.node,
+        )  # fmt: skip
+
+    @property
+    def _may_speak(self) -> bool:
+        """Whether we know that nobody hears us who must not: a repository has told us, and we are still there."""
+        return self._linked and self._unit is not None and self._unit in ("", top_of(self.steering.node))
 
     def _publish(self) -> None:
         """Let out what the window takes, then its order."""
-        if not self._linked or self.steering.ended is not None:
+        if not self._may_speak or self.steering.ended is not None:
             return
         settings, outstanding, drafts = self._settings, self.outstanding, self._drafts
         first = outstanding.last + 1
         while not drafts.idle and outstanding.size < settings.window and outstanding.events < settings.window_events:
             block = self._seal()
             outstanding.add(block)
-            self._effects.append(Publish(block))
+            self._effects.append(Publish(block, self._stage))
         if outstanding.last >= first:
             self._order(first)
 
@@ -223,7 +234,7 @@ class ReliablePublisher:
         assert self._publisher is not None
         draft = self._drafts.take()
         first = CatenationNumber(self.outstanding.last + 1)
-        origin = Origin(topic_id(self.topic), self._publisher, self._incarnation, first, draft.time)
+        origin = Origin(topic_id(self._stage), self._publisher, self._incarnation, first, draft.time)
         return Block(draft.encode(origin), draft.schema)
 
     def _order(self, first: int) -> None:
@@ -232,8 +243,16 @@ class ReliablePublisher:
         order = PublisherOrder(self.topic, self.name, self._incarnation, first, sent.last, sent.upto, singles)
         self._post((order,))
 
+    @property
+    def _stage(self) -> str:
+        """The topic on which we publish."""
+        return within_of(self._unit, self.topic) if self._unit else self.topic
+
     def _post(self, events: Sequence[ControlEvent], blocks: Sequence[Block] = ()) -> None:
-        self._effects.append(Post(bundle_of(self.topic), events, blocks))
+        to = bundle_of(self.topic)
+        if blocks and self._unit:
+            to = inbox_of(repository_name(self.steering.repository))  # others are in other units
+        self._effects.append(Post(to, events, blocks))
 
     # ---- the repository
 
@@ -249,12 +268,13 @@ class ReliablePublisher:
             elif isinstance(event, RepositoryNak) and event.incarnation == self._incarnation:
                 self._silence.tries = min(self._silence.tries, 1)
                 missing += event.missing
-        for blocks in self._letters(self.outstanding.overlapping(missing)):
+        for blocks in self._letters(self.outstanding.overlapping(missing if self._may_speak else ())):
             self._post((Retransmission(self.topic, self.name),), blocks)
 
     def _recovered(self, now: int, response: RecoveryResponse) -> None:
         self.recovered = Recovered(response.incarnation, response.last)
         self._terms = max(response.copies, 1)
+        self._unit = response.within
         self._ask_again()
         self._silence.ask(now)
 

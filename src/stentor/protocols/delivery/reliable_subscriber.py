@@ -24,7 +24,7 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.ids import Incarnation, topic_id
+from stentor.model.ids import Incarnation
 from stentor.model.record import StreamId
 from stentor.model.span import Span
 from stentor.model.topic import check_topic
@@ -79,7 +79,6 @@ class ReliableSubscriber:
         self.topic, self.name = check_topic(topic), name
         self._incarnation, self._where, self._since = incarnation, where, since
         self._settings = settings = settings or SubscriberSettings()
-        self._number = topic_id(topic)
         self.steering = Steering(topic, name, "subscriber", incarnation, self._introduce, settings.steering)
         self.bodies = Bodies(settings.buffer)
         self.attendance = Attendance(topic, where, settings.buffer)
@@ -159,6 +158,7 @@ class ReliableSubscriber:
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
         self._linked = self.attendance.tuned = False
+        self.attendance.leave()
         self.steering.unlink()
 
     def _introduce(self, attempt: int) -> Recovery:
@@ -179,10 +179,11 @@ class ReliableSubscriber:
 
     def _keep(self, now: int, blocks: Iterable[Block], *, live: bool) -> None:
         sync = self.chain.sync if self.chain is not None else 0
+        number = self.attendance.number
         if self.chain is not None and self.chain.runs:
             self.bodies.next = (self.chain.runs[0].stream, self.chain.runs[0].first)
         for block in blocks:
-            if block.topic == self._number and not self.bodies.add(now, block, sync, live=live):
+            if (not live or block.topic == number) and not self.bodies.add(now, block, sync, live=live):
                 self._search.forget()  # what was asked for may have been dropped
         if self.bodies.dropped > self._dropped:
             self._dropped = self.bodies.dropped
@@ -226,6 +227,7 @@ class ReliableSubscriber:
             self._owed = self._receipts.owed()
         else:
             self._synced(now, self.chain, response.sync)
+        self.attendance.settle(response.within)
         self.attendance.join(self.steering.repository, response.chorus)
         self._tune_in()
 

@@ -48,13 +48,14 @@ from stentor.model.ids import publisher_id
 from stentor.model.span import Span
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.post import Arrived, Heard, Linked
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -85,12 +86,14 @@ class Repository:
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
+        self.border = Border(topic, settings, store, self.registry, self.dispatch)
         self.enrolment = Enrolment(
-            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.agreement
-        )
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
+            self.agreement, self.border,
+        )  # fmt: skip
         self.enrolment.report = self.status
         self.collection = Collection(
-            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, settings
+            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border, settings
         )
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
@@ -109,6 +112,7 @@ class Repository:
             Linked: self._linked,
             TimerFired: self._tick,
             Measured: self._measured,
+            Listening: lambda *_: None,
         }
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
@@ -141,6 +145,7 @@ class Repository:
         self.store.load(opened.holdings)
         self._facts = self.gossip.facts = self.registry.digest
         self.gossip.company.recall(facts)
+        self.border.obey()
         self.gossip.admit(now, self.registry.units)
         for row in opened.holdings.rows:
             peer = self.gossip.bundle.peers.get(row.repository)
@@ -183,6 +188,7 @@ class Repository:
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
         self.gossip.stored(news)
+        self.border.pass_on(news, self.enrolment.publishers)
         self.commits.finish()
         self.agreement.committed(now, syncs)
 
@@ -275,6 +281,7 @@ class Repository:
             self.store.entries += learnt
         if self.registry.changed:
             self.registry.changed = False
+            self.border.obey()
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
@@ -405,6 +412,8 @@ class Repository:
         silence = now - max(stream.heard, stream.seen, turn)
         known = self.registry.publishers.get(number)
         anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
+        if self.border.waits(self.gossip.bundle.peers.values(), self.gossip.living(now)):
+            return []
         everyone = self.gossip.company.is_here(now)
         soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
         if missing and self.gossip.company.since and silence >= (soon if anew else settings.void_after):

@@ -39,6 +39,8 @@ class Store:
     def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False) -> None:
         """`selective`: what nobody here wants is not kept."""
         self._selective = selective
+        self.keeps_all = False  # … but what its publisher sent to us,
+        self.home = 0  # … or sent on this topic, which is our unit's
         self.streams = Streams()
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
@@ -52,6 +54,7 @@ class Store:
         self.conflicts = self.strangers = self.repeated = self.stored = 0
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self._most = tail
+        self._choosing = False  # of what is taken in now, only what somebody here wants is kept
         self._tail = Tail(1, tail)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
@@ -110,7 +113,7 @@ class Store:
         stream = self.streams[block.publisher, block.incarnation]
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block)
+        self._take(stream, block, fetched=True)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
@@ -146,7 +149,8 @@ class Store:
         for block in stream.take_ordered():
             self._take(stream, block)
 
-    def _take(self, stream: Stream, block: Block) -> None:
+    def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
+        self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
@@ -207,7 +211,7 @@ class Store:
         line = Line(sequence, block.count, *stream.id, first, Kind.EVENTS, digest_of(block))
         audience = self._audience(block)
         self.newest = max(self.newest, block.time)
-        if self._selective and not audience:
+        if self._choosing and not audience:
             line = line._replace(kind=Kind.SKIPPED)
         stream.file(line)
         self.stored += block.count

@@ -262,6 +262,10 @@ class Stream:
     def _bridged(self, spans: Spans) -> int:
         return _union(spans, self.voids).upto()
 
+    def stored_within(self, first: int, last: int) -> list[Span]:
+        """Of these numbers, those whose records are here and durable."""
+        return [part for span in self.held.within(first, last) for part in self.durable.within(*span)]
+
     @property
     def kept(self) -> list[Span]:
         """What is durable here, and neither skipped nor forgotten."""

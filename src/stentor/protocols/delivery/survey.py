@@ -19,6 +19,7 @@ def topic(store: Store, registry: Registry) -> dict[str, Any]:
         "copies": terms.copies,
         "keep": terms.keep,
         "expire": terms.expire,
+        "hold": terms.hold,
         "first": store.first,
         "next": store.next,
         "horizon": store.horizon,

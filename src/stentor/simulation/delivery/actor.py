@@ -38,6 +38,7 @@ class Stage:
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
+        self.office.watch = self.book.watch
 
     @property
     def now(self) -> int:
@@ -69,7 +70,7 @@ class Actor:
         self._timers: dict[str, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
             Post: lambda post: stage.office.post(self, post),
-            Publish: lambda publish: stage.office.publish(self, publish.block),
+            Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
             Listen: self._listen,
             Ignore: self._ignore,
             StartTimer: self._start_timer,

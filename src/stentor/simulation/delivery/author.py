@@ -14,7 +14,8 @@ from stentor.protocols.delivery.dialogue import (
     MakeRoom,
     TurnEnded,
 )
-from stentor.protocols.delivery.post import Publish
+from stentor.protocols.delivery.post import Post, Publish
+from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
 from stentor.protocols.delivery.steering import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
@@ -53,6 +54,7 @@ class Author(Actor):
         self._tokens: dict[int, None] = {}
         self._acts |= {
             Publish: self._publish,
+            Post: self._post,
             Assure: self._assure,
             Attach: lambda _: None,
             Complain: lambda _: None,
@@ -128,10 +130,16 @@ class Author(Actor):
 
     # ---- effects
 
+    def _post(self, post: Post) -> None:
+        for block in post.blocks:
+            self.stage.book.send(block, top_of(self.node))
+        self.stage.office.post(self, post)
+
     def _publish(self, publish: Publish) -> None:
         self.stage.seen["published"] += publish.block.count
         self.stage.book.publish(publish.block)
-        self.stage.office.publish(self, publish.block)
+        self.stage.book.send(publish.block, top_of(self.node))
+        self.stage.office.publish(self, publish.block, publish.to)
 
     def _assure(self, assure: Assure) -> None:
         if assure.token not in self._tokens:

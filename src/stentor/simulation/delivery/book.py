@@ -1,6 +1,6 @@
 """The book: what was said, stored, promised, handed out and acknowledged in a run, and what must not have been."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
@@ -8,6 +8,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import Held, RecoveryResponse, RepositoryAck
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.registry import top_of
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
@@ -43,7 +44,8 @@ class Numbers(dict[StreamId, Spans]):
 class Shelf:
     """What a repository really has on its disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "") -> None:
+        self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
@@ -140,6 +142,8 @@ class Book:
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.pages: dict[str, Page] = {}
+        self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
+        self.issued: dict[Key, set[str]] = {}  # in which units their publishers sent them
 
     def accuse(self, kind: str, detail: str) -> None:
         self._anomalies.append(Anomaly(kind, f"{self._schedule.now / 1e9:.6f} {detail}"))
@@ -155,6 +159,23 @@ class Book:
                 numbers[number] = Told(body, self.entrusted[body], self._schedule.now)
             elif known.body != body:
                 self.accuse("two-bodies", f"{number} is {known.body!r} and {body!r}")
+
+    def send(self, block: Block, unit: str) -> None:
+        """A publisher sends these, for the first time or again, in a unit."""
+        for offset in block.offsets():
+            self.issued.setdefault((block.publisher, block.incarnation, block.catenation + offset), set()).add(unit)
+
+    def watch(self, who: str, node: str, blocks: Sequence[Block]) -> None:
+        """Somebody at this broker is sent these."""
+        if not self.hold:
+            return
+        storages = [shelf for shelf in self.shelves.values() if shelf.unit and "/" not in shelf.unit]
+        for block in blocks:
+            for offset in block.offsets():
+                key = block.publisher, block.incarnation, block.catenation + offset
+                inside = top_of(node) in self.issued[key]
+                if not inside and not any(shelf.stored.has(key) for shelf in storages):
+                    self.accuse("left-its-unit", f"{key} was sent to {who} at {node}, and no system storage has it")
 
     def acknowledge(self, repository: str, publisher: int, ack: RepositoryAck) -> None:
         """A repository says that events are stored, and on how many repositories."""

@@ -2,6 +2,7 @@
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import TopicTask
+from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import Actor, Stage
 from stentor.simulation.delivery.author import Author
@@ -19,7 +20,7 @@ class Cast:
         self.stage, self.plan, self._seed = stage, plan, seed
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
-        stage.nodes = plan.nodes
+        stage.nodes, stage.book.hold = plan.nodes, plan.hold
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         self.authors = [Author(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
@@ -46,6 +47,8 @@ class Cast:
             collect_every=300 * MILLISECOND,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
+        if plan.nodes:
+            depot.node = self.stage.random.choice([node for node in plan.nodes if is_within(node, unit)])
         return depot
 
     def _reader(self, place: int) -> Reader:
@@ -67,7 +70,14 @@ class Cast:
             depot.member = True
             depot.start()
         for name in members:
-            owner.wish(TopicTask.CREATE, (name,), repositories=members, copies=self.plan.copies, keep=self.plan.keep)
+            owner.wish(
+                TopicTask.CREATE,
+                (name,),
+                repositories=members,
+                copies=self.plan.copies,
+                keep=self.plan.keep,
+                hold=self.plan.hold,
+            )
         for author in self.authors:
             owner.wish(TopicTask.GRANT, members, role="publisher", name=author.short, holder=author.principal)
         for reader in self.readers:

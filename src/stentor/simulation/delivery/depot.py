@@ -62,7 +62,7 @@ class Depot(Actor):
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
         self.torn = False  # the power is cut in the middle of its next commit
-        self.shelf = stage.book.shelves[name] = Shelf()
+        self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
         self._busy = 0  # until then
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0

@@ -220,6 +220,8 @@ class Mischief:
         depot = self._depot()
         if depot is None or depot.leaving or not (others := [each.short for each in self._survivors(depot)]):
             return False
+        if self._cast.plan.hold and depot.settings.unit and not self._survivors(depot, mates=True):
+            return False  # publishers in its unit would be turned away
         depot.leaving = True
         self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
         return True

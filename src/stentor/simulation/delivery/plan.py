@@ -16,6 +16,7 @@ FAULTS = (
 NODES = ("north/hall/b1", "north/hall/b2", "north/b3", "south/b4", "south/b5")  # brokers, if there are units
 _UNITS = ("north", "north", "south", "north/hall")  # for which there may be a repository
 _FINER = ((), ("north",), ("north", "north"), ("north", "north"), ("north", "south"), ("north/hall", "north"))
+_HELD = (("north", "south"), ("north", "north", "south"), ("north", "south", "north/hall"))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     slowness: int
     nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
     finer: tuple[str, ...] = ()  # units that have a repository of their own
+    hold: bool = False  # events are held at the borders of top-level units
 
 
 def draw_plan(random: Random) -> Plan:
@@ -87,10 +89,12 @@ def draw_units(random: Random, plan: Plan) -> Plan:
     """Some worlds have units, with repositories that serve one of them."""
     if random.random() >= 0.35:
         return plan
+    hold = random.random() < 0.5
+    finer = random.choice(_HELD if hold else _FINER)
     roams = [(random.randrange(plan.duration), "roam") for _ in range(random.randrange(5))]
     joins = [(random.randrange(plan.duration), "join")] * (random.random() < 0.4)
     return msgspec.structs.replace(
-        plan, nodes=NODES, finer=random.choice(_FINER), strikes=tuple(sorted((*plan.strikes, *roams, *joins)))
+        plan, nodes=NODES, finer=finer, hold=hold, strikes=tuple(sorted((*plan.strikes, *roams, *joins)))
     )
 
 

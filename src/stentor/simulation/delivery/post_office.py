@@ -5,7 +5,7 @@ another link is lost.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -40,6 +40,7 @@ class Addressee(Protocol):
 
     name: str  # under which it is connected
     id: int
+    node: str  # the broker at which it is
     link: int  # grows with every new one; 0 is none
     where: Filter | None
     hears: set[str]  # topics, beside its inbox and that of the events
@@ -60,7 +61,8 @@ class PostOffice:
         self.schedule, self.random = schedule, random
         self.weather = CALM
         self.seen: Counter[str] = Counter()
-        self._bundle = bundle_of(topic)
+        self._topic, self._bundle = topic, bundle_of(topic)
+        self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
         self._people: dict[str, Addressee] = {}  # by inbox
         self._blocked: Counter[tuple[str, str]] = Counter()
 
@@ -95,14 +97,18 @@ class PostOffice:
         for target in targets:
             self._send(sender, target, happened)
 
-    def publish(self, sender: Addressee, block: Block) -> None:
+    def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         for target in list(self._people.values()):
-            if target.wants_events and (excerpt := _excerpt(block, target.where)) is not None:
+            if (to in target.hears if to not in ("", self._topic) else target.wants_events) and (
+                excerpt := _excerpt(block, target.where)
+            ) is not None:
                 self._send(sender, target, Arrived((excerpt,)))
 
     def _send(self, sender: Addressee, target: Addressee, happened: Input) -> None:
         if not sender.link or not target.link or self.blocked(sender.name, target.name):
             return
+        assert isinstance(happened, Heard | Arrived)
+        self.watch(target.name, target.node, happened.blocks)
         random, weather, link = self.random, self.weather, target.link
         copies = 1
         if weather.loss and random.random() < weather.loss:

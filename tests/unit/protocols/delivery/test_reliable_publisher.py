@@ -6,6 +6,7 @@ from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Time
 from stentor.model.control import (
     ControlEvent,
     Denial,
+    Migrate,
     Probe,
     ProbeAnswer,
     PublisherOrder,
@@ -20,7 +21,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
-from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.ids import Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.dialogue import (
     Assure,
     Attach,
@@ -125,19 +126,44 @@ def test_what_a_turn_brings_leaves_with_one_order() -> None:
     assert effects[2:] == [order(3, 4)], "one for all frames of the turn"
 
 
-def test_before_there_is_a_link_events_wait() -> None:
+def test_before_a_repository_steers_it_events_wait() -> None:
     bench = Bench()
     assert bench.send(b"1") == []
     bench.publisher.step(0, EntrustedMany({}, [b"2", b"3"], 0))
     assert bench.step(TurnEnded()) == []
-    effects = bench.link()
+    linked = bench.link()
+    assert published(linked) == [], "whether all may hear it is not known yet"
+    assert [type(event) for each in linked if isinstance(each, Post) for event in each.events] == [Probe]
+    effects = bench.steer()
     assert published(effects) == [(1, 1), (2, 3)]
     assert effects[2] == order(1, 3)
-    assert isinstance(effects[3], Post)
-    assert isinstance(effects[3].events[0], Probe)
     bench.step(Unlinked())
     assert bench.send(b"4") == []
     assert published(bench.link()) == [(4, 4)]
+
+
+@pytest.mark.req("GE-21")
+def test_what_is_held_in_a_unit_is_published_there_only() -> None:
+    bench = Bench()
+    bench.step(Linked("alice", "north/b1"))
+    attempt = bench.publisher.steering.attempt
+    bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",), within="north"))
+    (publish,) = [each for each in bench.send(b"1") if isinstance(each, Publish)]
+    assert publish.to == "$within/north/t"
+    assert publish.block.topic == topic_id("$within/north/t")
+    effects = bench.hear(RepositoryNak("t", "r", LIFE, ((1, 1),)))
+    assert [(each.to, len(each.blocks)) for each in effects if isinstance(each, Post)] == [("$to/repository:r", 1)]
+    bench.step(Unlinked())
+    assert published(bench.step(Linked("alice", "south/b2"))) == []
+    assert published(bench.send(b"2")) == [], "until the storage of this unit steers it"
+    assert bench.hear(RepositoryNak("t", "r", LIFE, ((1, 1),))) == []
+    bench.hear(Denial("t", "r", attempt, Refusal.BUSY, "not here"))
+    bench.wait()
+    attempt = bench.publisher.steering.attempt
+    bench.hear(ProbeAnswer("t", "s", attempt, True, ("s",)), sender=88)
+    effects = bench.hear(RecoveryResponse("t", "s", attempt, 1, ("s",), within="south"), sender=88)
+    assert [each.to for each in effects if isinstance(each, Publish)] == ["$within/south/t"]
 
 
 def test_wrong_events_change_nothing() -> None:
@@ -270,11 +296,13 @@ def test_progress_makes_patient() -> None:
 
 @pytest.mark.req("RD-13", "RD-28")
 def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compare() -> None:
-    bench = Bench()
-    bench.link()
+    bench = ready()
     bench.send(b"1", b"2")
+    bench.hear(Migrate("t", "r"))
+    bench.wait()
     attempt = bench.publisher.steering.attempt
     effects = bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    effects = effects or bench.wait()
     assert effects == [
         Post(
             inbox_of(repository_name("r")),

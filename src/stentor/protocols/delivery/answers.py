@@ -1,0 +1,93 @@
+"""Answers: what a repository sends to another one that asks for what it lacks."""
+
+from collections.abc import Iterator
+
+from stentor.machine import Scanned
+from stentor.model.control import GossipRequest, GossipVoid, Held, Retransmission, inbox_of, repository_name
+from stentor.model.record import Kind, Record
+from stentor.model.span import Spans
+from stentor.protocols.delivery.dispatch import LETTER, Dispatch
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+from stentor.wire.block import Block
+
+_ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
+
+
+class Answers:
+    """Of one repository, for one topic. Only what is durable here is sent: it may be on its way out of its unit."""
+
+    def __init__(self, topic: str, name: str, store: Store, dispatch: Dispatch) -> None:
+        self._topic, self._name = topic, name
+        self._store, self._dispatch = store, dispatch
+
+    def answer(self, peer: str, request: GossipRequest) -> None:
+        """Send what is asked for, as much as fits; the other one asks for the rest."""
+        records: list[Record] = []
+        voids: list[Held] = []
+        room = _ANSWER
+        for wanted in request.wanted:
+            stream = self._store.streams[wanted.publisher, wanted.incarnation]
+            nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
+            if nothing:
+                voids.append(Held(*stream.id, 0, tuple(nothing)))
+            for place in _places(stream, wanted):
+                record = self._store.at(place)
+                if record is None and not records:
+                    self._read(peer, place, request)
+                if record is None or room <= 0:
+                    room = 0
+                    break
+                records.append(record)
+                room -= len(record.frame)
+            if room <= 0:
+                break
+        if voids:
+            void = GossipVoid(self._topic, self._name, tuple(voids))
+            self._dispatch.effects.append(Post(inbox_of(repository_name(peer)), (void,)))
+        self._send(peer, records)
+
+    def _read(self, peer: str, sequence: int, request: GossipRequest) -> None:
+        wanted = {(each.publisher, each.incarnation): Spans(each.spans) for each in request.wanted}
+
+        def found(now: int, scanned: Scanned) -> None:  # noqa: ARG001
+            lines = [record.line for record in scanned.records]
+            self._send(
+                peer,
+                [
+                    record
+                    for record, line in zip(scanned.records, lines, strict=True)
+                    if line.stream in wanted and wanted[line.stream].within(line.first, line.last)
+                ],
+            )
+
+        self._dispatch.scan(found, sequence, _ANSWER)
+
+    def _send(self, peer: str, records: list[Record]) -> None:
+        letters: list[list[Block]] = []
+        room = 0
+        for record in records:
+            if record.line.kind is Kind.EVENTS:
+                if room <= 0:
+                    letters.append([])
+                    room = LETTER
+                letters[-1].append(self._store.block(record))
+                room -= len(record.frame)
+        to = inbox_of(repository_name(peer))
+        for left, blocks in zip(reversed(range(len(letters))), letters, strict=True):
+            event = Retransmission(self._topic, self._name, more=left > 0)
+            self._dispatch.effects.append(Post(to, (event,), blocks))
+
+
+def _places(stream: Stream, wanted: Held) -> Iterator[int]:
+    """The sequence numbers of the records that hold what is wanted, in order."""
+    for first, last in wanted.spans:
+        for start, end in stream.stored_within(max(first, stream.floor + 1), last):
+            number = start
+            while number <= end:
+                place = stream.locate(number)
+                if place is None:
+                    break
+                yield place[1]
+                number = stream.next_record(number, end)

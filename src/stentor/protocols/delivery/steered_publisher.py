@@ -1,0 +1,12 @@
+"""A publisher as the repository knows it that steers it."""
+
+
+class SteeredPublisher:
+    """Where it is answered, and what it was told."""
+
+    __slots__ = ("acknowledged", "attempt", "id", "inbox", "incarnation", "name")
+
+    def __init__(self, number: int, name: str, inbox: str, incarnation: int, attempt: int) -> None:
+        self.id, self.name, self.inbox = number, name, inbox
+        self.incarnation, self.attempt = incarnation, attempt
+        self.acknowledged: tuple[int, ...] = ()
