@@ -116,8 +116,12 @@ class Border:
         return all(units.values())
 
     def waits(self, peers: Iterable[Peer], living: Container[Peer]) -> bool:
-        """Whether a system storage is away: it alone may have what others miss, and will come back."""
-        return self.is_held and any(_is_top(peer.unit) and peer not in living and not peer.departed for peer in peers)
+        """Whether all system storages of a unit are away: they alone may have what others miss, and will come back."""
+        if not self.is_held:
+            return False
+        storages = [peer for peer in peers if _is_top(peer.unit) and not peer.departed]
+        there = {peer.unit for peer in storages if peer in living} | {self._unit}
+        return any(peer.unit not in there for peer in storages)
 
 
 def _is_top(unit: str) -> bool:
