@@ -167,6 +167,8 @@ def test_a_bundle_grows_shrinks_and_survives(three: Fabric, tmp_path: Path) -> N
             "the repository 'r9' does not answer; those that do are r1",
         ),
         ("topic create t --reliable --repositories r1 --copies 2", 2, "2 copies need as many repositories"),
+        ("topic create t --reliable --repositories r1 --hold-at-border", 2, "has publishers, and none does"),
+        ("topic create there --reliable --repositories r2 --hold-at-border", 2, "and none does"),
         ("topic create t --reliable --keep soon", 2, "--keep: expected a duration"),
         ("topic create t --reliable --keep 0s", 2, "--keep 0s: expected at least 1 s"),
         ("topic create t/# --reliable", 2, "holds a wildcard"),

@@ -216,7 +216,7 @@ class Gossip:
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
         for block in blocks:
-            self._store.fetch(now, block)
+            self._store.fetch(now, block, peer.unit == self._settings.unit)
         peer.asked = now if answer.more else 0
         if not answer.more:
             self.ask(now, peer, at_once=True)
@@ -224,7 +224,7 @@ class Gossip:
     def _let_in(self, now: int, peer: Peer, passage: GossipPassage, blocks: Iterable[Block]) -> None:
         """Events from another unit. If its numbers tell that some did not come, it is asked what it has."""
         for block in blocks:
-            self._store.fetch(now, block)
+            self._store.fetch(now, block, peer.unit == self._settings.unit)
         if peer.passed and passage.previous > peer.passed:
             peer.told = False
             self._told = 0  # do not wait until it is time to say what we have

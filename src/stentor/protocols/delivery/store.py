@@ -108,12 +108,12 @@ class Store:
 
     # ---- from publishers and other repositories
 
-    def fetch(self, now: int, block: Block) -> None:
-        """Events came from another repository."""
+    def fetch(self, now: int, block: Block, whole: bool = False) -> None:
+        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
         stream = self.streams[block.publisher, block.incarnation]
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block, fetched=True)
+        self._take(stream, block, fetched=not whole)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""

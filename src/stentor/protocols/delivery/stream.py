@@ -225,8 +225,8 @@ class Stream:
         return gaps
 
     def stored(self, copies: int, others: Iterable[str]) -> int:
-        """Up to which number all of it is on so many repositories: this one, and those that count."""
-        return self._common(Spans.upto, copies, others)
+        """Up to which number all of it is on so many repositories: this one, and those that count; skipping is not enough."""
+        return self._common(Spans.upto, copies, others, really=True)
 
     def settled(self, copies: int, others: Iterable[str]) -> int:
         """The same for readers, to whom what is void is no gap."""
@@ -248,12 +248,22 @@ class Stream:
             everywhere.update(rest for span in theirs for rest in skipped.missing(*span))
         return everywhere.upto()
 
-    def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
+    def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str], really: bool = False) -> int:
         mine = upto(self.durable)
         if copies <= 1:
             return mine
-        theirs = [upto(self.peers[name]) for name in others if name in self.peers]
+        theirs = [upto(self._had_by(name, really)) for name in others if name in self.peers]
         return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
+
+    def _had_by(self, peer: str, really: bool) -> Spans:
+        """What another repository has; really, if it must not have skipped it."""
+        skips = self.skips.get(peer)
+        if not really or not skips:
+            return self.peers[peer]
+        spans = self.peers[peer].copy()
+        for first, last in skips.within(self.floor + 1, skips.last):
+            spans.remove(first, last)
+        return spans
 
     def reached_by(self, peer: str) -> int:
         """Up to which number another repository has all that is not void."""
