@@ -225,7 +225,7 @@ class Stream:
         return gaps
 
     def stored(self, copies: int, others: Iterable[str]) -> int:
-        """Up to which number all of it is on so many repositories: this one, and those that count; skipping is not enough."""
+        """Up to which number all of it is on so many repositories: this one, and those that count; skips do not."""
         return self._common(Spans.upto, copies, others, really=True)
 
     def settled(self, copies: int, others: Iterable[str]) -> int:

@@ -189,10 +189,11 @@ class Book:
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
         for extra, upto in enumerate(ack.copies):
             gone = max(shelf.collected[stream].last for shelf in self.shelves.values())  # nobody needs these any more
-            having = sum(shelf.stored[stream].covers(gone + 1, upto) for shelf in self.shelves.values())
-            if having <= extra:
-                detail = f"{repository} said {ack.copies}: only {having} have all up to {upto} of {stream}"
-                self.accuse("acknowledged-before-durable", detail)
+            for number in range(gone + 1, upto + 1):
+                having = sum(number in shelf.stored[stream] for shelf in self.shelves.values())
+                if having <= extra:
+                    detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
+                    self.accuse("acknowledged-before-durable", detail)
 
     def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
         """A publisher that came back is told up to where an earlier life of it need not be repeated."""
