@@ -42,7 +42,7 @@ REPOSITORY = "r1"
 KINDS = ("sqlite", "segments")
 BODY = 100  # bytes of an event
 _SLOT = 1  # of the first subscriber
-_GROUP = 4096  # records that become durable together while a ledger is filled
+_GROUP = 1 << 20  # bytes that become durable together while a ledger is filled
 _PATIENCE = 120.0
 _EVERY = 0.05  # seconds between looks at the memory
 
@@ -88,12 +88,14 @@ def fill(folder: Path, trial: Trial) -> tuple[float, int]:
     following = ledger.load().next
     begin = time.perf_counter()
     waiting: list[Record | Fact] = []
+    size = 0
     for record in records(trial):
         waiting.append(record._replace(line=record.line._replace(sequence=following)))
         following += record.line.length
-        if len(waiting) >= _GROUP:
+        size += len(record.frame)
+        if size >= _GROUP:
             ledger.commit(waiting)
-            waiting = []
+            waiting, size = [], 0
     ledger.commit([*waiting, Fact(HORIZON, b"%d" % (following - 1))])
     ledger.close()
     return time.perf_counter() - begin, ledger.usage()

@@ -162,7 +162,8 @@ class Stream:
         for first, last in self.held.within(self.floor + 1, self.held.last):
             for start, end in done.missing(first, last):
                 at = max(bisect_right(self._firsts, start) - 1, 0)
-                found += self._sequences[at : bisect_right(self._firsts, end)]  # late ones are not in order
+                records = self._sequences[at : bisect_right(self._firsts, end)]
+                found += [min(records)] if records else []  # late ones are not in order
         return min(found, default=None)
 
     def locate(self, number: int) -> tuple[int, int] | None:
