@@ -252,18 +252,17 @@ class TableLedger(ABC):
     def commit(self, entries: Sequence[Entry]) -> None:
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
         waiting = self._waiting + sum(isinstance(entry, Record) for entry in entries)
+        due = max(0, waiting // self._chapter - 1)  # the newest may still change
         summed: list[Summary] = []
 
         def work() -> None:
             self._write(entries)
-            if waiting >= 2 * self._chapter:  # the newest may still change
-                summed.append(self._outlined())
-                self._put_summaries(summed)
+            summed.extend(self._outlined(due))
+            self._put_summaries(summed)
 
         self._transact(work, following)
-        self._next, self._waiting = following, waiting
-        for summary in summed:
-            self._summed, self._waiting = summary.last, waiting - len(summary.time)
+        self._next, self._waiting = following, waiting - due * self._chapter
+        self._summed = summed[-1].last if summed else self._summed
         for entry in entries:
             if isinstance(entry, Row):
                 self._longest[entry.repository] = max(self._longest.get(entry.repository, 0), entry.line.length)
@@ -285,14 +284,19 @@ class TableLedger(ABC):
                 case Fact(key):
                     execute(statements.drop_fact, (key.encode(),))
 
-    def _outlined(self) -> Summary:
-        """The records behind those that are summed up."""
-        lines, times = [], []
-        for *values, time, label in self._query(self._statements.outlines, (self._summed, self._chapter)):
-            stored = StoredRecord(_read_line(tuple(values)), time, _unsigned(label), 0, b"", b"")
-            lines.append(stored.line if stored.known else self._reserved(stored))
-            times.append(time)
-        return Summary(Chapter.of(lines), np.array(times, np.int64))
+    def _outlined(self, count: int) -> Iterator[Summary]:
+        """At most so many summaries of the records behind those that are summed up: some may have been replaced."""
+        last = self._summed
+        for _ in range(count):
+            lines, times = [], []
+            for *values, time, label in self._query(self._statements.outlines, (last, self._chapter)):
+                stored = StoredRecord(_read_line(tuple(values)), time, _unsigned(label), 0, b"", b"")
+                lines.append(stored.line if stored.known else self._reserved(stored))
+                times.append(time)
+            if len(lines) < self._chapter:
+                return
+            last = lines[-1].sequence
+            yield Summary(Chapter.of(lines), np.array(times, np.int64))
 
     def _put_summaries(self, summaries: Sequence[Summary]) -> None:
         for each in summaries:

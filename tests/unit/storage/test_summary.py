@@ -38,6 +38,15 @@ def test_all_but_the_newest_are_summed_up(tmp_path: Path) -> None:
     assert reopened(store) == lines
 
 
+def test_a_large_commit_is_summed_up_at_once(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, chapter=4)
+    ledger = store.open()
+    ledger.load()
+    ledger.commit([events(number) for number in range(1, 22)])
+    ledger.close()
+    assert summaries(store) == [(1, 4), (5, 8), (9, 12), (13, 16)]
+
+
 def test_what_is_summed_up_is_not_read_before_somebody_wants_it(tmp_path: Path) -> None:
     store, _ = filled(tmp_path)
     for number in (2, 19):
