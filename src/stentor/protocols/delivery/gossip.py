@@ -286,7 +286,8 @@ class Gossip:
             return
         served = [each for each in self._table.destinations.values() if each.served]
         ends = [each.upto(stream.id) for each in served]
-        stream.forget(min(ends, default=max((last for _, last in held.spans), default=held.floor)))
+        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
+        stream.forget(min([stored, *ends]))
         if stream.floor:
             self._store.mark_floor(stream)
 

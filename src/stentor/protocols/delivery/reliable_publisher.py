@@ -275,6 +275,9 @@ class ReliablePublisher:
         self.recovered = Recovered(response.incarnation, response.last)
         self._terms = max(response.copies, 1)
         self._unit = response.within
+        if self._unit not in ("", top_of(self.steering.node)):
+            self.steering.suspect(now, f"it answers for {self._unit}, where we are not any more")
+            return
         self._ask_again()
         self._silence.ask(now)
 

@@ -35,6 +35,7 @@ from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, P
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked
 from stentor.protocols.delivery.receipts import Done, Receipts
+from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.search import Search
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
 from stentor.wire.block import Block
@@ -227,7 +228,8 @@ class ReliableSubscriber:
             self._owed = self._receipts.owed()
         else:
             self._synced(now, self.chain, response.sync)
-        self.attendance.settle(response.within)
+        if response.within in ("", top_of(self.steering.node)):  # else we have moved since we asked
+            self.attendance.settle(response.within)
         self.attendance.join(self.steering.repository, response.chorus)
         self._tune_in()
 
