@@ -62,7 +62,7 @@ class Collection:
         line, terms = record.line, self._registry.terms
         if line.kind is not Kind.EVENTS:
             self._pass(line)
-            return line.kind is not Kind.RESERVED
+            return line.kind is not Kind.RESERVED and not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
         age = (self._store.newest - record.time) // SECOND
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
@@ -72,8 +72,8 @@ class Collection:
         coarse = [peer for peer in self._gossip.bundle.peers.values() if not peer.unit]
         if self._unit and not any(stream.reached_by(peer.name) >= line.last for peer in coarse):
             return False  # those who store all were away, and have not got it yet
-        if stream.voids.within(stream.floor + 1, line.last) and self._registry.is_current(*line.stream):
-            return False  # its publisher may still send what is void, and must not be told that it is stored
+        if self._is_behind_void(line):
+            return False
         others = [each for each in self._table.destinations.values() if each.served and each.lacks(stream, line.last)]
         concerned = [each for each in others if line.sequence <= each.epoch or each.slot in record.audience]
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
@@ -89,6 +89,12 @@ class Collection:
         if len(concerned) > len(lagging):
             stream.cared = max(stream.cared, line.last)
         return True
+
+    def _is_behind_void(self, line: Line) -> bool:
+        """Its publisher may still send what is void, and must not be told that it is stored."""
+        stream = self._store.streams[line.stream]
+        void = stream.voids.within(stream.floor + 1, line.last)
+        return bool(void) and self._registry.is_current(*line.stream)
 
     def _pass(self, line: Line) -> None:
         """What was skipped is for nobody for whom events were stored then: others must know."""

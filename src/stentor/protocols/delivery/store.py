@@ -76,8 +76,11 @@ class Store:
             if key.startswith(_FLOOR):
                 publisher, incarnation = key.removeprefix(_FLOOR).split("/")
                 stream = self.streams[int(publisher, 16), int(incarnation)]
-                floor, stream.cared = map(int, value.split())
-                stream.forget(floor)
+                floor, cared, *voids = value.split()
+                for first, _, last in (void.partition(b"-") for void in voids):
+                    stream.voids.update(stream.held.missing(int(first), int(last)))
+                stream.cared = int(cared)
+                stream.forget(int(floor))
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
@@ -355,16 +358,18 @@ class Store:
         floors: dict[StreamId, None] = {}
         for line in records:
             self.first = line.end + 1
-            if line.publisher and line.kind is not Kind.VOID:  # what is void may be stored further on
-                self.streams[line.stream].forget(line.last)
+            if line.publisher:
                 floors[line.stream] = None
+                if line.kind is not Kind.VOID:  # what is void may be stored further on
+                    self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
             self.mark_floor(stream)
 
     def mark_floor(self, stream: Stream) -> None:
-        """Write down what is forgotten of a stream."""
+        """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
         key = f"{_FLOOR}{stream.id[0]:016x}/{stream.id[1]}"
-        self.entries.append(Fact(key, b"%d %d" % (stream.floor, stream.cared)))
+        voids = b"".join(b" %d-%d" % span for span in stream.voids)
+        self.entries.append(Fact(key, b"%d %d%s" % (stream.floor, stream.cared, voids)))
 
 
 def digest_of(block: Block) -> int:

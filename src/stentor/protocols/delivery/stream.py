@@ -247,7 +247,9 @@ class Stream:
         for name, theirs in self.peers.items():
             skipped = self.skips.get(name, Spans())
             everywhere.update(rest for span in theirs for rest in skipped.missing(*span))
-        return everywhere.upto()
+        upto = everywhere.upto()
+        voids = self.voids.within(1, upto)  # what is forgotten may have had some before it
+        return voids[0][0] - 1 if voids else upto
 
     def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str], really: bool = False) -> int:
         mine = upto(self.durable)
@@ -285,7 +287,8 @@ class Stream:
 
     def singles(self, upto: int) -> tuple[Span, ...]:
         """What is durable beyond that."""
-        return tuple(self.durable.within(upto + 1, self.durable.last))
+        spans = self.durable.within(upto + 1, self.durable.last)
+        return tuple(rest for span in spans for rest in self.skipped.missing(*span))
 
     def is_kept_by(self, peer: str) -> bool:
         """Whether another one has something that is forgotten here."""
