@@ -17,8 +17,7 @@ MOST_PAGES: Final = 4096  # given back at once, so that nobody waits long
 _SETTINGS = (
     "journal_mode = WAL",
     "synchronous = FULL",
-    "wal_autocheckpoint = 4000",  # pages: a checkpoint syncs twice, and whoever publishes waits for it
-    "journal_size_limit = 33554432",
+    "journal_size_limit = 16777216",
     "secure_delete = OFF",  # space that is free need not be overwritten as well
     "cell_size_check = ON",
 )

@@ -12,7 +12,7 @@ from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 
-_ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
+ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 
 
 class Answers:
@@ -26,7 +26,7 @@ class Answers:
         """Send what is asked for, as much as fits; the other one asks for the rest."""
         records: list[Record] = []
         voids: list[Held] = []
-        room = _ANSWER
+        room = ANSWER
         for wanted in request.wanted:
             stream = self._store.streams[wanted.publisher, wanted.incarnation]
             nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
@@ -62,7 +62,7 @@ class Answers:
                 ],
             )
 
-        self._dispatch.scan(found, sequence, _ANSWER)
+        self._dispatch.scan(found, sequence, ANSWER)
 
     def _send(self, peer: str, records: list[Record]) -> None:
         letters: list[list[Block]] = []

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from stentor.model.control import GossipAck, GossipState, Held, Stretch
 from stentor.model.record import Kind, Line, Row, StreamId
-from stentor.model.span import Spans
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.stream import Stream
 
 _MOST_ROWS = 65_536  # of the repository table, for each repository, in memory
 _MOST_WANTED = 64  # streams that one request names
-_MOST_NUMBERS = 16_384  # events that one request names
 
 
 class Peer:
@@ -34,6 +33,7 @@ class Peer:
         "since",
         "told",
         "unit",
+        "wanted",
         "whole",
     )
 
@@ -52,6 +52,7 @@ class Peer:
         self.facts = 0  # the digest of its registry
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
+        self.wanted: dict[StreamId, Spans] = {}  # … and for which
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
         self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
         self._sequences: list[int] = []
@@ -155,20 +156,27 @@ class Bundle:
                 if key not in named:
                     stream.peers.pop(peer.name, None)
 
-    def wants(self, peer: Peer, streams: Iterable[Stream], settled: int) -> tuple[Held, ...]:
-        """What to ask another one for: what it has and we do not, but for what may be on its way."""
-        wanted: list[Held] = []
-        numbers = 0
+    def wants(self, peer: Peer, streams: Iterable[Stream], settled: int, most: int, since: int) -> tuple[Held, ...]:
+        """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its
+        way, or was asked of somebody else since then.
+        """
+        wanted: dict[StreamId, list[Span]] = {}
         for stream in streams:
             if stream.held.covers(1, stream.ordered.last):
                 continue
-            gaps = stream.overdue(stream.wanted_from(peer.name), settled)[:_MOST_WANTED]
-            if gaps:
-                wanted.append(Held(*stream.id, 0, tuple(gaps)))
-                numbers += sum(last - first + 1 for first, last in gaps)
-            if len(wanted) == _MOST_WANTED or numbers > _MOST_NUMBERS:
+            gaps = stream.overdue(stream.wanted_from(peer.name), settled)
+            for other in self.peers.values():
+                if other is not peer and other.asked > since and stream.id in other.wanted:
+                    gaps = [rest for gap in gaps for rest in other.wanted[stream.id].missing(*gap)]
+            for first, last in gaps[:_MOST_WANTED]:
+                wanted.setdefault(stream.id, []).append((first, min(last, first + most - 1)))
+                most -= last - first + 1
+                if most <= 0:
+                    break
+            if len(wanted) == _MOST_WANTED or most <= 0:
                 break
-        return tuple(wanted)
+        peer.wanted = {key: Spans(spans) for key, spans in wanted.items()}
+        return tuple(Held(*key, 0, tuple(spans)) for key, spans in wanted.items())
 
 
 def line_of(stretch: Stretch, digest: int) -> Line:

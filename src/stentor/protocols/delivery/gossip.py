@@ -29,7 +29,7 @@ from stentor.model.control import (
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
-from stentor.protocols.delivery.answers import Answers
+from stentor.protocols.delivery.answers import ANSWER, Answers
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
@@ -43,6 +43,7 @@ from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
+_FEWEST, _MOST = 64, 16_384  # events that are asked for at once
 _WHOLE_EVERY = 10  # states, of which one names all streams
 
 
@@ -75,6 +76,7 @@ class Gossip:
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
+        self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
         self._states = 0
         self._changed: dict[Stream, None] = {}
@@ -217,6 +219,7 @@ class Gossip:
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
         for block in blocks:
             self._store.fetch(now, block, peer.unit == self._settings.unit)
+            self._mean = (7 * self._mean + len(block.frame) // block.count) // 8 + 1
         peer.asked = now if answer.more else 0
         if not answer.more:
             self.ask(now, peer, at_once=True)
@@ -340,7 +343,8 @@ class Gossip:
         if peer.asked and now - peer.asked < _ANSWER_WITHIN:
             return
         settled = now if at_once else now - self._settings.patience
-        wanted = self.bundle.wants(peer, self._store.streams.values(), settled)
+        most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
+        wanted = self.bundle.wants(peer, self._store.streams.values(), settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)

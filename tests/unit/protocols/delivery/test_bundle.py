@@ -24,11 +24,27 @@ def missing_in_steady_traffic(*held: tuple[int, int]) -> tuple[Held, ...]:
         stream.file(Line(first, last - first + 1, *STREAM, first, Kind.EVENTS))
     stream.learn("r2", [(1, 100)])
     stream.seen = 1000
-    return bundle.wants(bundle.peers["r2"], streams.values(), settled=999)
+    return bundle.wants(bundle.peers["r2"], streams.values(), settled=999, most=1000, since=0)
 
 
 def test_a_gap_is_asked_for_while_later_events_keep_coming() -> None:
     assert missing_in_steady_traffic((1, 10), (91, 95)) == (Held(*STREAM, 0, ((11, 90),)),)
+
+
+def test_others_are_asked_for_different_events() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "", "r3": ""})
+    for name in ("r2", "r3"):
+        streams[STREAM].learn(name, [(1, 100)])
+    first, second = bundle.peers.values()
+    asked: list[Held] = []
+    for peer in (first, second):
+        asked += bundle.wants(peer, streams.values(), settled=0, most=30, since=5)
+        peer.asked = 7
+    assert [held.spans for held in asked] == [((1, 30),), ((31, 60),)]
+    assert bundle.wants(second, streams.values(), settled=0, most=30, since=8) == (Held(*STREAM, 0, ((1, 30),)),), (
+        "the first does not answer"
+    )
 
 
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:
