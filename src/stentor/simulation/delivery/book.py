@@ -184,9 +184,7 @@ class Book:
         own, skipped = self.shelves[repository].stored[stream], self.shelves[repository].skipped[stream]
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
-            elsewhere = number in skipped and bool(
-                self._holders(key)
-            )  # it came from its former unit
+            elsewhere = number in skipped and bool(self._holders(key))  # it came from its former unit
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
