@@ -170,6 +170,9 @@ class Gossip:
             self.say(GossipVoid(self._topic, self._settings.name, voids), to)
         if whole and to is None:
             self._invite(now)
+            for peer in self.bundle.peers.values():
+                if peer.unit:  # it may have missed whom we steer since then
+                    self._tell_steering(peer)
 
     def _invite(self, now: int) -> None:
         """Those who are silent may not know yet that they are members: tell them by name."""
@@ -275,7 +278,7 @@ class Gossip:
         self.ask(now, peer)
 
     def _tell_steering(self, peer: Peer) -> None:
-        """One that was away must know whom others steer, or it cannot offer to do it."""
+        """A storage for a unit must know whom others steer, or it cannot offer to do it."""
         if self._dispatch.readers:
             said = tuple(
                 GossipSteering(self._topic, self._settings.name, "subscriber", name, reader.incarnation, reader.attempt)

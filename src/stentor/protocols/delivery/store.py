@@ -258,6 +258,7 @@ class Store:
         stream = self.streams[line.stream]
         for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
             if line.publisher and there.covers(line.first, line.last):
+                self._tail.drop(line.sequence)
                 self._put(Record(line._replace(kind=kind, digest=0)))
                 return False
         if not line.publisher:

@@ -181,10 +181,10 @@ class Book:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
         spans = [(1, ack.upto), *ack.singles]
-        own, skipped = self.shelves[repository].stored[stream], self.shelves[repository].skipped[stream]
+        own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
-            elsewhere = number in skipped and bool(self._holders(key))  # it came from its former unit
+            elsewhere = unit and self._holders(key)  # nobody in the unit wants it, or everyone has it
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
