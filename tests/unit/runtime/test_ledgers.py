@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stentor.machine import Commit, Effect, Input, Open, Opened, Started
+from stentor.machine import Commit, Effect, Input, Open, Opened, Scan, Started
 from stentor.model.record import Entry, Fact, Holdings
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import Ledgers
 from stentor.runtime.log import Logger
+from stentor.storage.ledger import Excerpt
 
 
 class SlowLedger:
@@ -88,6 +89,36 @@ def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, capl
     asyncio.run(run())
     assert len(cabinet.ledger.commits) >= 20
     assert not caplog.records
+
+
+class BusyLedger(SlowLedger):
+    """The first who reads holds it up until everything else has been asked for."""
+
+    def scan(self, first: int, budget: int) -> Excerpt:  # noqa: ARG002
+        if first == 1:
+            self.measuring.set()
+            self.released.wait()
+        self.commits.append(f"read {first}")
+        return Excerpt([], [])
+
+
+def test_a_commit_waits_for_no_more_than_one_of_those_who_read() -> None:
+    cabinet = OneLedger()
+    cabinet.ledger = ledger = BusyLedger()
+
+    async def run() -> None:
+        ledgers = Ledgers(cabinet, lambda _: None, raise_it)  # type: ignore[arg-type]
+        ledgers.perform(Open("t"))
+        ledgers.perform(Scan("t", 1, 1, 0, 0))
+        await asyncio.to_thread(ledger.measuring.wait)
+        for number in (2, 3, 4):
+            ledgers.perform(Scan("t", number, number, 0, 0))
+        ledgers.perform(Commit("t", 1, [Fact("first", b"")]))
+        ledger.released.set()
+        await ledgers.close()
+
+    asyncio.run(run())
+    assert ledger.commits == ["read 1", "first", "read 2", "read 3", "read 4"]
 
 
 class Quiet:

@@ -250,7 +250,7 @@ class Enrolment:
         self._dispatch.dirty[name] = None
 
     def register(self, name: str, subscription: KnownSubscription) -> Destination:
-        """A subscriber is new here. It cannot get what is forgotten; a storage for a unit does not know that of all."""
+        """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription, self._store.next - 1, served)
         destination.advance(Held(*each, ()) for each in subscription.frontier)
