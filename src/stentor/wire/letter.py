@@ -16,11 +16,12 @@ from stentor.model.control import AnyControlEvent, ControlEvent
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.messages import SchemaDefinition
+from stentor.model.reading import AnyReadingEvent
 from stentor.wire.block import HEADER_SIZE, Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(AnyControlEvent | SchemaDefinition)
+_decoder = msgspec.msgpack.Decoder(AnyControlEvent | AnyReadingEvent | SchemaDefinition)
 
 
 class Letter(NamedTuple):
@@ -63,13 +64,13 @@ def read(body: bytes) -> Letter:
     return letter
 
 
-def _message(frame: bytes) -> AnyControlEvent | SchemaDefinition:
+def _message(frame: bytes) -> ControlEvent | SchemaDefinition:
     _, kind, version, _, checksum = CONTROL_HEADER.unpack_from(frame)
     payload = frame[CONTROL_HEADER.size :]
     if kind != CONTROL or version != VERSION or zlib.crc32(payload) != checksum:
         raise FrameError(Refusal.CORRUPT, "a letter that was damaged, or is of another version")
     try:
-        message: AnyControlEvent | SchemaDefinition = _decoder.decode(payload)
+        message: ControlEvent | SchemaDefinition = _decoder.decode(payload)
         if isinstance(message, SchemaDefinition):
             check_schema(message.schema)
     except (msgspec.MsgspecError, InvalidInput) as error:

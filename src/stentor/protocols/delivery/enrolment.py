@@ -70,7 +70,7 @@ class Enrolment:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
-        self._beginnings = Beginnings(store, dispatch)
+        self.beginnings = Beginnings(store, dispatch)
         self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
         gossip.cares = self._cares
@@ -92,7 +92,7 @@ class Enrolment:
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
 
-    def _when_safe(self, action: Callable[[], None]) -> None:
+    def when_safe(self, action: Callable[[], None]) -> None:
         """When what is registered is durable, here and on as many others as events must be on."""
         self._commits.then(lambda: self._gossip.sharing.append(action))
 
@@ -223,7 +223,7 @@ class Enrolment:
             def enlist(then: int, frontier: Frontier) -> None:
                 self._enlist(then, inbox, event, where, frontier)
 
-            self._beginnings.locate(now, event.since, enlist)
+            self.beginnings.locate(now, event.since, enlist)
             return
         now_so = msgspec.structs.replace(known, principal=event.principal, home=event.node)
         now_so = now_so.change(where, self._store.tops())
@@ -234,16 +234,21 @@ class Enrolment:
         self._steer(now, inbox, event)
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
-        if event.sender not in self._registry.subscriptions:
-            starts = {(publisher, incarnation): floor for publisher, incarnation, floor in frontier}
+        known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
+        self.enlist(event.sender, known)
+        self._steer(now, inbox, event)
+
+    def enlist(self, name: str, subscription: KnownSubscription) -> None:
+        """Events are kept for a new subscriber from now on."""
+        if name not in self._registry.subscriptions:
+            starts = {(publisher, incarnation): floor for publisher, incarnation, floor in subscription.frontier}
             for publisher, incarnation, floor in self._store.floors(others=True):  # nobody can be sure to get these
                 key = publisher, incarnation
                 starts[key] = max(starts.get(key, 0), floor)
             frontier = tuple((*key, floor) for key, floor in sorted(starts.items()))
-            known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
-            self.remember(self._registry.subscribe(event.sender, known))
-            self.register(event.sender, known)
-        self._steer(now, inbox, event)
+            known = msgspec.structs.replace(subscription, frontier=frontier)
+            self.remember(self._registry.subscribe(name, known))
+            self.register(name, known)
 
     def _rebind(self, name: str, subscription: KnownSubscription) -> None:
         self._table.change(self._table.destinations[name], subscription, self._store.next - 1)
@@ -345,7 +350,7 @@ class Enrolment:
             reader.active, reader.tuned = True, False
             self._dispatch.serve(reader)
 
-        self._when_safe(respond)
+        self.when_safe(respond)
 
     # ---- owners
 
@@ -364,7 +369,7 @@ class Enrolment:
         elif event.task is TopicTask.DELETE:
             self._commits.then(lambda: self.say(inbox_of(event.sender), receipt))  # nobody is left to agree
         else:
-            self._when_safe(lambda: self.say(inbox_of(event.sender), receipt))
+            self.when_safe(lambda: self.say(inbox_of(event.sender), receipt))
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry

@@ -9,6 +9,7 @@ bundles of several. Its parts:
     gossip      what the repositories of a bundle tell each other
     enrolment   owners, grants, clients that want to be steered
     collection  what may be forgotten
+    reading     those who read what is stored, at rest
 """
 
 from collections.abc import Callable
@@ -56,6 +57,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening
+from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -95,6 +97,10 @@ class Repository:
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border, settings
         )
+        self.reading = Reading(
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
+            lambda: self._size,
+        )  # fmt: skip
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self._id = 0  # under which we send
@@ -116,6 +122,7 @@ class Repository:
         }
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
+            **self.reading.handlers,
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,

@@ -5,12 +5,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stentor.model.chapter import Chapter
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Span, Spans
 from stentor.wire.block import Block
 
+Numbers = NDArray[np.int64]
+_NOTHING: Numbers = np.empty(0, np.int64)
 _MOST_HELD_BACK = 4 << 20  # bytes of events that wait for their order event, or for their publisher to be known
 
 
@@ -170,6 +173,24 @@ class Stream:
         """The first number and the sequence number of the record that holds this number."""
         at = bisect_right(self._firsts, number) - 1
         return (self._firsts[at], self._sequences[at]) if at >= 0 and number in self.held else None
+
+    def pieces(self, spans: Iterable[Span], most: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Records, or parts of them, that hold these numbers, all of which are held: the first and the last number of
+        each, and the sequence number of the first; of the first `most` numbers at least.
+        """
+        found: list[tuple[Numbers, Numbers, Numbers]] = [(_NOTHING, _NOTHING, _NOTHING)]
+        for first, last in spans:
+            if most <= 0:
+                break
+            start = max(bisect_right(self._firsts, first) - 1, 0)
+            end = min(bisect_right(self._firsts, last), start + most)
+            begins = np.array(self._firsts[start:end], np.int64)
+            firsts = np.maximum(begins, first)
+            lasts = np.append(firsts[1:] - 1, min(last, self._firsts[end] - 1 if end < len(self._firsts) else last))
+            found.append((firsts, lasts, np.array(self._sequences[start:end], np.int64) + firsts - begins))
+            most -= last - first + 1
+        firsts, lasts, sequences = (np.concatenate(column) for column in zip(*found, strict=True))
+        return firsts, lasts, sequences
 
     def next_record(self, number: int, last: int) -> int:
         """The first number of the record after the one that holds this number; `last + 1` if there is none."""

@@ -1,0 +1,289 @@
+"""Reading: what is stored is handed out to whoever reads it at rest, in any order and from several repositories at
+once: the data pipeline. A reader keeps its position itself; a repository remembers nothing of it but what it is done
+with, if it wants to be waited for.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.machine import Scanned
+from stentor.model.control import ControlEvent, inbox_of
+from stentor.model.errors import FilterError, Refusal, Refused
+from stentor.model.filter import Filter
+from stentor.model.ids import publisher_id
+from stentor.model.position import Position
+from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.record import Kind, Record, StreamId
+from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import LETTER, Dispatch
+from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Numbers, Stream
+from stentor.wire.block import Block
+
+_ALL = 1 << 40  # events
+_MOST_PARTS = 4096
+_LARGEST_PAGE = 16 << 20  # bytes
+
+
+class Pieces(NamedTuple):
+    """Ranges of numbers in the order in which they were stored."""
+
+    keys: list[StreamId]
+    streams: Numbers  # places in `keys`
+    firsts: Numbers
+    lasts: Numbers
+    sequences: Numbers
+
+    @property
+    def ends(self) -> Numbers:
+        """How many events there are up to each."""
+        return np.cumsum(self.lasts - self.firsts + 1)
+
+    def between(self, begin: int, end: int) -> "Pieces":
+        """The events from one place on to before another one."""
+        ends = self.ends
+        start, stop = int(ends.searchsorted(begin, "right")), int(ends.searchsorted(end, "left")) + 1
+        firsts, lasts = self.firsts[start:stop].copy(), self.lasts[start:stop].copy()
+        if len(lasts):
+            firsts[0] += begin - (int(ends[start]) - int(lasts[0] - firsts[0] + 1))
+            lasts[-1] -= max(int(ends[min(stop, len(ends)) - 1]) - end, 0)
+        return Pieces(self.keys, self.streams[start:stop], firsts, lasts, self.sequences[start:stop])
+
+    def split(self, parts: int) -> list["Pieces"]:
+        """Parts of about the same size, cut between records where there are enough."""
+        ends = self.ends
+        total = int(ends[-1]) if len(ends) else 0
+        cuts = {total * number // parts for number in range(1, parts)}
+        if len(ends) > parts:
+            cuts = {int(ends[ends.searchsorted(cut)]) for cut in cuts}
+        edges = [0, *sorted(cuts - {0, total}), total]
+        return [self.between(begin, end) for begin, end in pairwise(edges) if begin < end]
+
+    def position(self) -> Position:
+        streams: dict[StreamId, Spans] = {}
+        for place in np.unique(self.streams).tolist():
+            mine = self.streams == place
+            order = np.argsort(self.firsts[mine])
+            firsts, lasts = self.firsts[mine][order], self.lasts[mine][order]
+            breaks = np.flatnonzero(firsts[1:] != lasts[:-1] + 1)
+            starts, ends = firsts[np.r_[0, breaks + 1]], lasts[np.r_[breaks, len(lasts) - 1]]
+            streams[self.keys[place]] = Spans(zip(starts.tolist(), ends.tolist(), strict=True))
+        return Position(streams)
+
+
+class Reading:
+    """Answers those who read one topic at one repository."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        store: Store,
+        registry: Registry,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+        gossip: Gossip,
+        enrolment: Enrolment,
+        size: Callable[[], int],
+    ) -> None:
+        """`size` tells how many bytes the topic has on the disk."""
+        self._topic, self._settings, self._size = topic, settings, size
+        self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
+        self._gossip, self._enrolment = gossip, enrolment
+        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
+            StockRequest: self._stock_requested,
+            PageRequest: self._page_requested,
+            ReaderAck: self._acknowledged,
+        }
+
+    def _check(self, sender: int, event: StockRequest | PageRequest | ReaderAck) -> None:
+        if publisher_id(event.principal, event.sender) != sender:
+            raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
+        if self._settings.unit:
+            raise Refused(Refusal.UNKNOWN, f"{self._settings.name} stores what {self._settings.unit} wants, not all")
+        self._registry.check("subscriber", self._topic, event.name, event.principal)
+        if not self._gossip.ready:
+            raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
+
+    # ---- what there is
+
+    def _stock_requested(self, now: int, sender: int, event: StockRequest) -> None:
+        name, inbox = self._settings.name, inbox_of(event.sender)
+        try:
+            self._check(sender, event)
+            _filter(event.where)
+            if event.since:
+                self._enrolment.beginnings.locate(
+                    now, event.since, lambda then, frontier: self._begin(then, event, _position(frontier))
+                )
+            else:
+                self._begin(now, event, Position.of(event.done))
+        except Refused as refused:
+            self._enrolment.say(inbox, Stock(self._topic, name, event.token, refused.code, refused.reason))
+
+    def _begin(self, now: int, event: StockRequest, done: Position) -> None:
+        if event.enrol and event.name not in self._registry.subscriptions:
+            frontier = tuple((each.publisher, each.incarnation, each.floor) for each in done.held if each.floor)
+            where = str(Filter(event.where)) if event.where else ""
+            known = KnownSubscription(where, frontier, event.principal, event.node)
+            self._enrolment.enlist(event.name, known)
+            self._enrolment.when_safe(lambda: self._answer(now, event, done))
+        else:
+            self._answer(now, event, done)
+
+    def _answer(self, now: int, event: StockRequest, done: Position) -> None:
+        forgotten = _position(self._store.floors()).minus(done)
+        target = (Position.of(event.upto) if event.upto else self._admitted(now)).minus(done).minus(forgotten)
+        pieces = self._pieces(target, self._limit(event))
+        parts = pieces.between(0, self._limit(event)).split(min(max(event.parts, 1), _MOST_PARTS))
+        stock = Stock(
+            self._topic, self._settings.name, event.token,
+            members=self._registry.storing_all(),
+            done=done.held,
+            parts=tuple(part.position().held for part in parts),
+            gone=forgotten.held,
+            number=self._store.horizon,
+        )  # fmt: skip
+        self._enrolment.say(inbox_of(event.sender), stock)
+
+    def _limit(self, event: StockRequest) -> int:
+        most = event.most or _ALL
+        if event.size:
+            mean = max(self._size() // max(self._store.next - self._store.first, 1), 1)
+            most = min(most, max(event.size // mean, 1))
+        return most
+
+    def _admitted(self, now: int) -> Position:
+        """What is stored as it must be, and on every repository that lives, so that any of them can go on there."""
+        bundle, living = self._gossip.bundle, [peer.name for peer in self._gossip.living(now) if not peer.unit]
+        copies = self._gossip.copies(now)
+        streams: dict[StreamId, Spans] = {}
+        for key, stream in self._store.streams.items():
+            upto = min(stream.settled(copies, bundle.mates), stream.settled(len(living) + 1, living))
+            streams[key] = Spans(stream.stored_within(stream.floor + 1, upto))
+        return Position(streams)
+
+    def _pieces(self, target: Position, most: int = _ALL) -> Pieces:
+        keys = sorted(target.streams)
+        columns: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
+        for place, key in enumerate(keys):
+            stream = self._store.streams[key]
+            firsts, lasts, sequences = stream.pieces(_there(stream, target.streams[key]), most)
+            columns.append((np.full(len(firsts), place), firsts, lasts, sequences))
+        if not columns:
+            nothing = np.empty(0, np.int64)
+            return Pieces(keys, nothing, nothing, nothing, nothing)
+        streams, firsts, lasts, sequences = (np.concatenate(column) for column in zip(*columns, strict=True))
+        order = np.argsort(sequences)
+        return Pieces(keys, streams[order], firsts[order], lasts[order], sequences[order])
+
+    # ---- pages
+
+    def _page_requested(self, now: int, sender: int, event: PageRequest) -> None:  # noqa: ARG002
+        try:
+            self._check(sender, event)
+            _filter(event.where)
+        except Refused as refused:
+            page = Page(self._topic, self._settings.name, event.token, refused.code, refused.reason)
+            self._enrolment.say(inbox_of(event.sender), page)
+            return
+        wanted = Position.of(event.wanted)
+        pieces = self._pieces(wanted)
+        if not len(pieces.sequences):
+            self._send(event, [], Position())
+            return
+        budget = min(max(event.budget, 1), _LARGEST_PAGE)
+        self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), int(pieces.sequences[0]), budget)
+
+    def _found(self, event: PageRequest, wanted: Position, scanned: Scanned) -> None:
+        where = _filter(event.where)
+        found: list[tuple[Block, int]] = []
+        covered: dict[StreamId, Spans] = {}
+        for record in scanned.records:
+            line = record.line
+            parts = wanted.streams[line.stream].within(line.first, line.last) if line.stream in wanted.streams else []
+            if parts:
+                covered.setdefault(line.stream, Spans()).update(parts)
+                block = self._pick(record, parts, where)
+                if block is not None:
+                    found.append((block, line.sequence - line.first))
+        self._send(event, found, Position(covered))
+
+    def _pick(self, record: Record, parts: list[Span], where: Filter | None) -> Block | None:
+        """The events of a record that are wanted."""
+        line = record.line
+        if line.kind is not Kind.EVENTS:
+            return None
+        block = self._store.block(record)
+        if where is None and parts == [(line.first, line.last)]:
+            return block
+        rows: NDArray[np.intp] = np.concatenate([np.arange(first, last + 1) for first, last in parts]) - line.first
+        if where is not None:
+            rows = rows[where.select(block.column, block.count)[rows]]
+        return Block(block.excerpt(rows), block.schema) if len(rows) else None
+
+    def _send(self, event: PageRequest, found: Iterable[tuple[Block, int]], covered: Position) -> None:
+        letters: list[list[tuple[Block, int]]] = [[]]
+        room = LETTER
+        for block, base in found:
+            if room <= 0:
+                letters.append([])
+                room = LETTER
+            letters[-1].append((block, base))
+            room -= len(block.frame)
+        page = Page(self._topic, self._settings.name, event.token, count=len(letters), covered=covered.held)
+        known = self._registry.publishers
+        for index, letter in enumerate(letters):
+            publishers = sorted({int(block.publisher) for block, _ in letter} & known.keys())
+            part = msgspec.structs.replace(
+                page,
+                index=index,
+                bases=tuple(base for _, base in letter),
+                publishers=tuple((number, known[number].name) for number in publishers),
+            )
+            self._dispatch.effects.append(Post(inbox_of(event.sender), (part,), [block for block, _ in letter]))
+
+    # ---- what was read
+
+    def _acknowledged(self, now: int, sender: int, event: ReaderAck) -> None:  # noqa: ARG002
+        destination = self._table.destinations.get(event.name)
+        try:
+            self._check(sender, event)
+        except Refused:
+            return  # it hears of that when it asks for more
+        if destination is not None and destination.advance(event.done):
+            self._dispatch.dirty[event.name] = None
+
+
+@lru_cache(maxsize=64)
+def _compile(where: str) -> Filter:
+    return Filter(where)
+
+
+def _filter(where: str) -> Filter | None:
+    try:
+        return _compile(where) if where else None
+    except FilterError as error:
+        raise Refused(Refusal.FILTER, str(error)) from None
+
+
+def _there(stream: Stream, spans: Spans) -> list[Span]:
+    """Of these numbers, those that can be read here."""
+    kept = spans.within(stream.floor + 1, spans.last)
+    return [part for span in kept for part in stream.stored_within(*span)]
+
+
+def _position(frontier: Iterable[tuple[int, int, int]]) -> Position:
+    return Position({(publisher, incarnation): Spans([(1, last)]) for publisher, incarnation, last in frontier})
