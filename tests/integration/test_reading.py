@@ -1,4 +1,4 @@
-"""Reading what is stored, at rest: over real sockets and real ledgers, a broker and its repositories in this process."""
+"""Reading what is stored, at rest, over real sockets and real ledgers: a broker and its repositories here."""
 
 import asyncio
 import time
@@ -104,15 +104,19 @@ def test_another_repository_goes_on_when_the_one_that_is_read_dies(tmp_path: Pat
 @pytest.mark.req("SP-01", "GE-15")
 def test_what_a_reader_has_not_acknowledged_is_kept_for_it(tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, "r1", "r2") as here, here.client() as fabric, Registrar(fabric) as registrar:
-            async with Reader(fabric, "audit") as reader:
-                start = await reader.stock("orders", since="now", enrol=True, where="price > 2")
-                await fill(fabric, 0, 100)
-                await until_asked(lambda: lag(registrar, 100))
-                stock = await everywhere(reader, 100)
-                assert start.end.minus(stock.end) == Position()
-                await reader.acknowledge("orders", stock.end)
-                await until_asked(lambda: lag(registrar, 0))
+        async with (
+            house(tmp_path, "r1", "r2") as here,
+            here.client() as fabric,
+            Registrar(fabric) as registrar,
+            Reader(fabric, "audit") as reader,
+        ):
+            start = await reader.stock("orders", since="now", enrol=True, where="price > 2")
+            await fill(fabric, 0, 100)
+            await until_asked(lambda: lag(registrar, 100))
+            stock = await everywhere(reader, 100)
+            assert start.end.minus(stock.end) == Position()
+            await reader.acknowledge("orders", stock.end)
+            await until_asked(lambda: lag(registrar, 0))
 
     async def lag(registrar: Registrar, expected: int) -> bool:
         seen = await registrar.show("orders")
@@ -147,7 +151,7 @@ def test_those_who_may_not_read_are_told_why(tmp_path: Path) -> None:
                     await reader.stock("orders", since="beginning")
                 assert refused.value.code is Refusal.NOT_AUTHORISED
             async with Reader(fabric, "audit") as reader:
-                with pytest.raises(Refused, match="WHERE|where|unexpected|expected"):
+                with pytest.raises(Refused, match="price >"):
                     await reader.stock("orders", since="beginning", where="price >")
                 with pytest.raises(Refused, match="no beginning"):
                     await reader.stock("orders", since="yesterday")
