@@ -13,6 +13,7 @@ settings.load_profile("house")
 
 # those that take longest begin first, or the last of them would run alone while all others wait for it
 _LONGEST = (
+    "spark",  # first, so that one worker has all of them and others steal from its end: one session is enough
     "end_to_end/test_reliable.py",
     "end_to_end/test_repository_faults.py",
     "end_to_end/test_reliable_topics.py",

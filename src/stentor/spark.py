@@ -1,0 +1,29 @@
+"""Stentor in Spark: `session()` gives a ready session, `register(spark)` teaches any other `format("stentor")`."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+try:
+    from pyspark.sql import SparkSession
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("stentor.spark needs PySpark: pip install 'stentor[spark]'", name=error.name) from error
+
+from stentor.pipeline.session import LOCAL
+from stentor.pipeline.session import session as _session
+
+__all__ = ["register", "session"]
+
+
+def session(master: str = LOCAL, app: str = "stentor", **conf: str | int | bool) -> SparkSession:
+    """A session on that master, with Java found or brought, that knows `format("stentor")`.
+
+    `conf` is passed to Spark: `session(**{"spark.driver.memory": "2g"})`.
+    """
+    return register(_session(master, app, **conf))
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make `spark.read`, `readStream`, `write` and `writeStream` know `format("stentor")`."""
+    if find_spec("stentor.pipeline.source"):
+        spark.dataSource.register(import_module("stentor.pipeline.source").Source)
+    return spark

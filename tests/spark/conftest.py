@@ -1,0 +1,27 @@
+"""One Spark session for all tests of a run: it takes longer to start than most of them take."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stentor.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),  # functions of tests are found by their module's name
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    spark = stentor.spark.session("local[2]", "tests", **conf)
+    yield spark
+    spark.stop()
