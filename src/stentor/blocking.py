@@ -24,7 +24,7 @@ from stentor.reliable import From, Publisher, Stored, Subscription
 T = TypeVar("T")
 
 
-class _Loop:
+class Loop:
     """An event loop that runs on a thread until it is closed."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class BlockingFabric:
 
     def __init__(self, fabric: client.Fabric) -> None:
         self._fabric = fabric
-        self._loop = _Loop()
+        self._loop = Loop()
 
     def __enter__(self) -> Self:
         try:
@@ -142,7 +142,7 @@ class BlockingFabric:
 class BlockingEvents:
     """A subscription: use it with `with`, then `for`."""
 
-    def __init__(self, loop: _Loop, events: client.Events) -> None:
+    def __init__(self, loop: Loop, events: client.Events) -> None:
         self._loop = loop
         self._events = events
         self._current: deque[Event] = deque()
@@ -186,7 +186,7 @@ class BlockingEvents:
 class BlockingPublisher:
     """A named publisher of a reliable topic: use it with `with`."""
 
-    def __init__(self, loop: _Loop, publisher: Publisher) -> None:
+    def __init__(self, loop: Loop, publisher: Publisher) -> None:
         self._loop = loop
         self._publisher = publisher
 
@@ -223,7 +223,7 @@ class BlockingPublisher:
 class BlockingSubscription:
     """A named subscription of a reliable topic: use it with `with`, then `for`."""
 
-    def __init__(self, loop: _Loop, subscription: Subscription) -> None:
+    def __init__(self, loop: Loop, subscription: Subscription) -> None:
         self._loop = loop
         self._subscription = subscription
 

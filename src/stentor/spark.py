@@ -1,8 +1,5 @@
 """Stentor in Spark: `session()` gives a ready session, `register(spark)` teaches any other `format("stentor")`."""
 
-from importlib import import_module
-from importlib.util import find_spec
-
 try:
     from pyspark.sql import SparkSession
 except ModuleNotFoundError as error:
@@ -10,6 +7,7 @@ except ModuleNotFoundError as error:
 
 from stentor.pipeline.session import LOCAL
 from stentor.pipeline.session import session as _session
+from stentor.pipeline.source import Source
 
 __all__ = ["register", "session"]
 
@@ -24,6 +22,5 @@ def session(master: str = LOCAL, app: str = "stentor", **conf: str | int | bool)
 
 def register(spark: SparkSession) -> SparkSession:
     """Make `spark.read`, `readStream`, `write` and `writeStream` know `format("stentor")`."""
-    if find_spec("stentor.pipeline.source"):
-        spark.dataSource.register(import_module("stentor.pipeline.source").Source)
+    spark.dataSource.register(Source)
     return spark

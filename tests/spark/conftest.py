@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.stage import Stage
 
 import stentor.spark
 
@@ -25,3 +26,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     spark = stentor.spark.session("local[2]", "tests", **conf)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Shared by tests that leave its processes alone."""
+    with Stage(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage

@@ -1,0 +1,218 @@
+"""The data source `stentor`: reads what repositories store, in batches and in streams.
+
+An offset says of every topic what was read of it, as numbers of streams, and at which number of which repository that
+was known; any other repository of the bundle can go on from it, since it admits only what all that live have stored.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from stentor.model.errors import InvalidInput, StentorError
+from stentor.model.position import Position
+from stentor.model.topic import matches
+from stentor.pipeline.catalogue import Catalogue
+from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
+from stentor.pipeline.options import ReadOptions, parse, read_options
+from stentor.reading import Available
+
+Offset = dict[str, dict[str, Any]]  # by topic
+
+_PART = 25_000  # events that are worth a task
+_MOST_PARTS = 32
+
+
+class Portion(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, topic: str, wanted: Position, repositories: tuple[str, ...]) -> None:
+        super().__init__(None)
+        self.topic, self.wanted, self.repositories = topic, wanted, repositories
+
+
+class Source(DataSource):
+    """`format("stentor")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "stentor"
+
+    def schema(self) -> str:
+        return ddl_of(_schema(self.options))
+
+    def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002
+        return BatchReader(read_options(self.options, streaming=False), _schema(self.options))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802
+        return StreamReader(read_options(self.options, streaming=True), _schema(self.options))
+
+
+def _schema(options: Mapping[str, str]) -> pa.Schema:
+    given = {name.lower(): value for name, value in options.items()}
+    return schema_of(parse(given, "attributes", parse_attributes, ()))
+
+
+class _Reader:
+    """What reading a batch and reading a stream have in common."""
+
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+        self._options, self._schema = options, schema
+
+    def _portions(self, topic: str, stock: Available) -> list[InputPartition]:
+        """Neighbouring parts go to different repositories."""
+        members = stock.members
+        return [
+            Portion(topic, part, (*members[place % len(members) :], *members[: place % len(members)]))
+            for place, part in enumerate(stock.parts)
+        ]
+
+    def _parts(self, events: int) -> int:
+        return self._options.partitions or min(max(-(-events // _PART), 1), _MOST_PARTS)
+
+    def _check(self, topic: str, stock: Available) -> None:
+        if stock.gone.streams and self._options.strict:
+            raise StentorError(
+                f'{len(stock.gone)} events of {topic} were forgotten before they were read; option "failOnDataLoss", '
+                '"false" goes on without them'
+            )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Portion):
+            return  # Spark makes up one if there is none
+        with Catalogue(self._options) as catalogue:
+            for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
+                yield from to_arrow(leaf, partition.topic, self._schema)
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """All that is stored when it is planned."""
+
+    def partitions(self) -> list[InputPartition]:
+        found: list[InputPartition] = []
+        with Catalogue(self._options) as catalogue:
+            for topic in catalogue.topics():
+                stock = catalogue.stock(topic, since=self._options.since)
+                parts = self._parts(len(stock.end.minus(stock.done)))
+                if parts > 1:
+                    stock = catalogue.stock(topic, done=stock.done, upto=stock.end, parts=parts)
+                found += self._portions(topic, stock)
+        return found
+
+
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Goes on for ever, from one offset to the next."""
+
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+        super().__init__(options, schema)
+        self._opened: Catalogue | None = None
+        self._target: dict[str, Position] | None = None  # beyond which nothing is read
+        self._turn = 0
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        if self._opened is None:
+            self._opened = Catalogue(self._options)
+            self._opened.__enter__()
+        return self._opened
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    # ---- offsets
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        offset: Offset = {}
+        for topic in self._catalogue.topics():
+            stock = self._catalogue.stock(topic, since=self._options.since, most=1, enrol=True)
+            offset[topic] = _entry(stock, stock.done.plus(stock.gone))
+        return offset
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = {
+            topic: self._catalogue.stock(topic, since="beginning").end for topic in self._catalogue.topics()
+        }
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """As far as the limit goes; topics take turns at being first."""
+        self._check_topics(start)
+        limited = not isinstance(limit, ReadAllAvailable)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
+        size = self._options.size if limited else 0
+        end = dict(start)
+        topics = list(self._catalogue.topics())
+        self._turn += 1
+        for topic in (*topics[self._turn % len(topics) :], *topics[: self._turn % len(topics)]):
+            done = _position(start, topic)
+            if self._target is not None:
+                upto = self._target.get(topic, Position())
+                if not upto.minus(done).streams:
+                    continue
+                stock = self._stock(topic, start, done, upto=upto, most=most, size=size)
+            else:
+                stock = self._stock(topic, start, done, most=most, size=size)
+            count = len(stock.end.minus(done))
+            if count:
+                end[topic] = _entry(stock, stock.end)
+            most -= count
+            if limited and most <= 0:
+                break
+        return end
+
+    def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Available:
+        stock = self._catalogue.stock(topic, done=done, enrol=topic not in start, **what)
+        if topic in start:
+            self._check(topic, stock)
+        return stock
+
+    def _check_topics(self, offset: Offset) -> None:
+        for topic in offset:
+            if not matches(self._options.topic, topic):
+                raise InvalidInput(
+                    f'option "topic": the checkpoint is that of a query on {topic!r}, which {self._options.topic!r} '
+                    "does not mean; use another checkpointLocation"
+                )
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        self._check_topics(end)
+        found: list[InputPartition] = []
+        for topic in end:
+            done, upto = _position(start, topic), _position(end, topic)
+            events = len(upto.minus(done))
+            if events:
+                stock = self._catalogue.stock(topic, done=done, upto=upto, parts=self._parts(events))
+                self._check(topic, stock)
+                found += self._portions(topic, stock)
+        return found
+
+    def commit(self, end: Offset) -> None:
+        for topic in end:
+            self._catalogue.acknowledge(topic, _position(end, topic))
+
+
+def _entry(stock: Available, read: Position) -> dict[str, Any]:
+    return {"repository": stock.repository, "number": stock.number, "read": read.to_text()}
+
+
+def _position(offset: Offset, topic: str) -> Position:
+    entry = offset.get(topic)
+    if entry is None:
+        return Position()
+    try:
+        return Position.from_text(msgspec.convert(entry["read"], dict[str, str]))
+    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        raise InvalidInput(f"the checkpoint holds no position in {topic!r}: {error}") from None

@@ -1,0 +1,64 @@
+"""A fabric of real processes for tests of Spark: two brokers and three repositories, with a topic for each test."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.end_to_end.command import PATIENCE
+from tests.end_to_end.troupe import REPOSITORIES, Network
+
+import stentor
+from stentor.model.attribute import Value
+from stentor.registration import Registrar
+
+Columns = Mapping[str, Sequence[Value | None]]
+
+
+class Stage(Network):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.url_of_all = self.url()
+
+    def topic(self, name: str, *, publisher: str = "shop", subscriber: str = "spark") -> str:
+        """A reliable topic on all repositories."""
+
+        async def create() -> None:
+            async with stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+                await registrar.create(name, REPOSITORIES, within=PATIENCE)
+                await registrar.grant(name, "publisher", publisher)
+                await registrar.grant(name, "subscriber", subscriber)
+
+        asyncio.run(create())
+        return name
+
+    def publish(
+        self, topic: str, bodies: Sequence[bytes], attributes: Columns | None = None, portion: int = 100
+    ) -> None:
+        """Returns when all of it is stored; by a life of its own."""
+
+        async def publish() -> None:
+            async with (
+                stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric,
+                fabric.publisher(topic, name="shop") as shop,
+            ):
+                for start in range(0, len(bodies), portion):
+                    part = {name: column[start : start + portion] for name, column in (attributes or {}).items()}
+                    await shop.send_many(bodies[start : start + portion], part)
+                await shop.flush()
+
+        asyncio.run(publish())
+
+    def lags(self, topic: str) -> dict[str, int]:
+        """How many events each subscriber has not acknowledged, at the repository that knows least of it."""
+
+        async def ask() -> dict[str, int]:
+            async with stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+                reports = await registrar.show(topic)
+            found: dict[str, int] = {}
+            for report in reports.values():
+                for name, subscriber in report.subscribers.items():
+                    if subscriber.known:
+                        found[name] = max(found.get(name, 0), subscriber.lag)
+            return found
+
+        return asyncio.run(ask())
