@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.stage import Stage
+from tests.spark.standalone import FRUGAL, ROOT, Cluster
 
 import stentor.spark
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +16,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     conf = {
+        "spark.driver.extraJavaOptions": FRUGAL,
         "spark.driver.memory": "1g",
         "spark.executorEnv.PYTHONPATH": str(ROOT),  # functions of tests are found by their module's name
         "spark.local.dir": str(folder / "local"),
@@ -33,3 +32,19 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Shared by tests that leave its processes alone."""
     with Stage(tmp_path_factory.mktemp("stage")) as stage:
         yield stage
+
+
+@pytest.fixture(scope="session")
+def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(daemons: Cluster) -> Cluster:
+    """A standalone master with two workers that live when the test begins."""
+    daemons.fill()
+    return daemons

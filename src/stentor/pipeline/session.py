@@ -1,13 +1,16 @@
 """A Spark session that works as it is: with Java, quiet, and with this package on every worker."""
 
+import atexit
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,7 @@ from stentor.model.errors import InvalidInput, Unreachable
 from stentor.pipeline import java
 
 LOCAL: Final = "local[*]"
+_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PACKAGE: Final = Path(stentor.__file__).parent
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _ANSWER: Final = 5.0  # seconds that a master may take to accept a connection
@@ -34,6 +38,7 @@ def session(master: str = LOCAL, app: str = "stentor", **conf: str | int | bool)
     if not local:
         _reach(master)
     settings = (_local(master) if local else {}) | _everywhere() | {key: _text(value) for key, value in conf.items()}
+    settings[_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {conf.get(_OPTIONS, '')}".strip()
     builder = SparkSession.builder.master(master).appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -66,7 +71,6 @@ def _local(master: str) -> dict[str, str]:
 
 def _everywhere() -> dict[str, str]:
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",  # a day of the lake is the same day everywhere
         "spark.ui.enabled": "false",
@@ -117,9 +121,16 @@ def _environment(local: bool) -> Iterator[None]:
 
 
 def _ship(spark: SparkSession) -> None:
-    with tempfile.TemporaryDirectory(prefix="stentor-") as folder:
-        archive = pack(Path(folder))
-        spark.sparkContext.addPyFile(str(archive))  # copies it
+    archive = _archive()
+    if archive.name not in (name.rpartition("/")[2] for name in spark.sparkContext.listFiles):
+        spark.sparkContext.addPyFile(str(archive))
+
+
+@cache
+def _archive() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="stentor-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # not before: executors fetch it when they start
+    return pack(folder)
 
 
 def pack(folder: Path) -> Path:
