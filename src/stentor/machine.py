@@ -10,7 +10,9 @@ from typing import Protocol
 
 import msgspec
 
+from stentor.model.attribute import Schema
 from stentor.model.ids import LinkId
+from stentor.model.position import Position
 from stentor.model.record import Entry, Holdings, Line, Record
 
 SECOND = 1_000_000_000
@@ -106,6 +108,17 @@ class Scanned(Input, frozen=True):
     records: list[Record]
     damaged: list[Line] = []
     reason: str = ""
+
+
+class Recalled(Input, frozen=True):
+    """What a lake had of what was wanted: frames with their schemas. It looked for these events, and found those."""
+
+    ledger: str
+    token: int
+    frames: Sequence[tuple[bytes, Schema]]
+    sought: Position
+    found: Position
+    reason: str = ""  # if the lake could not be read
 
 
 class Measured(Input, frozen=True, gc=False):
@@ -204,6 +217,15 @@ class Scan(Effect, frozen=True, gc=False):
     first: int
     budget: int
     time: int = 0
+
+
+class Recall(Effect, frozen=True):
+    """Get events that are forgotten here from the lake; `Recalled` with this token follows."""
+
+    ledger: str
+    token: int
+    wanted: Position
+    budget: int
 
 
 class Collect(Effect, frozen=True, gc=False):

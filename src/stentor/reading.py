@@ -53,6 +53,7 @@ class Leaf(NamedTuple):
     blocks: Sequence[Block]
     bases: Sequence[int]
     publishers: dict[int, str]  # their names
+    lost: Position  # what was to be here, is forgotten, and is in no lake
 
 
 class Reader:
@@ -212,6 +213,7 @@ class Reader:
             [block for _, letter in pages for block in letter.blocks],
             [base for page, _ in pages for base in page.bases],
             {number: name for page, _ in pages for number, name in page.publishers},
+            Position.of(pages[0][0].lost),
         )
         return leaf, rest, following
 

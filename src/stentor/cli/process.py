@@ -36,6 +36,7 @@ from stentor.runtime.driver import Driver
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
+from stentor.storage.lake import Lake
 from stentor.storage.shelf import find_shelf
 from stentor.version import __version__
 
@@ -58,6 +59,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     addresses: tuple[str, ...]  # of brokers, to be tried in this order
     unit: str = ""  # that it serves
     storage: str  # a line that says where its ledgers are
+    lake: str = ""  # a directory; "" is none
     home: str  # the directory that only one process may use
     certificates: str | None
     log: str
@@ -199,9 +201,9 @@ async def _serve_repository(
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    host = RepositoryHost(
-        RepositorySettings(name=assignment.name, unit=assignment.unit), assignment.addresses, cabinet, certificates, log
-    )
+    settings = RepositorySettings(name=assignment.name, unit=assignment.unit)
+    lake = Lake(Path(assignment.lake)) if assignment.lake else None
+    host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake)
     host.stopped.add_done_callback(lambda _: end.set())
     host.start()
     ending = asyncio.ensure_future(end.wait())

@@ -189,6 +189,7 @@ def assign_repository(
         addresses=tuple(str(node.advertise or node.listen) for node in config.brokers_for(repository)),
         unit=str(repository.unit),
         storage=repository.storage,
+        lake=str(repository.lake or ""),
         home=str(home_of(repository.name, config.fabric.data)),
         certificates=str(tls.directory) if tls else None,
         log=log or config.fabric.log,

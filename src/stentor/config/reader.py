@@ -197,14 +197,7 @@ class _Reader(Tables):
         return needed
 
     def path(self, value: object) -> Path:
-        text = values.text(value, "a path")
-        try:
-            path = Path(text).expanduser()
-        except RuntimeError as error:
-            raise InvalidInput(f"expected a path, found {describe(text)}: {error}") from error
-        if not text or "\0" in text:
-            raise InvalidInput(f"expected a path, found {describe(text)}")
-        return self.base / path
+        return values.path(value, self.base)
 
 
 def _syntax_error(text: str, filename: str, error: ValueError) -> str:

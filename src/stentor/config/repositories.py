@@ -52,13 +52,14 @@ class Repositories:
         )
         unit = take(table, (*key, "unit"), lambda found: self._network.unit_name(found) or ROOT, ROOT)
         broker = take(table, (*key, "broker"), self._network.broker_name, self._first(unit))
+        lake = take(table, (*key, "lake"), lambda found: values.path(found, self._base), None)
         if not name or broker is None:
             return None
         if broker.parts[: len(unit.parts)] != unit.parts:
             self._problems.add(
                 (*key, "broker"), f"expected a broker in {unit}, the unit that it serves, found {broker}"
             )
-        return Repository(name=name, broker=broker, unit=unit, storage=storage)
+        return Repository(name=name, broker=broker, unit=unit, storage=storage, lake=lake)
 
     def _first(self, unit: ScopePath) -> ScopePath | None:
         return self._network.tree.first[unit] if self._network.tree.brokers else None

@@ -105,6 +105,10 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     storage: Annotated[
         str, Meta(description="sqlite:DIR, segments:DIR or postgresql://…; default sqlite:<data>/repositories")
     ]
+    lake: Annotated[
+        Path | None,
+        Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
+    ] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):

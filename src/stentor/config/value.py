@@ -1,6 +1,7 @@
 """Reads single values of a file; each complains about what it cannot take, and whoever asked says where that was."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -31,6 +32,18 @@ def address(value: object) -> Address:
 
 def address_or_off(value: object) -> Address | None:
     return None if value == "" else address(value)
+
+
+def path(value: object, base: Path) -> Path:
+    """One that is relative to `base`, if it is not absolute."""
+    found = text(value, "a path")
+    try:
+        expanded = Path(found).expanduser()
+    except RuntimeError as error:
+        raise InvalidInput(f"expected a path, found {describe(found)}: {error}") from error
+    if not found or "\0" in found:
+        raise InvalidInput(f"expected a path, found {describe(found)}")
+    return base / expanded
 
 
 def boolean(value: object) -> bool:

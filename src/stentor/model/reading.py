@@ -55,8 +55,8 @@ class PageRequest(ControlEvent, frozen=True, array_like=True, tag="page?", gc=Fa
 
 class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
     """R → C: letter `index` of `count`; the events follow. An event's sequence number is its catenation number and the
-    one of `bases` that belongs to its frame. What the page is about is `covered`: all that the filter takes of it is
-    here. If that is nothing, what is wanted is not here.
+    one of `bases` that belongs to its frame; it has none if that is negative. What the page is about is `covered`: all
+    that the filter takes of it is here. If that is nothing, what is wanted is not here.
     """
 
     token: int
@@ -67,6 +67,7 @@ class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
     bases: tuple[int, ...] = ()
     covered: tuple[Held, ...] = ()
     publishers: tuple[tuple[int, str], ...] = ()  # their names
+    lost: tuple[Held, ...] = ()  # of what is covered: forgotten, and in no lake
 
 
 class ReaderAck(ControlEvent, frozen=True, array_like=True, tag="read", gc=False):

@@ -13,6 +13,7 @@ from stentor.machine import (
     Measured,
     Open,
     Opened,
+    Recalled,
     Scanned,
     Serve,
     Started,
@@ -44,7 +45,7 @@ from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
-_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Measured)
+_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
 _TIMER = "repository "
 
 

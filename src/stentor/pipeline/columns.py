@@ -12,6 +12,7 @@ from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
 from stentor.reading import Leaf
+from stentor.storage.lake import types_of
 from stentor.wire.block import HEADER_SIZE, SPARSE, TIMES, UNIFORM, Block
 from stentor.wire.layout import Layout, gather
 from stentor.wire.sheaf import Sheaf
@@ -30,6 +31,7 @@ BOOKKEEPING = (
     pa.field("time", _TIME),
     pa.field("body", pa.binary()),
 )
+ORIGIN = (pa.field("origin", pa.int64()), pa.field("types", pa.string()))  # the publisher's id, and attributes' types
 TYPES = {
     "boolean": pa.bool_(),
     "smallint": pa.int16(),
@@ -49,7 +51,7 @@ _NAMES |= {_TIME: "timestamp", _ATTRIBUTES: "map<string,string>"}
 def parse_attributes(text: str) -> tuple[pa.Field, ...]:
     """Columns as in "carrier string, dep_delay double"; none is a map of all attributes."""
     fields = []
-    taken = {field.name for field in BOOKKEEPING}
+    taken = {field.name for field in (*BOOKKEEPING, *ORIGIN)}
     for part in text.split(","):
         name, _, kind = part.strip().partition(" ")
         if kind.strip().lower() not in TYPES:
@@ -61,9 +63,10 @@ def parse_attributes(text: str) -> tuple[pa.Field, ...]:
     return tuple(fields)
 
 
-def schema_of(attributes: Sequence[pa.Field]) -> pa.Schema:
-    """The columns of the rows, with these for attributes."""
-    return pa.schema([*BOOKKEEPING, *(attributes or [pa.field("attributes", _ATTRIBUTES)])])
+def schema_of(attributes: Sequence[pa.Field], origin: bool = False) -> pa.Schema:
+    """The columns of the rows, with these for attributes; and what else an archive needs to know."""
+    more = ORIGIN if origin else ()
+    return pa.schema([*BOOKKEEPING, *(attributes or [pa.field("attributes", _ATTRIBUTES)]), *more])
 
 
 def ddl_of(schema: pa.Schema) -> str:
@@ -96,14 +99,25 @@ def _arrays(blocks: list[Block], bases: list[int], leaf: Leaf, topic: str, schem
         pa.array(incarnations[owners]),
         pa.array(catenations),
         pa.repeat(pa.scalar(leaf.repository), count),
-        pa.array(catenations + np.array(bases, np.int64)[owners]),
+        _sequences(catenations + np.array(bases, np.int64)[owners]),
         pa.array(_times(layout, owners) // 1000).cast(_TIME),
         _bodies(layout),
     ]
-    wanted = list(schema)[len(BOOKKEEPING) :]
-    if [field.type for field in wanted] == [_ATTRIBUTES]:
-        return [*arrays, _map(sheaf)]
-    return [*arrays, *(_attribute(sheaf, field) for field in wanted)]
+    for field in list(schema)[len(BOOKKEEPING) :]:
+        if field.type == _ATTRIBUTES:
+            arrays.append(_map(sheaf))
+        elif field == ORIGIN[0]:
+            arrays.append(pa.array(publishers.view(np.int64)[owners]))
+        elif field == ORIGIN[1]:
+            arrays.append(pa.repeat(pa.scalar(types_of(sheaf.schema)), count))
+        else:
+            arrays.append(_attribute(sheaf, field))
+    return arrays
+
+
+def _sequences(numbers: Numbers) -> pa.Array:
+    """Those that came from a lake have none."""
+    return pa.array(numbers, mask=numbers <= 0)
 
 
 def _offsets(layout: Layout, within: Numbers) -> Numbers:

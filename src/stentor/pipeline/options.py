@@ -16,10 +16,6 @@ from stentor.url import addresses_of
 T = TypeVar("T")
 
 NAME = "spark"  # the publisher or subscriber that it is, if no other name is given
-_KNOWN = (
-    "url", "tls", "topic", "where", "from", "subscriber", "attributes", "partitions", "maxEventsPerTrigger",
-    "maxBytesPerTrigger", "failOnDataLoss",
-)  # fmt: skip
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +49,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         partitions=parse(given, "partitions", _count, 0),
         most=parse(given, "maxEventsPerTrigger", _count, 1_000_000),
         size=parse(given, "maxBytesPerTrigger", _count, 0),
-        strict=parse(given, "failOnDataLoss", _flag, True),
+        strict=parse(given, "failOnDataLoss", parse_flag, True),
     )
 
 
@@ -79,7 +75,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _flag(text: str) -> bool:
+def parse_flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise InvalidInput(f"{text!r} is neither true nor false")
     return text.lower() == "true"

@@ -23,7 +23,7 @@ from stentor.model.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.catalogue import Catalogue
 from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
-from stentor.pipeline.options import ReadOptions, parse, read_options
+from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options
 from stentor.reading import Available
 
 Offset = dict[str, dict[str, Any]]  # by topic
@@ -59,7 +59,7 @@ class Source(DataSource):
 
 def _schema(options: Mapping[str, str]) -> pa.Schema:
     given = {name.lower(): value for name, value in options.items()}
-    return schema_of(parse(given, "attributes", parse_attributes, ()))
+    return schema_of(parse(given, "attributes", parse_attributes, ()), parse(given, "origin", parse_flag, False))
 
 
 class _Reader:
@@ -79,10 +79,10 @@ class _Reader:
     def _parts(self, events: int) -> int:
         return self._options.partitions or min(max(-(-events // _PART), 1), _MOST_PARTS)
 
-    def _check(self, topic: str, stock: Available) -> None:
-        if stock.gone.streams and self._options.strict:
+    def _check(self, topic: str, gone: Position) -> None:
+        if gone.streams and self._options.strict:
             raise StentorError(
-                f'{len(stock.gone)} events of {topic} were forgotten before they were read; option "failOnDataLoss", '
+                f'{len(gone)} events of {topic} were forgotten before they were read; option "failOnDataLoss", '
                 '"false" goes on without them'
             )
 
@@ -91,6 +91,8 @@ class _Reader:
             return  # Spark makes up one if there is none
         with Catalogue(self._options) as catalogue:
             for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
+                if self._options.since != "beginning":
+                    self._check(partition.topic, leaf.lost)
                 yield from to_arrow(leaf, partition.topic, self._schema)
 
 
@@ -176,7 +178,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Available:
         stock = self._catalogue.stock(topic, done=done, enrol=topic not in start, **what)
         if topic in start:
-            self._check(topic, stock)
+            self._check(topic, stock.gone)
         return stock
 
     def _check_topics(self, offset: Offset) -> None:
@@ -195,7 +197,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             events = len(upto.minus(done))
             if events:
                 stock = self._catalogue.stock(topic, done=done, upto=upto, parts=self._parts(events))
-                self._check(topic, stock)
+                self._check(topic, stock.gone)
                 found += self._portions(topic, stock)
         return found
 

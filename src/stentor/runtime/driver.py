@@ -36,6 +36,7 @@ from stentor.model.ids import LinkId
 from stentor.runtime.ledgers import Cabinet, Ledgers
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
+from stentor.storage.lake import Lake
 from stentor.storage.segment import LogError
 
 _LINGER = 0.5  # seconds that a link that is closed gives to what was sent
@@ -61,6 +62,7 @@ class Driver:
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
         cabinet: Cabinet | None = None,
+        lake: Lake | None = None,
         window: int = 4 << 20,
         log: Logger = logger,
     ) -> None:
@@ -73,7 +75,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = Ledgers(cabinet, self._notice, self._fail) if cabinet is not None else None
+        self._ledgers = Ledgers(cabinet, lake, self._notice, self._fail) if cabinet is not None else None
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -17,11 +17,15 @@ from stentor.machine import (
     Measured,
     Open,
     Opened,
+    Recall,
+    Recalled,
     Scan,
     Scanned,
 )
 from stentor.model.errors import StentorError
+from stentor.model.position import Position
 from stentor.model.record import Entry, Holdings
+from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerFailed
 
 _THREADS = 4
@@ -35,7 +39,7 @@ class _Measure(Effect, frozen=True, gc=False):
     ledger: str
 
 
-_Effect = Open | Commit | Scan | Collect | Discard | _Measure
+_Effect = Open | Commit | Scan | Recall | Collect | Discard | _Measure
 
 
 class Cabinet(Protocol):
@@ -52,7 +56,7 @@ class _Desk:
 
     def __init__(self) -> None:
         self.queue: deque[Open | Commit | Collect | Discard] = deque()
-        self.queries: deque[Scan | _Measure] = deque()  # these change nothing: they take turns with those that do
+        self.queries: deque[Scan | Recall | _Measure] = deque()  # take turns with those that change something
         self.busy = False
         self.ledger: Ledger | None = None
         self.failure = ""
@@ -65,13 +69,15 @@ class _Desk:
 
 
 class Ledgers:
-    """Carries out Open, Commit, Scan, Collect and Discard, and tells what came of them on the event loop."""
+    """Carries out Open, Commit, Scan, Recall, Collect and Discard, and tells what came of them on the event loop."""
 
-    EFFECTS = (Open, Commit, Scan, Collect, Discard)
+    EFFECTS = (Open, Commit, Scan, Recall, Collect, Discard)
 
-    def __init__(self, cabinet: Cabinet, tell: Callable[[Input], None], fail: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, cabinet: Cabinet, lake: Lake | None, tell: Callable[[Input], None], fail: Callable[[Exception], None]
+    ) -> None:
         """`fail` is told of what must not happen in a thread."""
-        self._cabinet = cabinet
+        self._cabinet, self._lake = cabinet, lake
         self._tell, self._fail = tell, fail
         self._failed = False
         self._loop = asyncio.get_running_loop()
@@ -89,7 +95,7 @@ class Ledgers:
             desk.timer = None
         elif desk.timer is None:
             desk.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
-        if isinstance(effect, Scan | _Measure):
+        if isinstance(effect, Scan | Recall | _Measure):
             desk.queries.append(effect)
         else:
             desk.queue.append(effect)
@@ -179,6 +185,11 @@ class Ledgers:
                     first = desk.ledger.find(effect.time) if effect.time else effect.first
                     found = desk.ledger.scan(first, effect.budget)
                     self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
+                case Recall():
+                    assert self._lake is not None, "nobody recalls without a lake"
+                    blocks, sought, found_there = self._lake.recall(effect.ledger, effect.wanted, effect.budget)
+                    frames = [(bytes(block.frame), block.schema) for block in blocks]
+                    self._notify([Recalled(effect.ledger, effect.token, frames, sought, found_there)])
                 case Collect():
                     assert desk.ledger is not None
                     desk.ledger.collect(effect.end)
@@ -196,3 +207,5 @@ class Ledgers:
                 self._notify([Opened(effect.ledger, Holdings(), str(error))])
             elif isinstance(effect, Scan):
                 self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])
+            elif isinstance(effect, Recall):
+                self._notify([Recalled(effect.ledger, effect.token, [], Position(), Position(), str(error))])

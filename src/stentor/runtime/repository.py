@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from stentor.machine import Effect, StopRequested
 from stentor.model.control import repository_name
 from stentor.model.ids import Incarnation
@@ -16,6 +18,7 @@ from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import Cabinet
 from stentor.runtime.log import Logger, logger
+from stentor.storage.lake import Lake
 from stentor.version import __version__
 
 _WINDOW = 64 << 20  # bytes of events that may be under way to it: publishers bound what they have in flight
@@ -41,6 +44,7 @@ class RepositoryHost:
         cabinet: Topics,
         certificates: Path | None = None,
         log: Logger = logger,
+        lake: Lake | None = None,
     ) -> None:
         link = Settings(
             name=repository_name(settings.name),
@@ -52,12 +56,14 @@ class RepositoryHost:
             secure=certificates is not None,
         )
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        settings = msgspec.structs.replace(settings, lake=lake is not None)
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
         self._driver = Driver(
             self.node,
             dialler=Dialler(certificates),
             application=self._notice,
             cabinet=cabinet,
+            lake=lake,
             window=_WINDOW,
             log=log,
         )

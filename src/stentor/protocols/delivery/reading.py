@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.machine import Scanned
+from stentor.machine import Recall, Recalled, Scanned
 from stentor.model.control import ControlEvent, inbox_of
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
@@ -62,12 +62,12 @@ class Pieces(NamedTuple):
         return Pieces(self.keys, self.streams[start:stop], firsts, lasts, self.sequences[start:stop])
 
     def split(self, parts: int) -> list["Pieces"]:
-        """Parts of about the same size, cut between records where there are enough."""
+        """Parts of about the same size, cut between records unless these are large."""
         ends = self.ends
         total = int(ends[-1]) if len(ends) else 0
         cuts = {total * number // parts for number in range(1, parts)}
-        if len(ends) > parts:
-            cuts = {int(ends[ends.searchsorted(cut)]) for cut in cuts}
+        share = total // parts
+        cuts = {cut if (end := int(ends[ends.searchsorted(cut)])) - cut > share else end for cut in cuts}
         edges = [0, *sorted(cuts - {0, total}), total]
         return [self.between(begin, end) for begin, end in pairwise(edges) if begin < end]
 
@@ -102,6 +102,8 @@ class Reading:
         self._topic, self._settings, self._size = topic, settings, size
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
         self._gossip, self._enrolment = gossip, enrolment
+        self._recalling: dict[int, PageRequest] = {}  # by token
+        self._tokens = 0
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             StockRequest: self._stock_requested,
             PageRequest: self._page_requested,
@@ -144,8 +146,10 @@ class Reading:
             self._answer(now, event, done)
 
     def _answer(self, now: int, event: StockRequest, done: Position) -> None:
-        forgotten = _position(self._store.floors()).minus(done)
-        target = (Position.of(event.upto) if event.upto else self._admitted(now)).minus(done).minus(forgotten)
+        forgotten = self._forgotten().minus(done)
+        target = (Position.of(event.upto) if event.upto else self._admitted(now).plus(self._forgotten())).minus(done)
+        if not self._settings.lake:
+            target = target.minus(forgotten)
         pieces = self._pieces(target, self._limit(event))
         parts = pieces.between(0, self._limit(event)).split(min(max(event.parts, 1), _MOST_PARTS))
         stock = Stock(
@@ -153,10 +157,15 @@ class Reading:
             members=self._registry.storing_all(),
             done=done.held,
             parts=tuple(part.position().held for part in parts),
-            gone=forgotten.held,
+            gone=() if self._settings.lake else forgotten.held,
             number=self._store.horizon,
         )  # fmt: skip
         self._enrolment.say(inbox_of(event.sender), stock)
+
+    def _forgotten(self) -> Position:
+        """What there was and is not here any more."""
+        voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
+        return _position(self._store.floors()).minus(voids)
 
     def _limit(self, event: StockRequest) -> int:
         most = event.most or _ALL
@@ -182,6 +191,8 @@ class Reading:
             stream = self._store.streams[key]
             firsts, lasts, sequences = stream.pieces(_there(stream, target.streams[key]), most)
             columns.append((np.full(len(firsts), place), firsts, lasts, sequences))
+            past = np.array(target.streams[key].within(1, stream.floor), np.int64).reshape(-1, 2)
+            columns.append((np.full(len(past), place), past[:, 0], past[:, 1], np.zeros(len(past), np.int64)))
         if not columns:
             nothing = np.empty(0, np.int64)
             return Pieces(keys, nothing, nothing, nothing, nothing)
@@ -201,11 +212,36 @@ class Reading:
             return
         wanted = Position.of(event.wanted)
         pieces = self._pieces(wanted)
+        budget = min(max(event.budget, 1), _LARGEST_PAGE)
         if not len(pieces.sequences):
             self._send(event, [], Position())
+        elif pieces.sequences[0]:
+            first = int(pieces.sequences[0])
+            self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), first, budget)
+        elif self._settings.lake:
+            past = Position(
+                {key: Spans(spans.within(1, self._store.streams[key].floor)) for key, spans in wanted.streams.items()}
+            )
+            self._tokens += 1
+            self._recalling[self._tokens] = event
+            self._dispatch.effects.append(Recall(self._topic, self._tokens, past, budget))
+        else:
+            self._send(event, [], Position())
+
+    def recalled(self, now: int, recalled: Recalled) -> None:  # noqa: ARG002
+        """What is forgotten came from the lake."""
+        event = self._recalling.pop(recalled.token)
+        if recalled.reason:
+            page = Page(self._topic, self._settings.name, event.token, Refusal.BUSY, recalled.reason)
+            self._enrolment.say(inbox_of(event.sender), page)
             return
-        budget = min(max(event.budget, 1), _LARGEST_PAGE)
-        self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), int(pieces.sequences[0]), budget)
+        where = _filter(event.where)
+        blocks = [Block(frame, schema) for frame, schema in recalled.frames]
+        if where is not None:
+            chosen = [(block, np.flatnonzero(where.select(block.column, block.count))) for block in blocks]
+            blocks = [Block(block.excerpt(rows), block.schema) for block, rows in chosen if len(rows)]
+        lost = recalled.sought.minus(recalled.found)
+        self._send(event, [(block, -_ALL) for block in blocks], recalled.sought, lost)
 
     def _found(self, event: PageRequest, wanted: Position, scanned: Scanned) -> None:
         where = _filter(event.where)
@@ -234,7 +270,9 @@ class Reading:
             rows = rows[where.select(block.column, block.count)[rows]]
         return Block(block.excerpt(rows), block.schema) if len(rows) else None
 
-    def _send(self, event: PageRequest, found: Iterable[tuple[Block, int]], covered: Position) -> None:
+    def _send(
+        self, event: PageRequest, found: Iterable[tuple[Block, int]], covered: Position, lost: Position | None = None
+    ) -> None:
         letters: list[list[tuple[Block, int]]] = [[]]
         room = LETTER
         for block, base in found:
@@ -243,7 +281,10 @@ class Reading:
                 room = LETTER
             letters[-1].append((block, base))
             room -= len(block.frame)
-        page = Page(self._topic, self._settings.name, event.token, count=len(letters), covered=covered.held)
+        page = Page(
+            self._topic, self._settings.name, event.token, count=len(letters), covered=covered.held,
+            lost=(lost or Position()).held,
+        )  # fmt: skip
         known = self._registry.publishers
         for index, letter in enumerate(letters):
             publishers = sorted({int(block.publisher) for block, _ in letter} & known.keys())

@@ -10,6 +10,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     unit: str = ""  # that it serves; "" is everyone
+    lake: bool = False  # what is forgotten may be in a lake
     window: int = 8192  # events that a subscriber is told of before it acknowledges some
     tail: int = 32 << 20  # bytes of the newest events in memory
     interval: int = 500 * MILLISECOND  # between states that repositories tell each other
