@@ -68,7 +68,7 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
-from stentor.reliable import Ends, From, Publisher, Subscription
+from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
@@ -92,10 +92,9 @@ def connect(
     """A client of a broker, to be used with `async with`.
 
     `url` is `stentor://host:port`, or several of them, `stentor://one:7420,two:7420`, to go to the next when a broker
-    is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second
-    holder of a name fences the first one off; without one, a fresh name is made. `tls` is a certificate directory as
-    `stentor certs` writes it, by default $STENTOR_TLS. `timeout` bounds the first connection only; after it the client
-    reconnects by itself for ever. `buffer` bounds the bytes that wait to be sent, `window` those that wait to be read.
+    is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second holder of a name fences the
+    first one off; without one, a fresh name is made. `tls` is a directory of `stentor certs`, by default $STENTOR_TLS.
+    `timeout` bounds the first connection; it reconnects for ever. `buffer`, `window` bound bytes to send and to read.
     """
     return Fabric(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window)
 
@@ -311,9 +310,11 @@ class Fabric:
         self._numbers += 1
         return Events(self, SubscriptionId(self._numbers), pattern, where or "")
 
-    def publisher(self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20) -> Publisher:
-        """A named publisher of a reliable topic; `stored_on` asks for more copies than the topic does."""
-        return self._ends.publisher(self.url, topic, name, stored_on, buffer)
+    def publisher(
+        self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
+    ) -> Publisher:
+        """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
+        return self._ends.publisher(self.url, topic, name, stored_on, buffer, resume)
 
     def _check(self) -> None:
         if self._error is not None:

@@ -5,6 +5,9 @@
         shop.send_nowait(b"...", price=4.5)                 # for throughput,
         await shop.flush()                                  # until all of it is stored
 
+    async with fabric.publisher("orders", name="shop", resume=(incarnation, number)) as shop:
+        await shop.send(b"...")                             # has the next number: see `Publisher`
+
     async with fabric.subscribe("orders", name="billing", where="price > 2") as events:
         async for event in events:                          # acknowledged when the next one is asked for
             ...
@@ -36,6 +39,7 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.filter import Filter
+from stentor.model.ids import Incarnation
 from stentor.protocols.delivery.dialogue import (
     Acknowledged,
     Attach,
@@ -46,10 +50,11 @@ from stentor.protocols.delivery.dialogue import (
     TurnEnded,
     Wanted,
 )
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
 From = Literal["beginning", "now"] | int | datetime
+Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 _ACK_EVERY = 0.05  # seconds that an acknowledgement of the application may wait for others
@@ -62,27 +67,30 @@ class Stored(NamedTuple):
 
 
 class Publisher(Holder):
-    """A named publisher of a reliable topic."""
+    """A named publisher of a reliable topic.
 
-    def __init__(self, access: Access, topic: str, name: str, stored_on: int, buffer: int) -> None:
+    Each life of it has an incarnation of its own, unless it resumes one: whoever remembers what it sends may go on
+    after a number of an earlier incarnation, up to which all is stored. What that life had sent beyond is stored once,
+    if the same is sent again.
+    """
+
+    def __init__(
+        self, access: Access, topic: str, name: str, stored_on: int, buffer: int, resumption: Resumption | None = None
+    ) -> None:
         super().__init__(access, "publisher", topic, name, 1 << 20)
         if stored_on < 0:
             raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
         self._stored_on = stored_on
         settings = PublisherSettings(buffer=buffer)
-        self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings)
+        self.incarnation = int(resumption.incarnation if resumption else self._settings.incarnation)
+        self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
 
     @property
-    def incarnation(self) -> int:
-        """This life of the name: larger than those before."""
-        return self._settings.incarnation
-
-    @property
     def recovered(self) -> tuple[int, int] | None:
-        """What was stored of this name before: the newest incarnation and its last number."""
+        """What was stored of this name before: of the incarnation that it resumes, or the newest, the last number."""
         return self._machine.recovered
 
     async def __aenter__(self) -> Self:
@@ -129,15 +137,20 @@ class Publisher(Holder):
             self._driver.loop.call_soon(self._end_turn)
 
     async def send_many(
-        self, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
+        self,
+        bodies: Iterable[bytes],
+        attributes: Mapping[str, Sequence[Value | None]] | None = None,
+        time_ns: int | None = None,
     ) -> None:
-        """Publish many events; each attribute is a sequence as long as `bodies`. Waits only for room in the buffer."""
+        """Publish many events; each attribute is a sequence as long as `bodies`. Waits only for room in the buffer.
+
+        `time_ns` is when they happened, in nanoseconds since 1970, if that is not now.
+        """
         await self.room()
         self._check()
         assert self._driver is not None
-        self._driver.machine.step(
-            0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], time.time_ns())
-        )
+        at = time.time_ns() if time_ns is None else time_ns
+        self._driver.machine.step(0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], at))
         self._end_turn()
 
     async def room(self) -> None:
@@ -330,8 +343,11 @@ class Ends:
         self._tls, self._timeout, self._window = tls, timeout, window
         self._all: WeakSet[Publisher | Subscription] = WeakSet()
 
-    def publisher(self, url: str, topic: str, name: str, stored_on: int, buffer: int) -> Publisher:
-        publisher = Publisher(Access(url, self._tls, self._timeout), topic, name, stored_on, buffer)
+    def publisher(
+        self, url: str, topic: str, name: str, stored_on: int, buffer: int, resume: Resume | None
+    ) -> Publisher:
+        access = Access(url, self._tls, self._timeout)
+        publisher = Publisher(access, topic, name, stored_on, buffer, _resumption(resume))
         self._all.add(publisher)
         return publisher
 
@@ -351,6 +367,15 @@ class Ends:
     async def close(self) -> None:
         for end in list(self._all):
             await end.close()
+
+
+def _resumption(resume: Resume | None) -> Resumption | None:
+    if resume is None:
+        return None
+    incarnation, number = resume
+    if not 0 < incarnation < 1 << 48 or number < 0:
+        raise InvalidInput(f"resume is an incarnation and the last number of it that is stored, not {resume!r}")
+    return Resumption(Incarnation(incarnation), number)
 
 
 def _since(from_: From) -> str:

@@ -432,3 +432,50 @@ def test_acknowledgements_are_told_although_the_application_asks_for_nothing_mor
             await until_asked(known)
 
     run(main())
+
+
+async def say(fabric: Fabric, after: int, numbers: range, incarnation: int, cut: int) -> None:
+    """A life of "shop" that resumes: it sends these numbers, so many in a frame."""
+    async with fabric.publisher("orders", name="shop", resume=(incarnation, after)) as shop:
+        assert shop.incarnation == incarnation
+        for start in range(numbers.start, numbers.stop, cut):
+            part = range(start, min(start + cut, numbers.stop))
+            await shop.send_many([b"%d" % each for each in part], {"price": list(part)}, time_ns=5)
+        await shop.flush(PATIENCE)
+
+
+@pytest.mark.req("RD-02", "RD-25")
+@pytest.mark.parametrize("copies", [1, 2])
+def test_whoever_resumes_its_stream_has_everything_stored_once(tmp_path: Path, copies: int) -> None:
+    async def main() -> None:
+        names = ("r1", "r2")[:copies]
+        async with house(tmp_path, *names, copies=copies) as here, here.client() as fabric:
+            async with fabric.subscribe("orders", name="billing") as events:
+                stream = fabric.publisher("orders", name="shop").incarnation
+                await say(fabric, 0, range(1, 101), stream, 40)
+                await say(fabric, 0, range(1, 121), stream, 7)
+                async with fabric.publisher("orders", name="shop") as other:
+                    assert other.incarnation > stream
+                    await other.send(b"in between")
+                await say(fabric, 60, range(61, 151), stream, 30)
+                got = await take(events, 151)
+            mine = [event for event in got if event.body != b"in between"]
+            assert bodies(mine) == [b"%d" % number for number in range(1, 151)]
+            assert [event.number for event in mine] == list(range(1, 151))
+            async with Registrar(fabric) as registrar:
+                for report in (await registrar.show("orders")).values():
+                    assert report.conflicts == 0
+            async with fabric.publisher("orders", name="shop", resume=(stream, 0)) as shop:
+                assert shop.recovered == (stream, 150)
+
+    run(main())
+
+
+@pytest.mark.parametrize("resume", [(0, 1), (1 << 48, 1), (5, -1)])
+def test_what_cannot_be_resumed_is_refused(tmp_path: Path, resume: tuple[int, int]) -> None:
+    async def main() -> None:
+        async with node(tmp_path) as broker, connect(broker.url) as fabric:
+            with pytest.raises(InvalidInput, match="resume"):
+                fabric.publisher("orders", name="shop", resume=resume)
+
+    run(main())

@@ -120,13 +120,14 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     where: str = ""
     since: str = "now"
     node: str = ""  # the broker at which the client is
+    resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
-    """R → C: I steer you. A publisher learns the last number that is stored of its newest stream; a subscriber its
-    sync, its epoch and what it is done with: a Persistent or Rectify follows if there is anything to get. `copies` is
-    how many repositories must have an event before it is acknowledged. What is told to all who want the same as this
-    subscriber comes on the topic of `chorus`.
+    """R → C: I steer you. A publisher learns the last number that is stored of its stream, or else of its newest; a
+    subscriber its sync, its epoch and what it is done with: a Persistent or Rectify follows if there is anything to
+    get. `copies` is how many repositories must have an event before it is acknowledged. What is told to all who want
+    the same as this subscriber comes on the topic of `chorus`.
     """
 
     attempt: int

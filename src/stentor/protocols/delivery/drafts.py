@@ -13,13 +13,13 @@ from stentor.wire.block import Block
 class Drafts:
     """What waits to leave, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, published: int = 0) -> None:
         self._drafts: deque[Draft | Sealed] = deque()
         self._open: dict[str, Draft] = {}  # the one of a topic that takes more
         self._shapes = Shapes()
         self.largest_body = 1 << 20
         self.pending = 0  # bytes that wait
-        self.published = 0
+        self.published = published
 
     def offer(self, topic: str, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
         """Take an event in, or raise what is wrong with it and change nothing."""

@@ -179,12 +179,12 @@ class Enrolment:
 
     def _steer_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
         former = self.publishers.get(sender)
-        if former is not None and former.incarnation > event.incarnation:
+        if former is not None and former.attempt > event.attempt:  # attempts grow from life to life, streams need not
             raise Refused(Refusal.FENCED, f"a newer {event.sender} publishes already")
         end = end_name("publisher", event.sender, self._topic)
-        self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation))
+        self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
         self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
-        incarnation, last = self._newest(sender)
+        incarnation, last = self._newest(sender, event.incarnation)
         self._commits.then(lambda: self._respond(inbox, event, incarnation=incarnation, last=last))
         self._announce(event)
         stream = self._store.streams[sender, event.incarnation]
@@ -193,12 +193,14 @@ class Enrolment:
         self._store.admit(stream)
         self._gossip.touched[stream] = None
 
-    def _newest(self, publisher: int) -> tuple[int, int]:
-        """The newest stream of a publisher that begins with something stored, and up to where it has no gap: what comes
-        after one was never acknowledged.
+    def _newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
+        """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no
+        gap: what comes after one was never acknowledged.
         """
-        found = [(key[1], stream.known) for key, stream in self._store.streams.items() if key[0] == publisher]
-        return max([each for each in found if each[1]], default=(0, 0))
+        found = {key[1]: stream.known for key, stream in self._store.streams.items() if key[0] == publisher}
+        if found.get(incarnation):
+            return incarnation, found[incarnation]
+        return max([each for each in found.items() if each[1]], default=(0, 0))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
         reader = self._dispatch.readers.get(event.sender)
@@ -462,8 +464,7 @@ class Enrolment:
                     del self._dispatch.readers[stolen.name]
             else:
                 for number, publisher in list(self.publishers.items()):
-                    mine, theirs = (publisher.incarnation, publisher.attempt), (stolen.incarnation, stolen.attempt)
-                    if publisher.name == stolen.name and mine < theirs:
+                    if publisher.name == stolen.name and publisher.attempt < stolen.attempt:
                         del self.publishers[number]
         self._gossip.stolen.clear()
 

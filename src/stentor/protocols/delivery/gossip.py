@@ -247,7 +247,7 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in gossip.voids:
             stream = self._store.streams[held.publisher, held.incarnation]
-            if self._store.void(stream, held.spans):
+            if self._store.void(stream, held.spans) or self._store.give_up_skipped(stream, held.spans):
                 self.touched[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
@@ -325,7 +325,8 @@ class Gossip:
             self.touched[stream] = None
             known = stream.digest_at(line.first)
             place = stream.locate(line.first)
-            if known is not None and known != line.digest and place is not None:
+            may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
+            if known is not None and known != line.digest and place is not None and not may_differ:
                 record = self._store.at(place[1])
                 if record is not None and record.line.length == line.length:
                     self._store.clashes.append(line)

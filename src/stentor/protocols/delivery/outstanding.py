@@ -16,13 +16,13 @@ class _Sent:
 
 
 class Outstanding:
-    """Frames with the catenation numbers 1, 2, 3 … of one stream."""
+    """Frames with the catenation numbers of one stream, 1, 2, 3 … or those that follow where an earlier life was."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: int = 0) -> None:
         self._sent: Lane[_Sent] = Lane()
         self.singles = Spans()  # acknowledged, although something before them is not
-        self.upto = 0  # all up to this number is acknowledged
-        self.last = 0  # the last number that was sent
+        self.upto = after  # all up to this number is acknowledged
+        self.last = after  # the last number that was sent
         self.size = 0  # bytes that are kept
 
     @property

@@ -47,6 +47,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 
 Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
+_MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
 
 
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
@@ -55,6 +56,7 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     name: str
     principal: str
     incarnation: int  # the newest one
+    resumed: tuple[int, ...] = ()  # those that it goes on with when it comes back, in the order in which they began
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -266,15 +268,24 @@ class Registry:
 
     def is_current(self, publisher: int, incarnation: int) -> bool:
         """Whether a publisher may still send something of this life of it."""
-        return self.is_authorised(publisher) and self.publishers[publisher].incarnation <= incarnation
+        if not self.is_authorised(publisher):
+            return False
+        return self.publishers[publisher].incarnation <= incarnation or self.is_resumed(publisher, incarnation)
 
-    def meet(self, name: str, end: str, principal: str, incarnation: int) -> list[Fact]:
+    def is_resumed(self, publisher: int, incarnation: int) -> bool:
+        """Whether several lives of a publisher may send the same numbers of this stream."""
+        known = self.publishers.get(publisher)
+        return known is not None and incarnation in known.resumed
+
+    def meet(self, name: str, end: str, principal: str, incarnation: int, resumes: bool = False) -> list[Fact]:
         """A publisher introduced itself; what is new of that."""
         number = publisher_id(principal, end)
-        known = self.publishers.get(number)
-        if known is not None and known.incarnation >= incarnation:
-            return []
-        return self.set(f"{_PUBLISHER}{number:016x}", KnownPublisher(name, principal, incarnation))
+        known = self.publishers.get(number, KnownPublisher(name, principal, 0))
+        resumed = known.resumed
+        if resumes and incarnation not in resumed:
+            resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
+        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed)
+        return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         return self.set(_SUBSCRIPTION + name, subscription)

@@ -72,6 +72,17 @@ class Recovered(NamedTuple):
     last: int
 
 
+class Resumption(NamedTuple):
+    """A stream that outlives its publisher, and the last number of it that is not sent any more.
+
+    Whoever comes back and sends the same events under the same numbers has them stored once, whatever an earlier life
+    had sent of them.
+    """
+
+    incarnation: Incarnation
+    after: int
+
+
 class _Waiting(NamedTuple):
     token: int
     number: int
@@ -82,15 +93,23 @@ class ReliablePublisher:
     """A machine: `Linked`, `Unlinked`, `Heard` and what an application says go in."""
 
     def __init__(
-        self, topic: str, name: str, incarnation: Incarnation, settings: PublisherSettings | None = None
+        self,
+        topic: str,
+        name: str,
+        life: Incarnation,
+        settings: PublisherSettings | None = None,
+        resumption: Resumption | None = None,
     ) -> None:
+        """A life begins a stream of its own unless it resumes one."""
         self.topic, self.name = check_topic(topic), name
-        self._incarnation = incarnation
+        self._resumes = resumption is not None
+        self._incarnation, after = resumption or Resumption(life, 0)
         self._settings = settings = settings or PublisherSettings()
-        self.steering = Steering(topic, name, "publisher", incarnation, self._introduce, settings.steering)
-        self.outstanding = Outstanding()
+        self.steering = Steering(topic, name, "publisher", life, self._introduce, settings.steering)
+        self.outstanding = Outstanding(after)
+        self._stored_before = after  # up to here all is stored, although we may not have sent it yet
         self.recovered: Recovered | None = None
-        self._drafts = Drafts()
+        self._drafts = Drafts(after)
         self._principal = ""
         self._publisher: PublisherId | None = None  # None: there was no link yet
         self._linked = False
@@ -209,7 +228,7 @@ class ReliablePublisher:
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
             self.topic, self.name, "publisher", attempt, self._principal, self._incarnation, self.outstanding.last,
-            node=self.steering.node,
+            node=self.steering.node, resumes=self._resumes,
         )  # fmt: skip
 
     @property
@@ -226,7 +245,10 @@ class ReliablePublisher:
         while not drafts.idle and outstanding.size < settings.window and outstanding.events < settings.window_events:
             block = self._seal()
             outstanding.add(block)
-            self._effects.append(Publish(block, self._stage))
+            if outstanding.last > self._stored_before:
+                self._effects.append(Publish(block, self._stage))
+            else:  # an earlier life has sent it
+                outstanding.acknowledge(self._stored_before, ())
         if outstanding.last >= first:
             self._order(first)
 
@@ -298,6 +320,7 @@ class ReliablePublisher:
         copies = tuple(map(max, [*self._copies, *more], ack.copies)) + self._copies[len(ack.copies) :]
         news = copies != self._copies
         self._copies = copies
+        self._stored_before = max(self._stored_before, ack.upto)
         if self.outstanding.acknowledge(ack.upto, ack.singles) or news:
             self._silence.rest()  # and begins anew if something is left
 

@@ -13,6 +13,7 @@ bundles of several. Its parts:
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stentor.machine import (
@@ -243,7 +244,7 @@ class Repository:
         publisher = self.enrolment.publishers.get(sender)
         stream = self.store.streams[sender, event.incarnation]
         stream.acknowledged.update(((1, event.acknowledged), *event.singles))
-        if publisher is not None and stream.stored(1, ()) >= event.last:
+        if publisher is not None and stream.durable.covers(1, event.last):
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 
@@ -340,10 +341,17 @@ class Repository:
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
+        suspects, self.store.suspects = self.store.suspects, []
+        for sequence, block in suspects:
+            self.dispatch.scan(partial(self._confront, block), sequence, 1)
         for line in self.store.clashes:
             what = "two bodies under one number: the second is refused"
             self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)
         self.store.clashes = []
+
+    def _confront(self, block: Block, now: int, scanned: Scanned) -> None:  # noqa: ARG002
+        for record in scanned.records[:1]:
+            self.store.confront(record, block)
 
     def _acknowledge(self, stream: Stream, copies: int) -> None:
         """Tell the publisher that we steer up to where its events are stored."""
@@ -352,7 +360,8 @@ class Repository:
             return
         mates = self.gossip.bundle.mates
         upto = stream.owed(copies, mates)
-        counts = tuple(stream.stored(number, mates) for number in range(1, len(mates) + 2))
+        selective = bool(self._settings.unit)
+        counts = tuple(stream.stored(number, mates, selective) for number in range(1, len(mates) + 2))
         said = (upto, *counts)
         if upto and said != publisher.acknowledged:
             publisher.acknowledged = said
@@ -413,14 +422,13 @@ class Repository:
 
     def _hopeless(self, now: int, stream: Stream) -> list[Span]:
         """What is missing of a stream and has been waited for long enough."""
-        settings, number = self._settings, stream.id[0]
+        settings = self._settings
         missing = stream.missing
         lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
         stream.lost = (stream.lost or now) if lost else 0
         turn = self.gossip.company.turn(now)
         silence = now - max(stream.heard, stream.seen, turn)
-        known = self.registry.publishers.get(number)
-        anew = known is None or known.incarnation > stream.id[1] or not self.registry.is_authorised(number)
+        anew = not self.registry.is_current(*stream.id)
         if self.border.waits(self.gossip.bundle.peers.values(), self.gossip.living(now)):
             return []
         everyone = self.gossip.company.is_here(now)

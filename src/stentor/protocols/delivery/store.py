@@ -23,6 +23,7 @@ HORIZON = "local/horizon"
 _FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
 _MOST_STRANGERS = 256  # streams of publishers that nobody has introduced
+_MOST_SUSPECTS = 16
 
 
 class Streams(dict[StreamId, Stream]):
@@ -53,6 +54,7 @@ class Store:
         self.news: list[Line] = []
         self.conflicts = self.strangers = self.repeated = self.stored = 0
         self.clashes: list[Line] = []  # numbers under which two bodies came
+        self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._most = tail
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
         self._tail = Tail(1, tail)
@@ -169,13 +171,26 @@ class Store:
             self._place(stream, self._part(block, start - first, end - first), start, end)
 
     def _compare(self, stream: Stream, block: Block, first: int) -> None:
+        """Other events must not come under numbers that are stored; the same ones may, cut and spelled otherwise."""
         known, came = stream.digest_at(first), digest_of(block)
         located = stream.locate(first)
-        if known is not None and known != came and located is not None and stream.locate(block.last()) == located:
-            record = self._tail.at(located[1])
-            if record is None or record.line.length == block.count:
-                self.conflicts += 1
-                self.clashes.append(Line(located[1], block.count, *stream.id, first, Kind.EVENTS, came))
+        if known is None or known == came or located is None or stream.length_at(first) != block.count:
+            return
+        record = self._tail.at(located[1])
+        if record is not None:
+            self.confront(record, block)
+        elif len(self.suspects) < _MOST_SUSPECTS:
+            self.suspects.append((located[1], block))
+
+    def confront(self, record: Record, block: Block) -> None:
+        """Complain if a block is not what a record holds under the same numbers."""
+        line = record.line
+        if line.kind is not Kind.EVENTS or (line.first, line.length) != (block.catenation, block.count):
+            return
+        stored = self.block(record)
+        if stored.bodies() != block.bodies() or stored.rows() != block.rows():
+            self.conflicts += 1
+            self.clashes.append(line._replace(digest=digest_of(block)))
 
     def _part(self, block: Block, start: int, end: int) -> Block:
         if end - start + 1 == block.count:
@@ -247,6 +262,15 @@ class Store:
                 else:
                     stream.ordered.remove(start, end)
         return voided
+
+    def give_up_skipped(self, stream: Stream, spans: Iterable[Span]) -> bool:
+        """Others give these up: of what is only skipped here no copies will ever be."""
+        parts = [part for span in spans for part in stream.skipped.within(*span) if part[0] > stream.floor]
+        news = [rest for part in parts for rest in stream.voids.missing(*part)]
+        stream.voids.update(news)
+        if news:
+            self.mark_floor(stream)
+        return bool(news)
 
     def lose(self, line: Line) -> bool:
         """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;

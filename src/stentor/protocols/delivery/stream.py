@@ -197,6 +197,10 @@ class Stream:
         at = bisect_right(self._firsts, number)
         return self._firsts[at] if at < len(self._firsts) else last + 1
 
+    def length_at(self, first: int) -> int:
+        """How many numbers the record holds that begins with this one."""
+        return min(self.next_record(first, self.held.last), self.held.upto(first) + 1) - first
+
     def digest_at(self, first: int) -> int | None:
         """The checksum of the record that begins with this number."""
         at = bisect_right(self._firsts, first) - 1
@@ -246,9 +250,15 @@ class Stream:
                 gaps = [rest for gap in gaps for rest in settled.missing(*gap)]
         return gaps
 
-    def stored(self, copies: int, others: Iterable[str]) -> int:
-        """Up to which number all of it is on so many repositories: this one, and those that count; skips do not."""
-        return self._common(Spans.upto, copies, others, really=True)
+    def stored(self, copies: int, others: Iterable[str], selective: bool = False) -> int:
+        """Up to which number all of it is on so many repositories, of this one and those that count; skips do not, nor
+        what was before one that is `selective` began with this stream. What those forget that store all, everyone had.
+        """
+        floor = max(self.floors.values(), default=0) if selective else self.floor
+        own = _union(self.skipped, Spans(((1, self.floor),))) if selective else self.skipped
+        had = [_without(self.durable, own, floor)]
+        had += [_without(self.peers[name], self.skips.get(name), floor) for name in others if name in self.peers]
+        return sorted((spans.upto() for spans in had), reverse=True)[copies - 1] if len(had) >= copies else 0
 
     def settled(self, copies: int, others: Iterable[str]) -> int:
         """The same for readers, to whom what is void is no gap."""
@@ -272,22 +282,12 @@ class Stream:
         voids = self.voids.within(1, upto)  # what is forgotten may have had some before it
         return voids[0][0] - 1 if voids else upto
 
-    def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str], really: bool = False) -> int:
+    def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
         mine = upto(self.durable)
         if copies <= 1:
             return mine
-        theirs = [upto(self._had_by(name, really)) for name in others if name in self.peers]
+        theirs = [upto(self.peers[name]) for name in others if name in self.peers]
         return min(mine, sorted(theirs, reverse=True)[copies - 2]) if len(theirs) >= copies - 1 else 0
-
-    def _had_by(self, peer: str, really: bool) -> Spans:
-        """What another repository has; really, if it must not have skipped it."""
-        skips = self.skips.get(peer)
-        if not really or not skips:
-            return self.peers[peer]
-        spans = self.peers[peer].copy()
-        for first, last in skips.within(self.floor + 1, skips.last):
-            spans.remove(first, last)
-        return spans
 
     def reached_by(self, peer: str) -> int:
         """Up to which number another repository has all that is not void."""
@@ -334,6 +334,16 @@ class Stream:
         for first, last in spans:
             known.add(first, last)
             self.ordered.add(first, last)
+
+
+def _without(spans: Spans, skips: Spans | None, floor: int) -> Spans:
+    """What a repository really has of what lies above the floor."""
+    if not skips:
+        return spans
+    rest = spans.copy()
+    for first, last in skips.within(floor + 1, skips.last):
+        rest.remove(first, last)
+    return rest
 
 
 def _union(one: Spans, other: Spans) -> Spans:

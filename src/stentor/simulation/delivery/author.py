@@ -1,6 +1,9 @@
 """An author: a process that publishes reliably, and begins anew without any memory when it has crashed."""
 
+from collections.abc import Mapping
+
 from stentor.machine import MILLISECOND, SECOND
+from stentor.model.attribute import Value
 from stentor.model.control import end_name
 from stentor.model.ids import Incarnation
 from stentor.protocols.delivery.dialogue import (
@@ -16,7 +19,7 @@ from stentor.protocols.delivery.dialogue import (
 )
 from stentor.protocols.delivery.post import Post, Publish
 from stentor.protocols.delivery.registry import top_of
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.steering import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
@@ -51,7 +54,7 @@ class Author(Actor):
         self.ended = False  # it may not publish any more
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
-        self._tokens: dict[int, None] = {}
+        self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
             Publish: self._publish,
             Post: self._post,
@@ -76,12 +79,15 @@ class Author(Actor):
         if self.alive or self.ended:
             return
         incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
-        self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS)
+        self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, self._resumption(incarnation))
         self._tokens.clear()
         self.begin(self.publisher)
         self.wander()
         self.connect()
         self.later(self.stage.random.randrange(self._pause), self._turn)
+
+    def _resumption(self, life: Incarnation) -> Resumption | None:  # noqa: ARG002
+        return None
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
@@ -104,7 +110,7 @@ class Author(Actor):
         if self.alive and random.random() < 0.3:
             self._asked += 1
             token = self._asked
-            self._tokens[token] = None
+            self._tokens[token] = self._said
             self.handle(Awaited(token, random.choice((0, 0, 1, 2))))
         self.later(random.randrange(1, 2 * self._pause), self._turn)
 
@@ -118,15 +124,18 @@ class Author(Actor):
 
     def _say(self) -> None:
         body, attributes = self._body(), draw_attributes(self.stage.random)
-        self.stage.book.entrusted[body] = attributes
+        self._compose(body, attributes)
         self.handle(Entrusted(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
         numbers = [self.stage.random.randrange(10) for _ in bodies]
         for body, number in zip(bodies, numbers, strict=True):
-            self.stage.book.entrusted[body] = {"n": number}
+            self._compose(body, {"n": number})
         self.handle(EntrustedMany({"n": numbers}, bodies, self._time))
+
+    def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
+        self.stage.book.entrusted[body] = attributes
 
     # ---- effects
 
@@ -144,7 +153,12 @@ class Author(Actor):
     def _assure(self, assure: Assure) -> None:
         if assure.token not in self._tokens:
             self.accuse("assured-twice", f"{self.short}: {assure}")
+        elif assure.code is None:
+            self._assured(self._tokens[assure.token])
         self._tokens.pop(assure.token, None)
+
+    def _assured(self, said: int) -> None:
+        """So many are stored, of all that were ever said."""
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1

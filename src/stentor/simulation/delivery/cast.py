@@ -10,6 +10,7 @@ from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.plan import Plan
 from stentor.simulation.delivery.reader import Reader
+from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.workload import CONDITIONS, Condition
 
 
@@ -23,7 +24,8 @@ class Cast:
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
-        self.authors = [Author(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
+        kind = Scribe if plan.scribes else Author
+        self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         self.readers = [self._reader(place) for place in range(plan.readers)]
 
     def add_depot(self, unit: str = "") -> Depot:

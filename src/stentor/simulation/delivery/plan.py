@@ -36,6 +36,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
     finer: tuple[str, ...] = ()  # units that have a repository of their own
     hold: bool = False  # events are held at the borders of top-level units
+    scribes: bool = False  # authors resume their streams
 
 
 def draw_plan(random: Random) -> Plan:
@@ -96,6 +97,14 @@ def draw_units(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan, nodes=NODES, finer=finer, hold=hold, strikes=tuple(sorted((*plan.strikes, *roams, *joins)))
     )
+
+
+def draw_scribes(random: Random, plan: Plan) -> Plan:
+    """In some worlds authors go on with their numbers, and crash oftener."""
+    if random.random() >= 0.25:
+        return plan
+    crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
+    return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
 def draw_unit(random: Random) -> str:

@@ -7,7 +7,7 @@ from stentor.machine import MILLISECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
-from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_units
+from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_scribes, draw_units
 from stentor.simulation.delivery.post_office import CALM
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
@@ -22,7 +22,8 @@ class _Play:
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.stage = Stage(seed, keep_trace)
-        self.plan: Plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
+        plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
+        self.plan: Plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
         self.verdict = Verdict(self.cast)

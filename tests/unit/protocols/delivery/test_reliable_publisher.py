@@ -33,7 +33,7 @@ from stentor.protocols.delivery.dialogue import (
     TurnEnded,
 )
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher
+from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.wire import letter
 
 REPOSITORY = 77  # its id
@@ -44,8 +44,8 @@ BUNDLE = bundle_of("t")
 class Bench:
     """A publisher, and the repository `r` as a script."""
 
-    def __init__(self, settings: PublisherSettings | None = None) -> None:
-        self.publisher = ReliablePublisher("t", "me", LIFE, settings)
+    def __init__(self, settings: PublisherSettings | None = None, resumption: Resumption | None = None) -> None:
+        self.publisher = ReliablePublisher("t", "me", LIFE, settings, resumption)
         self.timer = 0
         self.now = 0
 
@@ -346,3 +346,42 @@ def test_another_principal_cannot_go_on_with_the_same_events() -> None:
     bench = ready()
     effects = bench.step(Linked("bob"))
     assert effects == [Forbid(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
+
+
+FORMER = Resumption(Incarnation(2), 10)
+
+
+def resumed() -> Bench:
+    bench = Bench(resumption=FORMER)
+    bench.link()
+    bench.steer()
+    return bench
+
+
+def test_a_stream_is_resumed_after_a_number() -> None:
+    bench = Bench(resumption=FORMER)
+    bench.link()
+    attempt = bench.publisher.steering.attempt
+    assert attempt >> 15 == LIFE, "this life is newer than the stream"
+    said = bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    recovery = Recovery("t", "me", "publisher", attempt, "alice", 2, 10, resumes=True)
+    assert Post(inbox_of(repository_name("r")), (recovery,)) in said
+    bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",), incarnation=2, last=12))
+    assert bench.publisher.recovered == (2, 12)
+    effects = bench.send(b"eleven", b"twelve")
+    assert [(each.block.incarnation, each.block.catenation) for each in effects if isinstance(each, Publish)] == [
+        (2, 11)
+    ]
+    assert effects[1:] == [Post(BUNDLE, (PublisherOrder("t", "me", 2, 11, 12, 10),))]
+
+
+def test_what_an_earlier_life_has_stored_is_not_sent_again() -> None:
+    bench = resumed()
+    assert bench.step(Awaited(1)) == [Assure(1, 1)], "all up to the number is stored"
+    bench.hear(RepositoryAck("t", "r", Incarnation(2), 13, (), (13,)))
+    assert published(bench.send(b"eleven", b"twelve")) == []
+    assert bench.step(Awaited(2)) == [Assure(2, 1)]
+    assert published(bench.send(b"thirteen", b"fourteen")) == [(13, 14)], "a frame goes whole"
+    assert bench.step(Awaited(3)) == []
+    assert Assure(3, 1) in bench.hear(RepositoryAck("t", "r", Incarnation(2), 14, (), (14,)))
+    assert bench.publisher.outstanding.size == 0
