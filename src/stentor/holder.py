@@ -5,7 +5,7 @@ import secrets
 import time
 from typing import NamedTuple
 
-from stentor.machine import Effect, Input, Machine, StopRequested
+from stentor.machine import Effect, Input, StopRequested
 from stentor.model.control import Role, end_name
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unreachable, Unresponsive
 from stentor.model.ids import Incarnation
@@ -13,6 +13,8 @@ from stentor.nodes.application import Disconnect, Halt, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.end import End
 from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, Forbid
+from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
@@ -56,7 +58,7 @@ class Holder:
         self._error: Exception | None = None
         self._trouble = ""
 
-    async def _open(self, machine: Machine, where: str | None = None) -> None:
+    async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
         assert self._driver is None, "it is entered once"
         node = End(self._settings, self.topic, machine, where)
         driver = self._driver = Driver(

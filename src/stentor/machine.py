@@ -52,7 +52,10 @@ class LinkLost(Input, frozen=True, gc=False):
 
 
 class TimerFired(Input, frozen=True, gc=False):
+    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, never for decisions."""
+
     timer: str
+    wall: int = 0
 
 
 class Appended(Input, frozen=True, gc=False):
@@ -71,9 +74,10 @@ class AppendFailed(Input, frozen=True, gc=False):
 
 
 class Started(Input, frozen=True, gc=False):
-    """The node begins; `records` is what its logs held, by log."""
+    """The node begins; `records` is what its logs held, by log, and `wall` the time in nanoseconds since 1970."""
 
     records: dict[str, list[bytes]] = {}
+    wall: int = 0
 
 
 class Opened(Input, frozen=True, gc=False):

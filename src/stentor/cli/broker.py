@@ -40,6 +40,7 @@ def add(
     number: Annotated[
         int | None, typer.Option(help="Its member number, 0 to 63; by default what its name says, or a free one.")
     ] = None,
+    no_traces: Annotated[bool, typer.Option("--no-traces", help="Tell no traces of what becomes of events.")] = False,
     tls: TlsOption = None,
     log: LogOption = None,
     json_log: JsonLogOption = False,
@@ -62,6 +63,7 @@ def add(
         numbers=numbers_for(path, views, number),
         gateways=tuple(Gateway(name=each.name, address=each.address, cost=cost) for each in links),
         forwarding={each.scope: each.forwarding for view in views for each in view.scopes if _holds(each.scope, name)},
+        traces=not no_traces,
     )
     become(assignment)
 

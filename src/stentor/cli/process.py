@@ -85,6 +85,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
+    traces: bool = True
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -155,7 +156,8 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
+    path = ScopePath.parse(assignment.name)
+    broker = Broker(path, assignment.limits, __version__, _network(assignment), assignment.traces)
     driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()

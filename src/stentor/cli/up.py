@@ -49,6 +49,9 @@ def up(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
     ] = False,
+    no_traces: Annotated[
+        bool, typer.Option("--no-traces", help="Tell and keep no traces of what becomes of events.")
+    ] = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -60,6 +63,8 @@ def up(
         chosen = load(config)
     else:
         chosen = _local(listen, data, http, tls)
+    if no_traces:
+        chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
         chosen = settle_ports(chosen, held)
         (_run_together if in_process else _run_apart)(chosen, log, json_log, embedded=config is None)
@@ -216,4 +221,5 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         costs=config.fabric.costs,
         forwarding=config.forwarding_by_scope(),
         channels=config.channels,
+        traces=config.fabric.traces,
     )

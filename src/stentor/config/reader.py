@@ -125,6 +125,7 @@ class _Reader(Tables):
                 table, ("fabric", "forwarding"), lambda found: values.choice(found, FORWARDING), "content"
             ),
             costs=self.costs(table),
+            traces=self.take(table, ("fabric", "traces"), values.boolean, True),
         )
 
     def costs(self, table: Table) -> tuple[float, ...]:

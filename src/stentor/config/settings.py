@@ -35,6 +35,10 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         tuple[Cost, ...],
         Meta(description="of a link by its level: within a cluster, between clusters, …; the last goes on"),
     ] = COSTS
+    traces: Annotated[
+        bool,
+        Meta(description="whether nodes tell what becomes of events, on $stentor/trace; repositories keep it a day"),
+    ] = True
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):

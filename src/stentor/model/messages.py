@@ -58,6 +58,7 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     heartbeat: float
     agent: str = ""
     ahead: int = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
+    traces: bool = False  # tell what you do with the events of reliable topics
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):

@@ -86,7 +86,14 @@ _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUS
 class Broker:
     """One broker, alone or with a network around it."""
 
-    def __init__(self, path: ScopePath, limits: Limits, version: str = "", network: NetworkSettings = _ALONE) -> None:
+    def __init__(
+        self,
+        path: ScopePath,
+        limits: Limits,
+        version: str = "",
+        network: NetworkSettings = _ALONE,
+        traces: bool = False,
+    ) -> None:
         self.path = path
         self.ready = False
         self._limits = limits
@@ -96,7 +103,7 @@ class Broker:
         self._effects: list[Effect] = []
         self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
         self.network = Network(path, network, limits, self._forwarder, self._act, version)
-        self._door = Door(path, limits, version, self.network, self._act, self._post)
+        self._door = Door(path, limits, version, self.network, self._act, self._post, traces)
         self._orders = orders.Orders(self.network, self._act)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()

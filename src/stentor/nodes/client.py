@@ -116,6 +116,7 @@ class Client:
         self._addresses = deque(settings.addresses)  # the first is tried next
         self._connection: Connection | None = None
         self._dialling: LinkId | None = None
+        self.traces = False  # whether the broker wants to be told what is done with events
         self._links = 0
         self._pause = _FIRST_PAUSE
         self._ticked = 0
@@ -354,6 +355,7 @@ class Client:
         connection.outbox.grant(welcome.window)
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
+        self.traces = welcome.traces
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
         self._effects += [

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from stentor.machine import Effect, Input, Report, TimerFired
+from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId
-from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
+from stentor.model.trace import TRACE, Trace, TraceKind, to_columns
+from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, OfferedMany, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
 from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 from stentor.wire.letter import read, write
 
 _LETTER = 512 << 10
+_TRACES = "traces"
+_MOST_TRACES = 4096  # that wait until they are told
 
 
 class Correspondence:
@@ -20,7 +24,11 @@ class Correspondence:
 
     def __init__(self, settings: Settings, topic: str = "") -> None:
         """`topic` is that of the events which are published as they are."""
-        self._topic = topic
+        self._topic, self._name = topic, settings.name
+        self._traceable = not topic.startswith("$")  # who reads traces must not bring about new ones
+        self.trail = Trail(self._traceable)  # what our machines trace
+        self._telling = False  # whether a timer is set for that
+        self._since = 0  # how far clocks on walls are ahead of ours
         self.client = Client(settings)
         self._letters: set[SubscriptionId] = set()
         self._heard: dict[str, SubscriptionId] = {}  # by pattern
@@ -42,6 +50,9 @@ class Correspondence:
         self._pending += self.client.step(now, Wished(subscription, pattern, where, eager=True))
         return subscription
 
+    def hears(self, pattern: str) -> bool:
+        return pattern in self._heard
+
     def ignore(self, now: int, pattern: str) -> None:
         """Hear no more of it; nothing if it is not heard."""
         subscription = self._heard.pop(pattern, None)
@@ -54,11 +65,39 @@ class Correspondence:
 
     def is_mine(self, happened: Input) -> bool:
         """Whether an input is about the link."""
-        return not isinstance(happened, TimerFired) or happened.timer in TIMERS
+        return not isinstance(happened, TimerFired) or happened.timer in TIMERS or happened.timer == _TRACES
 
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
+        if isinstance(happened, Started | TimerFired) and happened.wall:
+            self._since = happened.wall - now
+        if isinstance(happened, TimerFired) and happened.timer == _TRACES:
+            self._telling = False
+            self._tell(now)
+            happened = TurnEnded()
+        elif isinstance(happened, StopRequested):
+            self._conclude(now)
         return self._sort(self.client.step(now, happened))
+
+    def _tell(self, now: int) -> None:
+        """Publish what was traced, as one batch."""
+        if self.trail.rows and self.linked:
+            columns, bodies = to_columns(self.trail.take(now), self._name, self._since)
+            self.client.step(now, OfferedMany(TRACE, columns, bodies, now + self._since))
+
+    def _conclude(self, now: int) -> None:
+        if self.trail.rows or self.trail.told:
+            self.trail.add(Trace(kind=TraceKind.ENDED, at=now, count=self.trail.told + len(self.trail.rows)))
+            self._tell(now)
+
+    def _trace(self, now: int) -> list[Effect]:
+        """See to it that what was traced is told soon."""
+        if len(self.trail.rows) >= _MOST_TRACES:
+            self._tell(now)
+        if self._telling or not self.trail.rows:
+            return []
+        self._telling = True
+        return [StartTimer(_TRACES, now + SECOND)]
 
     def _sort(self, effects: list[Effect]) -> tuple[list[Effect], list[Input]]:
         done: list[Effect] = []
@@ -69,6 +108,7 @@ class Correspondence:
                     told += self._open(effect, done)
                 case Connect():
                     self._principal, self._node, self.linked = effect.principal, effect.node, False
+                    self.trail.switch(self.client.traces and self._traceable)
                     self._waiting = dict.fromkeys(self.client.subscriber.wishes)
                     done.append(effect)
                     told += self._settle()
@@ -113,7 +153,7 @@ class Correspondence:
 
     def send(self, now: int, effects: Sequence[Effect]) -> tuple[list[Effect], list[Input]]:
         """Put on the link what machines want to be said; the rest of their effects is handed back."""
-        rest: list[Effect] = []
+        rest = self._trace(now)
         for effect in effects:
             if isinstance(effect, Listen):
                 self._asked[self.listen(now, effect.to, effect.where, effect.letters)] = effect.to

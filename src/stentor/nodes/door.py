@@ -39,7 +39,9 @@ class Door:
         network: Network,
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
+        traces: bool,
     ) -> None:
+        self._traces = traces
         self.names = Names()
         self.boot = 0
         self._path, self._limits, self._version, self._network = path, limits, version, network
@@ -89,7 +91,9 @@ class Door:
         connection.outbox.grant(ahead)
         left = ahead if ahead < hello.window else 0
         who, principal = str(self._path), connection.principal
-        welcome = Welcome(who, self.boot, principal, limits.window, limits.largest_body, heartbeat, self._version, left)
+        welcome = Welcome(
+            who, self.boot, principal, limits.window, limits.largest_body, heartbeat, self._version, left, self._traces
+        )
         self._post(connection.outbox, welcome)
         self._act(StopTimer(f"hello/{connection.link}"))
 

@@ -1,12 +1,13 @@
 """An end of a reliable topic: its publisher or subscriber, over a link of its own."""
 
-from stentor.machine import Effect, Input, LinkLost, LinkOpened, Machine, Received, Started, StopRequested, TimerFired
+from stentor.machine import Effect, Input, LinkLost, LinkOpened, Received, Started, StopRequested, TimerFired
 from stentor.model.control import WITHIN, inbox_of
 from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.protocols.delivery.post import Unlinked
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
 _ABOUT_THE_LINK = (LinkOpened, LinkLost, Received, Started, StopRequested, Moved)
 
@@ -14,11 +15,14 @@ _ABOUT_THE_LINK = (LinkOpened, LinkLost, Received, Started, StopRequested, Moved
 class End:
     """Composes the machine of an end with a client that carries what it says."""
 
-    def __init__(self, link: Settings, topic: str, machine: Machine, where: str | None = None) -> None:
+    def __init__(
+        self, link: Settings, topic: str, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None
+    ) -> None:
         """With a filter, be it "" for all, it hears the topic's events as they are published."""
         self.machine = machine
         self._name, self._topic, self._where = link.name, topic, where
         self._post = Correspondence(link, topic)
+        machine.trail = self._post.trail
         self._effects: list[Effect] = []
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -35,7 +39,7 @@ class End:
         return effects
 
     def _say(self, now: int, effects: list[Effect]) -> None:
-        if effects:
+        if effects or self._post.trail.rows:
             self._take(now, *self._post.send(now, effects))
 
     def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:

@@ -36,17 +36,21 @@ from stentor.model.control import (
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.topic import check_topic
+from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post
+from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening, Post
+from stentor.protocols.delivery.registry import TopicTerms
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
 _TIMER = "repository "
+_KEEP_TRACES = 86_400  # seconds
+_MOST_TRACES = 10_000_000
 
 
 class _Managed:
@@ -56,7 +60,7 @@ class _Managed:
 
     def __init__(self, machine: Repository) -> None:
         self.machine = machine
-        self.heard: list[Input] = []  # while its ledger is being opened
+        self.heard: list[Input] = []  # while its ledger is being opened, or traces until it is time to write them
 
 
 class RepositoryNode:
@@ -67,6 +71,7 @@ class RepositoryNode:
         self._settings = settings
         self._post = Correspondence(link)
         self._topics = list(topics)
+        self._kept = kept_of(settings.name)  # the traces that we hear
         self._managed: dict[str, _Managed] = {}
         self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
         self._retiring = False
@@ -87,13 +92,15 @@ class RepositoryNode:
             self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
-            self._tell_one(now, happened.timer.removeprefix(_TIMER), happened)
+            topic = happened.timer.removeprefix(_TIMER)
+            self._tell_one(now, topic, *self._traces_for(topic), happened)
         else:
             effects, told = self._post.step(now, happened)
             self._take(now, effects, told)
         effects, told = self._post.send(now, [])
         self._take(now, effects, told)
-        if self._retiring and not self._managed:
+        self._found_traces(now)
+        if self._retiring and self._managed.keys() <= {self._kept}:
             self._effects.append(Stop(LEFT))
         done, self._effects = self._effects, []
         if isinstance(happened, StopRequested):
@@ -110,11 +117,42 @@ class RepositoryNode:
     def _manage(self, now: int, topic: str) -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
         self._deleted.discard(topic)
-        managed = self._managed[topic] = _Managed(Repository(topic, self._settings))
-        self._post.listen(now, topic, letters=False)
+        is_kept = topic == self._kept  # what becomes of traces is not traced
+        machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
+        managed = self._managed[topic] = _Managed(machine)
+        if not is_kept:
+            self._post.listen(now, topic, letters=False)
         self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
         return managed
+
+    # ---- traces
+
+    def _hear_traces(self, now: int) -> None:
+        """Keep them, if we serve everyone and they are on."""
+        if not self._post.client.traces or self._settings.unit:
+            self._post.ignore(now, TRACE)
+        elif not self._retiring:
+            if not self._post.hears(TRACE):
+                self._post.listen(now, TRACE, letters=False)
+            if self._kept not in self._managed:
+                self._manage(now, self._kept)
+
+    def _found_traces(self, now: int) -> None:
+        managed = self._managed.get(self._kept)
+        if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
+            terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
+            self._tell_one(now, self._kept, Founded(terms))
+
+    def _traces_for(self, topic: str) -> list[Input]:
+        """Those that came since they were last written: all nodes tell some every second, and a commit for each would
+        cost more than they are worth.
+        """
+        managed = self._managed.get(topic)
+        if managed is None or topic != self._kept or not managed.machine.is_open:
+            return []
+        heard, managed.heard = managed.heard, []
+        return heard
 
     # ---- inputs
 
@@ -125,6 +163,7 @@ class RepositoryNode:
             if isinstance(effect, Connect):
                 self._principal = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
+                self._hear_traces(now)
             elif isinstance(effect, Halt):
                 self._effects.append(Stop(effect.reason))
             else:
@@ -175,6 +214,7 @@ class RepositoryNode:
         by_topic: dict[str, list[Block]] = {}
         for block in arrived.blocks:
             topic = self._post.client.topics[block.topic].removeprefix(within_of(self._settings.unit, ""))
+            topic = self._kept if topic == TRACE else topic
             by_topic.setdefault(topic, []).append(block)
         for topic, blocks in by_topic.items():
             told.setdefault(topic, []).append(Arrived(blocks))
@@ -184,6 +224,9 @@ class RepositoryNode:
         if managed is not None and not managed.machine.is_open:
             managed.heard += [each for each in inputs if not isinstance(each, Linked)]
             inputs = [each for each in inputs if isinstance(each, Linked)]
+        elif managed is not None and topic == self._kept:
+            managed.heard += [each for each in inputs if isinstance(each, Arrived)]
+            inputs = [each for each in inputs if not isinstance(each, Arrived)]
         if inputs:
             self._tell_one(now, topic, *inputs)
 
@@ -246,7 +289,8 @@ class RepositoryNode:
         if publisher_id(event.principal, event.sender) != sender:
             raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
         name = self._settings.name
-        for topic, managed in self._managed.items():
+        bundles = {topic: managed for topic, managed in self._managed.items() if topic != self._kept}
+        for topic, managed in bundles.items():
             machine = managed.machine
             if not machine.is_open:
                 raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
@@ -257,7 +301,7 @@ class RepositoryNode:
                 )
             machine.registry.check_remaining(topic, (name,))
         self._retiring = event.task is TopicTask.RETIRE
-        for topic in list(self._managed):
+        for topic in bundles:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
@@ -273,4 +317,5 @@ class RepositoryNode:
     def status(self, now: int) -> dict[str, object]:
         """What an operator wants to see."""
         topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
-        return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics}
+        traces = topics.pop(self._kept, None)
+        return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics, "traces": traces}

@@ -75,7 +75,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = Ledgers(cabinet, lake, self._notice, self._fail) if cabinet is not None else None
+        self._ledgers = Ledgers(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,7 +123,7 @@ class Driver:
         self._stop(Stop(f"internal error: {type(error).__name__}: {error}"))
 
     def start(self) -> None:
-        self.tell(Started(self._storage.load() if self._storage is not None else {}))
+        self.tell(Started(self._storage.load() if self._storage is not None else {}, time.time_ns()))
 
     def number(self) -> LinkId:
         """A fresh number for an accepted link."""
@@ -193,7 +193,7 @@ class Driver:
 
     def _fire(self, timer: str) -> None:
         del self._timers[timer]
-        self._notice(TimerFired(timer))
+        self._notice(TimerFired(timer, time.time_ns()))
 
     def _stop_timer(self, effect: StopTimer) -> None:
         handle = self._timers.pop(effect.timer, None)

@@ -74,7 +74,11 @@ class Ledgers:
     EFFECTS = (Open, Commit, Scan, Recall, Collect, Discard)
 
     def __init__(
-        self, cabinet: Cabinet, lake: Lake | None, tell: Callable[[Input], None], fail: Callable[[Exception], None]
+        self,
+        cabinet: Cabinet,
+        tell: Callable[[Input], None],
+        fail: Callable[[Exception], None],
+        lake: Lake | None = None,
     ) -> None:
         """`fail` is told of what must not happen in a thread."""
         self._cabinet, self._lake = cabinet, lake

@@ -56,7 +56,8 @@ class Border:
         hears = self._topic
         if self.is_held:
             hears = within_of(self._unit, self._topic) if self.is_storage else ""
-        self._store.keeps_all, self._dispatch.held = self.is_storage, self.is_held
+        self._store.keeps_all = self.is_storage
+        self._dispatch.held = self.is_held or self._registry.terms.open  # which is published under another name
         self._store.home = topic_id(hears) if self.is_storage else 0
         if hears == self._heard:
             return

@@ -1,7 +1,9 @@
 """Collection: a repository forgets what everyone has, and what nobody will come for."""
 
+from collections.abc import Iterable
+
 from stentor.machine import SECOND, Collect, Report, Scanned
-from stentor.model.record import Kind, Line, Record
+from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
@@ -53,10 +55,19 @@ class Collection:
             done.append(record.line)
         if done:
             self._store.forget(done)
+            if self._registry.terms.open:
+                self._abandon(dict.fromkeys(line.stream for line in done))
             collect = Collect(self._topic, done[-1].end)
             self._commits.then(lambda: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
+
+    def _abandon(self, streams: Iterable[StreamId]) -> None:
+        """Publishers of an open topic come and go: of one that is forgotten nothing is left."""
+        for key in streams:
+            if self._store.abandon(key):
+                for each in self._table.destinations.values():
+                    each.abandon(key)
 
     def _is_needless(self, record: Record, living: list[Peer]) -> bool:
         line, terms = record.line, self._registry.terms
@@ -78,6 +89,7 @@ class Collection:
         concerned = [each for each in others if line.sequence <= each.epoch or each.slot in record.audience]
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
         expired = bool(terms.expire) and age > terms.expire
+        expired = expired or (bool(terms.most) and line.end <= self._store.horizon - terms.most)
         if not expired and (lagging or age <= terms.keep):
             return False
         for each in lagging:

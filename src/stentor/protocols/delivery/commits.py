@@ -9,6 +9,7 @@ from stentor.model.record import Entry, Fact, Line, Record
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.store import HORIZON, Store
+from stentor.protocols.delivery.testimony import Testimony
 
 PROGRESS = "local/progress/"
 _HORIZON_EVERY = 1024  # sequence numbers, after which the horizon is written down
@@ -29,7 +30,16 @@ _NOTHING = Noted(0, (), whole=False)
 class Commits:
     """The commits of one ledger. Nothing is said of what is not durable."""
 
-    def __init__(self, topic: str, store: Store, table: DisseminationTable, dispatch: Dispatch, most: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        store: Store,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+        testimony: Testimony,
+        most: int,
+    ) -> None:
+        self._testimony = testimony
         self._topic, self._store, self._table, self._dispatch = topic, store, table, dispatch
         self._most = most  # bytes that may wait for a disk that takes nothing
         self.trouble = ""  # why nothing is stored at the moment
@@ -89,7 +99,7 @@ class Commits:
         """The subscribers of whom more is known than is durable."""
         return {*self._dispatch.dirty, *(name for syncs in self._syncs.values() for name in syncs)}
 
-    def committed(self, upto: int) -> tuple[list[Line], dict[str, Noted]]:
+    def committed(self, now: int, upto: int) -> tuple[list[Line], dict[str, Noted]]:
         """The lines and the syncs that are durable now, with the commits up to this token."""
         store = self._store
         syncs: dict[str, Noted] = {}
@@ -97,7 +107,7 @@ class Commits:
         if not tokens:
             return [], {}
         for token in tokens:
-            del self._saving[token]
+            self._testimony.stored(now, self._saving.pop(token))
             store.committed(token)
             for name, noted in self._syncs.pop(token).items():
                 earlier = syncs.get(name, _NOTHING)

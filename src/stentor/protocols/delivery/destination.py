@@ -92,6 +92,12 @@ class Destination:
         self._known(stream).add(first, last)
         self._news.setdefault(stream, Spans()).add(first, last)
 
+    def abandon(self, stream: StreamId) -> None:
+        """There will be nothing more of it."""
+        self.done.pop(stream, None)
+        self._news.pop(stream, None)
+        self._digest = None
+
     def _known(self, stream: StreamId) -> Spans:
         return self.done.setdefault(stream, Spans())
 
@@ -235,11 +241,14 @@ class DisseminationTable:
     def __init__(self) -> None:
         self.destinations: dict[str, Destination] = {}
         self._slots = self._served = 0
+        self.names: dict[int, str] = {}  # by slot
+        self.changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
 
     def recall(self, name: str, known: KnownSubscription, note: bytes) -> Destination:
         destination = Destination.recall(name, known, note)
+        self.changed[name] = None
         self._enter(destination)
         return destination
 
@@ -254,6 +263,7 @@ class DisseminationTable:
         destination = Destination(name, self._slots + 1, epoch, known.where)
         destination.bind(known.where, known.changes)
         destination.served = served
+        self.changed[name] = None
         self._enter(destination)
         return destination
 
@@ -262,15 +272,19 @@ class DisseminationTable:
         self._leave(destination)
         destination.bind(known.where, known.changes)
         destination.epoch = epoch
+        self.changed[destination.name] = None
         self._enter(destination)
 
     def remove(self, name: str) -> None:
         destination = self.destinations.pop(name, None)
         if destination is not None:
+            self.changed[name] = None
+            del self.names[destination.slot]
             self._leave(destination)
 
     def _enter(self, destination: Destination) -> None:
         self.destinations[destination.name] = destination
+        self.names[destination.slot] = destination.name
         self._slots = max(self._slots, destination.slot)
         if not destination.served:
             return

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from stentor.machine import Effect, Input
 from stentor.model.control import ControlEvent
+from stentor.protocols.delivery.registry import TopicTerms
 from stentor.wire.block import Block
 
 
@@ -32,6 +33,12 @@ class Listening(Input, frozen=True, gc=False):
     """What is said on this topic is heard now, as it was asked for with Listen."""
 
     to: str
+
+
+class Founded(Input, frozen=True, gc=False):
+    """This repository alone keeps the topic, on these terms, and needs nobody to create it."""
+
+    terms: TopicTerms
 
 
 class Unlinked(Input, frozen=True, gc=False):

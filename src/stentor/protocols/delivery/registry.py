@@ -31,6 +31,8 @@ class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
     keep: int = 86_400  # seconds that events are kept after everyone has them
     expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
     hold: bool = False  # no event leaves its top-level unit before a repository for this unit has it
+    open: bool = False  # anybody may publish, unasked and unanswered, and subscribe; what is lost on the way is lost
+    most: int = 0  # events that are kept, whoever has not got them; 0 is any number
 
 
 class Membership(msgspec.Struct, frozen=True, array_like=True):
@@ -173,12 +175,17 @@ class Registry:
     # ---- the topic
 
     @property
+    def known(self) -> bool:
+        """Whether it was created, be it that it was deleted since."""
+        return TOPIC in self._facts
+
+    @property
     def created(self) -> bool:
-        return TOPIC in self._facts and not self.deleted
+        return self.known and not self.deleted
 
     @property
     def deleted(self) -> bool:
-        return TOPIC in self._facts and not self._facts[TOPIC][2]
+        return self.known and not self._facts[TOPIC][2]
 
     def delete(self) -> list[Fact]:
         return self.set(TOPIC, None)
@@ -238,7 +245,8 @@ class Registry:
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
-        return self.granted(role, name) is not None and not self.deleted
+        free = self.terms.open and role == "subscriber"
+        return (free or self.granted(role, name) is not None) and not self.deleted
 
     def grants(self, role: Role) -> dict[str, Grant]:
         prefix = f"{_GRANT}{role}/"
@@ -251,6 +259,9 @@ class Registry:
     def check(self, role: Role, topic: str, name: str, principal: str) -> None:
         """Refuse whoever the owner has not authorised."""
         grant = self.granted(role, name)
+        if grant is None and self.terms.open and role == "subscriber":
+            known = self.subscriptions.get(name)
+            grant = Grant(known.principal if known is not None else "")  # who came first has the name
         if grant is None:
             raise Refused(
                 Refusal.NOT_AUTHORISED,

@@ -45,6 +45,7 @@ from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block, Origin
 
 _TIMER = "reliable publisher"
@@ -109,6 +110,7 @@ class ReliablePublisher:
         self.outstanding = Outstanding(after)
         self._stored_before = after  # up to here all is stored, although we may not have sent it yet
         self.recovered: Recovered | None = None
+        self.trail = Trail(on=False)
         self._drafts = Drafts(after)
         self._principal = ""
         self._publisher: PublisherId | None = None  # None: there was no link yet
@@ -138,7 +140,7 @@ class ReliablePublisher:
         self._inputs[type(happened)](now, happened)
         if type(happened) is Entrusted or type(happened) is EntrustedMany:
             return []  # it leaves when the turn ends
-        self._publish()
+        self._publish(now)
         self._watch(now)
         self._settle()
         if self._full and 2 * self._held <= self._settings.buffer:
@@ -236,21 +238,24 @@ class ReliablePublisher:
         """Whether we know that nobody hears us who must not: a repository has told us, and we are still there."""
         return self._linked and self._unit is not None and self._unit in ("", top_of(self.steering.node))
 
-    def _publish(self) -> None:
+    def _publish(self, now: int) -> None:
         """Let out what the window takes, then its order."""
         if not self._may_speak or self.steering.ended is not None:
             return
         settings, outstanding, drafts = self._settings, self.outstanding, self._drafts
-        first = outstanding.last + 1
+        first, before, born = outstanding.last + 1, outstanding.size, 0
         while not drafts.idle and outstanding.size < settings.window and outstanding.events < settings.window_events:
             block = self._seal()
             outstanding.add(block)
+            born = born or block.time
             if outstanding.last > self._stored_before:
                 self._effects.append(Publish(block, self._stage))
             else:  # an earlier life has sent it
                 outstanding.acknowledge(self._stored_before, ())
         if outstanding.last >= first:
             self._order(first)
+            stream, span = (self._publisher or 0, self._incarnation), (first, outstanding.last)
+            self.trail.publish(now, self.topic, self.name, stream, span, outstanding.size - before, born)
 
     def _seal(self) -> Block:
         assert self._publisher is not None

@@ -30,7 +30,7 @@ from stentor.model.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
-from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array
+from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array, to_spans
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Portion, Release, Wanted
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked
@@ -38,6 +38,7 @@ from stentor.protocols.delivery.receipts import Done, Receipts
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.search import Search
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _TIMER = "reliable subscriber"
@@ -84,6 +85,7 @@ class ReliableSubscriber:
         self.bodies = Bodies(settings.buffer)
         self.attendance = Attendance(topic, where, settings.buffer)
         self.chain: Chain | None = None  # None: no repository steers us
+        self.trail = Trail(on=False)
         self._principal = ""
         self._linked = False
         self._receipts = Receipts()
@@ -126,6 +128,7 @@ class ReliableSubscriber:
         self._advance()
         if self._hungry and self._ready:
             self._effects.append(Release(self._ready))
+            self.trail.release(now, self.topic, self.name, self._ready)
             self._hungry, self._ready, self._ready_size = False, [], 0
             self._advance()
         if not self.attendance.live and self.chain is not None:
@@ -405,10 +408,12 @@ class ReliableSubscriber:
     def _awaited(self, now: int, awaited: Awaited) -> None:  # noqa: ARG002
         self._waiting.append(awaited.token)
 
-    def _acknowledged(self, now: int, acknowledged: Acknowledged) -> None:  # noqa: ARG002
+    def _acknowledged(self, now: int, acknowledged: Acknowledged) -> None:
         for first, last in acknowledged.spans:
             for done in self._receipts.acknowledge(first, last):
                 self._done(done)
+                spans = to_spans(done.run.numbers[done.start : done.end])
+                self.trail.acknowledge(now, self.topic, self.name, done.run.stream, spans)
 
     def _done(self, done: Done) -> None:
         self._unsafe = True

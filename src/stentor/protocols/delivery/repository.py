@@ -9,6 +9,7 @@ bundles of several. Its parts:
     gossip      what the repositories of a bundle tell each other
     enrolment   owners, grants, clients that want to be steered
     collection  what may be forgotten
+    gaps        what nobody has: those behind it do not wait for ever
     reading     those who read what is stored, at rest
 """
 
@@ -35,8 +36,6 @@ from stentor.machine import (
 from stentor.model.control import (
     ControlEvent,
     GossipLeave,
-    GossipVoid,
-    Held,
     Migrate,
     PublisherOrder,
     RepositoryAck,
@@ -48,7 +47,6 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.ids import publisher_id
-from stentor.model.span import Span
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
@@ -57,13 +55,16 @@ from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening
+from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.testimony import Testimony
+from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
@@ -80,7 +81,7 @@ _BEFORE = (
 class Repository:
     """One repository's part in one reliable topic."""
 
-    def __init__(self, topic: str, settings: RepositorySettings) -> None:
+    def __init__(self, topic: str, settings: RepositorySettings, trail: Trail | None = None) -> None:
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
@@ -88,7 +89,8 @@ class Repository:
         self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
-        self.commits = Commits(topic, store, self.table, self.dispatch, settings.unsaved)
+        self._testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
+        self.commits = Commits(topic, store, self.table, self.dispatch, self._testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
         self.enrolment = Enrolment(
@@ -99,6 +101,7 @@ class Repository:
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border, settings
         )
+        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
@@ -121,6 +124,7 @@ class Repository:
             Linked: self._linked,
             TimerFired: self._tick,
             Measured: self._measured,
+            Founded: self._founded,
             Listening: lambda *_: None,
         }
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
@@ -190,11 +194,16 @@ class Repository:
         if then is not None:
             then(now, scanned)
 
+    def _founded(self, now: int, founded: Founded) -> None:
+        if not self.registry.known:
+            self.enrolment.remember(self.registry.found(founded.terms, (self._settings.name,)))
+            self._obey(now)
+
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
         self._size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
-        news, syncs = self.commits.committed(committed.token)
+        news, syncs = self.commits.committed(now, committed.token)
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
         self.gossip.stored(news)
@@ -214,6 +223,9 @@ class Repository:
                 self._receive(now, block, ordered=False)
 
     def _receive(self, now: int, block: Block, ordered: bool) -> None:
+        if self.registry.terms.open:
+            self.store.receive(now, block, known=True, ordered=True)
+            return
         known = self.registry.is_authorised(block.publisher)
         if known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
@@ -337,7 +349,10 @@ class Repository:
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
                 action()
+        self._testimony.registered(now)
+        shown = self.store.horizon
         if self.store.advance(copies, self.gossip.bundle.mates):
+            self._testimony.stable(now, shown + 1, self.store.horizon)
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
@@ -380,7 +395,7 @@ class Repository:
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
         busy = self._ask_publishers(now) or busy
-        self._void(now)
+        self.gaps.tick(now)
         self.enrolment.tick()
         self.collection.tick(now)
         if self.gossip.leaving:
@@ -405,39 +420,6 @@ class Repository:
                 nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
                 self.enrolment.say(publisher.inbox, nak)
         return busy
-
-    def _void(self, now: int) -> None:
-        """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them."""
-        living = self.gossip.living(now)
-        for key, stream in list(self.store.streams.items()):
-            if not (missing := self._hopeless(now, stream)):
-                continue
-            if any(stream.wanted_from(peer.name) for peer in living):
-                continue  # somebody has it: it will come
-            voided = Held(*key, 0, tuple(self.store.void(stream, missing)))
-            known = self.registry.publishers.get(key[0])
-            self._report("warning", "a gap is closed", publisher=known.name if known else "", events=_size(voided))
-            self.gossip.say(GossipVoid(self.topic, self._settings.name, (voided,)))
-            self.gossip.touched[stream] = None
-
-    def _hopeless(self, now: int, stream: Stream) -> list[Span]:
-        """What is missing of a stream and has been waited for long enough."""
-        settings = self._settings
-        missing = stream.missing
-        lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
-        stream.lost = (stream.lost or now) if lost else 0
-        turn = self.gossip.company.turn(now)
-        silence = now - max(stream.heard, stream.seen, turn)
-        anew = not self.registry.is_current(*stream.id)
-        if self.border.waits(self.gossip.bundle.peers.values(), self.gossip.living(now)):
-            return []
-        everyone = self.gossip.company.is_here(now)
-        soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
-        if missing and self.gossip.company.since and silence >= (soon if anew else settings.void_after):
-            return missing
-        if lost and now - max(stream.lost, turn) >= soon:
-            return lost
-        return []
 
     def _leave(self, now: int) -> None:
         """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
@@ -483,7 +465,3 @@ class Repository:
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
         }
-
-
-def _size(held: Held) -> int:
-    return sum(last - first + 1 for first, last in held.spans)

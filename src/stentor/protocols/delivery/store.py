@@ -390,11 +390,23 @@ class Store:
         for stream in [self.streams[key] for key in floors]:
             self.mark_floor(stream)
 
+    def abandon(self, key: StreamId) -> bool:
+        """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""
+        stream = self.streams.get(key)
+        if stream is None or stream.floor < stream.top or stream.reserved:
+            return False
+        del self.streams[key]
+        self.entries.append(Fact(_floor_of(key), None))
+        return True
+
     def mark_floor(self, stream: Stream) -> None:
         """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
-        key = f"{_FLOOR}{stream.id[0]:016x}/{stream.id[1]}"
         voids = b"".join(b" %d-%d" % span for span in stream.voids)
-        self.entries.append(Fact(key, b"%d %d%s" % (stream.floor, stream.cared, voids)))
+        self.entries.append(Fact(_floor_of(stream.id), b"%d %d%s" % (stream.floor, stream.cared, voids)))
+
+
+def _floor_of(key: StreamId) -> str:
+    return f"{_FLOOR}{key[0]:016x}/{key[1]}"
 
 
 def digest_of(block: Block) -> int:

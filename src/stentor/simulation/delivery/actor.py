@@ -10,6 +10,8 @@ from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
+from stentor.protocols.delivery.trail import Trail
+from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.book import Book
 from stentor.simulation.delivery.post_office import PostOffice
 from stentor.simulation.outcome import Anomaly
@@ -62,6 +64,7 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
+        self.trail = Trail()  # what its machine traces
         self.hears: set[str] = set()  # beside its inbox and the topic
         self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
@@ -103,6 +106,7 @@ class Actor:
         self._skew = self.stage.random.randrange(10 * SECOND)
         self.cut_at = -1
         self.machine = machine
+        self.trail.take(0)
         self.hears, self.deaf = set(), False
         self.note(f"begins life {self.life}")
 
@@ -168,6 +172,7 @@ class Actor:
             self.crash("raised")
             return
         self.record(happened, effects)
+        self.testify(self.did(happened, effects))
         if stage.trace.steps > _MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
@@ -189,6 +194,16 @@ class Actor:
 
     def record(self, happened: Input, effects: list[Effect]) -> None:
         self.stage.trace.step(self.stage.now, self.name, happened, effects)
+
+    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
+        """What its traces of this step must tell."""
+        return hearing.done(effects)
+
+    def testify(self, did: hearing.Told) -> None:
+        told = hearing.told(self.trail.take(self.clock))
+        self.stage.seen["traced"] += len(told)
+        if told != did:
+            self.accuse("false-trace", f"{self.name} traced {told - did}, not {did - told}")
 
     def cut_short(self) -> None:
         """It crashed in the middle of its effects."""

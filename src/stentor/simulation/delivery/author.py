@@ -80,6 +80,7 @@ class Author(Actor):
             return
         incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, self._resumption(incarnation))
+        self.publisher.trail = self.trail
         self._tokens.clear()
         self.begin(self.publisher)
         self.wander()

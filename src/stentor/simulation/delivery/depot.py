@@ -28,13 +28,14 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.record import Fact, Kind, Record
+from stentor.model.record import Fact, Kind, Line, Record
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
@@ -66,6 +67,7 @@ class Depot(Actor):
         self._busy = 0  # until then
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
+        self._untold: dict[int, list[Line]] = {}  # what was written, by commit
         self._acts |= {
             Commit: self._commit,
             Scan: self._scan,
@@ -106,7 +108,8 @@ class Depot(Actor):
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._stuck = self._busy = 0
-        self.repository = Repository(TOPIC, self.settings)
+        self.repository = Repository(TOPIC, self.settings, self.trail)
+        self._untold.clear()
         self.begin(self.repository)
         self.handle(Opened(TOPIC, holdings))
         if self.repository is None:
@@ -165,6 +168,12 @@ class Depot(Actor):
             happened = msgspec.structs.replace(happened, records=[_plain(each) for each in happened.records])
         super().record(happened, [_plain_commit(each) if isinstance(each, Commit) else each for each in effects])
 
+    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
+        did = super().did(happened, effects)
+        if isinstance(happened, Committed):
+            did += hearing.durable(self._untold.pop(happened.token))
+        return did
+
     def _delay(self) -> int:
         return self.stage.random.randrange(100_000, 3 * MILLISECOND)
 
@@ -193,6 +202,7 @@ class Depot(Actor):
         else:
             self._stuck = 0
             self._note(commit)
+            self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
             self._answer(Committed(TOPIC, commit.token))
 
     def _note(self, commit: Commit) -> None:

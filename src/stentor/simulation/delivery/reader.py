@@ -2,12 +2,14 @@
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND
+from stentor.machine import MILLISECOND, SECOND, Effect, Input
 from stentor.model.control import end_name
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.trace import TraceKind
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Attach, Awaited, Complain, Forbid, Release, Wanted
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import STEERING
 from stentor.simulation.delivery.book import Key, Page, Turn
@@ -42,6 +44,7 @@ class Reader(Actor):
         self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
         self.told = 0  # a portion that is not acknowledged yet
         self._tokens = 0
+        self._unread: dict[int, hearing.Event] = {}  # by position: given, and not acknowledged in a step
         self._acts |= {
             Release: self._release,
             Assure: self._assure,
@@ -68,6 +71,8 @@ class Reader(Actor):
         if self.stage.random.random() < _CRAMPED:
             settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
         self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, settings)
+        self.subscriber.trail = self.trail
+        self._unread.clear()
         self.told = 0
         self.begin(self.subscriber)
         self.wander()
@@ -77,6 +82,17 @@ class Reader(Actor):
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
         self.subscriber = None
+
+    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
+        did = super().did(happened, effects)
+        if isinstance(happened, Acknowledged):
+            positions = [each for first, last in happened.spans for each in range(first, last + 1)]
+            did.update((TraceKind.ACKNOWLEDGED, *self._unread.pop(position)) for position in positions)
+        for effect in effects:
+            if isinstance(effect, Release):
+                for portion in effect.portions:
+                    self._unread.update(enumerate(hearing.events(portion.block), portion.position))
+        return did
 
     # ---- the application
 
