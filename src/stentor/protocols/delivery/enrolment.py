@@ -21,10 +21,7 @@ from stentor.model.control import (
     ProbeAnswer,
     Recovery,
     RecoveryResponse,
-    Registration,
-    RegistrationReceipt,
     Role,
-    TopicTask,
     end_name,
     inbox_of,
     within_of,
@@ -41,12 +38,11 @@ from stentor.protocols.delivery.destination import Destination, DisseminationTab
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, TopicTerms, is_within
+from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.store import Store
 
-_KEEP = 86_400  # seconds
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
 
@@ -74,11 +70,9 @@ class Enrolment:
         self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
         gossip.cares = self._cares
-        self.report: Callable[[int], dict[str, Any]] = lambda _: {}  # what an owner is told of the topic
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
             Recovery: self._recovery,
-            Registration: self._registration,
         }
 
     def say(self, to: str, event: ControlEvent) -> None:
@@ -353,72 +347,6 @@ class Enrolment:
             self._dispatch.serve(reader)
 
         self.when_safe(respond)
-
-    # ---- owners
-
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
-        code, reason, report = None, "", b""
-        try:
-            if publisher_id(event.principal, event.sender) != sender:
-                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
-            self._carry_out(event)
-            report = msgspec.json.encode(self.report(now))
-        except Refused as refused:
-            code, reason = refused.code, refused.reason
-        receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
-        if code is not None or event.task is TopicTask.SHOW:
-            self.say(inbox_of(event.sender), receipt)
-        elif event.task is TopicTask.DELETE:
-            self._commits.then(lambda: self.say(inbox_of(event.sender), receipt))  # nobody is left to agree
-        else:
-            self.when_safe(lambda: self.say(inbox_of(event.sender), receipt))
-
-    def _carry_out(self, event: Registration) -> None:
-        registry = self._registry
-        if registry.deleted:
-            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if event.task is TopicTask.CREATE and not registry.created:
-            copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self.remember(registry.found(terms, event.repositories))
-            return
-        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        if event.task is not TopicTask.SHOW and not (leaves and event.principal == self._gossip.principal):
-            registry.check_owner(event.principal)
-        match event.task:
-            case TopicTask.CREATE:
-                if set(event.repositories) != set(registry.members):
-                    members = ", ".join(registry.members)
-                    raise Refused(Refusal.TOPIC, f"{self._topic} exists already, on {members}")
-            case TopicTask.DELETE:
-                self.remember(registry.delete())
-            case TopicTask.GRANT:
-                if not event.name or ":" in event.name:
-                    raise Refused(Refusal.PROTOCOL, f"{event.name!r} is no name: it must not be empty, nor hold a ':'")
-                self.remember(registry.grant(event.role, event.name, event.holder))
-            case TopicTask.REVOKE:
-                self.remember(registry.revoke(event.role, event.name))
-            case TopicTask.ADD_REPOSITORY:
-                self._add(event.repositories)
-            case TopicTask.REMOVE_REPOSITORY:
-                self._remove(event.repositories)
-            case _:
-                pass
-
-    def _add(self, repositories: tuple[str, ...]) -> None:
-        """New members are told by name: they do not listen to the bundle yet."""
-        for name in repositories:
-            self.remember(self._registry.set_member(name, there=True))
-        for name in repositories:
-            self._gossip.say(self._gossip.invitation(), name)
-
-    def _remove(self, repositories: tuple[str, ...]) -> None:
-        for name in repositories:
-            if name not in self._registry.members:
-                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
-        self._registry.check_remaining(self._topic, repositories)
-        for name in repositories:
-            self.remember(self._registry.set_member(name, there=False))
 
     # ---- what was registered, here or elsewhere
 

@@ -1,5 +1,6 @@
 """Gaps: numbers that a publisher has used and nobody has. They become void, so that others do not wait behind them."""
 
+from stentor.machine import Report
 from stentor.model.control import GossipVoid, Held
 from stentor.model.span import Span
 from stentor.protocols.delivery.border import Border

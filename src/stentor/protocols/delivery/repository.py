@@ -7,7 +7,8 @@ bundles of several. Its parts:
     commits     what must be durable before it is said
     agreement   what others must know of a subscriber before it is told
     gossip      what the repositories of a bundle tell each other
-    enrolment   owners, grants, clients that want to be steered
+    enrolment   clients that want to be steered
+    owners      what they want of the topic
     collection  what may be forgotten
     gaps        what nobody has: those behind it do not wait for ever
     reading     those who read what is stored, at rest
@@ -57,6 +58,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
@@ -97,7 +99,7 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border,
         )  # fmt: skip
-        self.enrolment.report = self.status
+        self.owners = Owners(topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.status)
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border, settings
         )
@@ -129,6 +131,7 @@ class Repository:
         }
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
+            **self.owners.handlers,
             **self.reading.handlers,
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,

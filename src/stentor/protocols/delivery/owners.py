@@ -1,0 +1,100 @@
+"""Owners: what they want of a topic is registered, durably and at the other repositories, before they are told so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.errors import Refusal, Refused
+from stentor.model.ids import publisher_id
+from stentor.protocols.delivery.commits import Commits
+from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.registry import Registry, TopicTerms
+from stentor.protocols.delivery.settings import RepositorySettings
+
+_KEEP = 86_400  # seconds
+
+
+class Owners:
+    """Obeys those of one topic at one repository."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        registry: Registry,
+        gossip: Gossip,
+        commits: Commits,
+        enrolment: Enrolment,
+        report: Callable[[int], dict[str, Any]],
+    ) -> None:
+        """`report` is what an owner is told of the topic."""
+        self._topic, self._settings, self._report = topic, settings, report
+        self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
+        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
+
+    def _registration(self, now: int, sender: int, event: Registration) -> None:
+        code, reason, report = None, "", b""
+        try:
+            if publisher_id(event.principal, event.sender) != sender:
+                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
+            self._carry_out(event)
+            report = msgspec.json.encode(self._report(now))
+        except Refused as refused:
+            code, reason = refused.code, refused.reason
+        receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
+        if code is not None or event.task is TopicTask.SHOW:
+            self._enrolment.say(inbox_of(event.sender), receipt)
+        elif event.task is TopicTask.DELETE:
+            self._commits.then(lambda: self._enrolment.say(inbox_of(event.sender), receipt))  # nobody is left to agree
+        else:
+            self._enrolment.when_safe(lambda: self._enrolment.say(inbox_of(event.sender), receipt))
+
+    def _carry_out(self, event: Registration) -> None:
+        registry = self._registry
+        if registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if event.task is TopicTask.CREATE and not registry.created:
+            copies = event.copies or min(2, len(event.repositories))
+            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
+            self._enrolment.remember(registry.found(terms, event.repositories))
+            return
+        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        if event.task is not TopicTask.SHOW and not (leaves and event.principal == self._gossip.principal):
+            registry.check_owner(event.principal)
+        match event.task:
+            case TopicTask.CREATE:
+                if set(event.repositories) != set(registry.members):
+                    members = ", ".join(registry.members)
+                    raise Refused(Refusal.TOPIC, f"{self._topic} exists already, on {members}")
+            case TopicTask.DELETE:
+                self._enrolment.remember(registry.delete())
+            case TopicTask.GRANT:
+                if not event.name or ":" in event.name:
+                    raise Refused(Refusal.PROTOCOL, f"{event.name!r} is no name: it must not be empty, nor hold a ':'")
+                self._enrolment.remember(registry.grant(event.role, event.name, event.holder))
+            case TopicTask.REVOKE:
+                self._enrolment.remember(registry.revoke(event.role, event.name))
+            case TopicTask.ADD_REPOSITORY:
+                self._add(event.repositories)
+            case TopicTask.REMOVE_REPOSITORY:
+                self._remove(event.repositories)
+            case _:
+                pass
+
+    def _add(self, repositories: tuple[str, ...]) -> None:
+        """New members are told by name: they do not listen to the bundle yet."""
+        for name in repositories:
+            self._enrolment.remember(self._registry.set_member(name, there=True))
+        for name in repositories:
+            self._gossip.say(self._gossip.invitation(), name)
+
+    def _remove(self, repositories: tuple[str, ...]) -> None:
+        for name in repositories:
+            if name not in self._registry.members:
+                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
+        self._registry.check_remaining(self._topic, repositories)
+        for name in repositories:
+            self._enrolment.remember(self._registry.set_member(name, there=False))
