@@ -19,7 +19,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -68,6 +68,7 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.subscriber import frames
+from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
@@ -132,7 +133,7 @@ class Fabric:
         self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
         self._changed = asyncio.Event()
-        self._ends = Ends(str(self._tls) if self._tls else None, timeout, window)
+        self._ends = Ends(str(self._tls) if self._tls else None, timeout, window, self._read)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -230,8 +231,7 @@ class Fabric:
             await asyncio.shield(self._room)
 
     def _end_turn(self) -> None:
-        self._turn = False
-        self._since_turn = 0
+        self._turn, self._since_turn = False, 0
         if self._error is None and self._driver is not None:
             self._driver.tell(TurnEnded())
 
@@ -257,9 +257,7 @@ class Fabric:
 
     async def ask(self, question: Question, timeout: float | None) -> Answer:
         """Ask the broker something; the question's token must be fresh."""
-        answer = await self._answered(question.token, lambda _: Asked(question), timeout)
-        assert answer is not None
-        return answer
+        return await self._answered(question.token, lambda _: Asked(question), timeout)  # type: ignore[return-value]
 
     def token(self) -> int:
         """A fresh number, for a question."""
@@ -316,6 +314,9 @@ class Fabric:
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
         return self._ends.publisher(self.url, topic, name, stored_on, buffer, resume)
 
+    def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
+        return reading(connect(self.url, tls=self._tls, window=PAGES), name)
+
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
@@ -333,12 +334,10 @@ class Fabric:
                 self._wake()
             case Settle() | Tell():
                 self._answer(effect)
-            case Confirm():
+            case Confirm() | Deny():
+                refused = Refused(effect.code, effect.reason) if isinstance(effect, Deny) else None
                 if (events := self._events.get(effect.subscription)) is not None:
-                    events._confirm(None)
-            case Deny():
-                if (events := self._events.get(effect.subscription)) is not None:
-                    events._confirm(Refused(effect.code, effect.reason))
+                    events._confirm(refused)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)

@@ -224,12 +224,15 @@ class Scan(Effect, frozen=True, gc=False):
 
 
 class Recall(Effect, frozen=True):
-    """Get events that are forgotten here from the lake; `Recalled` with this token follows."""
+    """Get events that are forgotten here from the lake, about so many bytes; or, with a `time`, find the first number
+    of each stream that is of this time or later. `Recalled` with this token follows.
+    """
 
     ledger: str
     token: int
     wanted: Position
-    budget: int
+    budget: int = 0
+    time: int = 0
 
 
 class Collect(Effect, frozen=True, gc=False):

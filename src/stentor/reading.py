@@ -10,10 +10,11 @@ A reader keeps its position itself. With `enrol` repositories keep for it what i
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
-from stentor.client import Events, Fabric
+from stentor.event import Event
 from stentor.model.control import bundle_of, inbox_of, repository_name
 from stentor.model.errors import FrameError, Refusal, Refused, StentorError, Unreachable
 from stentor.model.position import Position
@@ -25,6 +26,29 @@ _SILENCE = 2.0  # seconds without a letter until somebody else is asked
 _PATIENCE = 30.0  # seconds without any progress until it is given up
 _AGAIN = 0.2  # seconds, when everyone was asked
 _PAGE = 2 << 20  # bytes
+PAGES = 8 * _PAGE  # that may be under way to a reader
+
+
+class Mail(Protocol):
+    """What is sent to a client by its name."""
+
+    async def __aenter__(self) -> Self: ...
+    async def close(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+
+class Correspondent(Protocol):
+    """A connected client."""
+
+    name: str
+    principal: str
+    node: str
+
+    async def __aenter__(self) -> Self: ...
+    async def close(self) -> None: ...
+    def token(self) -> int: ...
+    def inbox(self) -> Mail: ...
+    async def publish(self, topic: str, body: bytes = b"") -> None: ...
 
 
 class Available(NamedTuple):
@@ -59,10 +83,10 @@ class Leaf(NamedTuple):
 class Reader:
     """Reads under a name that the owners of topics have granted, over a connected client. Use it with `async with`."""
 
-    def __init__(self, fabric: Fabric, name: str) -> None:
+    def __init__(self, fabric: Correspondent, name: str) -> None:
         self.name = name
         self._fabric = fabric
-        self._inbox: Events = fabric.inbox()
+        self._inbox: Mail = fabric.inbox()
         self._task: asyncio.Task[None] | None = None
         self._exchanges: dict[int, asyncio.Queue[tuple[Stock | Page, Letter]]] = {}
         self._members: dict[str, tuple[str, ...]] = {}
@@ -224,6 +248,17 @@ class Reader:
         fabric = self._fabric
         ack = ReaderAck(topic, fabric.name, self.name, fabric.principal, done.held)
         await fabric.publish(bundle_of(topic), write([ack]))
+
+
+@asynccontextmanager
+async def reading(fabric: Correspondent, name: str) -> AsyncIterator[Reader]:
+    """A reader on a link of its own: pages are large, and must not delay anything else."""
+    await fabric.__aenter__()
+    try:
+        async with Reader(fabric, name) as reader:
+            yield reader
+    finally:
+        await fabric.close()
 
 
 class _Pending(NamedTuple):

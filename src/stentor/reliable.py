@@ -40,6 +40,8 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.position import Position
+from stentor.past import Past, Readers
 from stentor.protocols.delivery.dialogue import (
     Acknowledged,
     Attach,
@@ -207,8 +209,11 @@ class Subscription(Holder):
         from_: From,
         ack: Literal["auto", "manual"],
         window: int,
+        readers: Readers,
     ) -> None:
         super().__init__(access, "subscriber", topic, name, window)
+        self._readers = readers
+        self._past: Past | None = None  # that it has not been given yet, or not acknowledged
         self.where = where
         self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
         self._canonical = str(Filter(where)) if where else ""
@@ -241,6 +246,8 @@ class Subscription(Holder):
         if self._error is None and self._driver is not None:
             with suppress(StentorError):  # what is not known may come again, and is marked then
                 await self.sync(_LINGER)
+        if self._past is not None:
+            await self._past.close()
         await self._end()
         self._arrived.set()
 
@@ -289,23 +296,36 @@ class Subscription(Holder):
             self._driver.loop.call_soon_threadsafe(self._note, first, last)
 
     def _note(self, first: int, last: int) -> None:
+        if first < 0:
+            assert self._past is not None, "only the past has negative positions"
+            self._past.acknowledge(first, last)
+        else:
+            self._note_present(first, last)
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_ACK_EVERY, self._tell_acks)
+
+    def _note_present(self, first: int, last: int) -> None:
         unacked = self._unacked
         if unacked and unacked[-1][1] + 1 == first:
             unacked[-1] = unacked[-1][0], last
         else:
             unacked.append((first, last))
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(_ACK_EVERY, self._tell_acks)
 
     def _tell_acks(self) -> None:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
+        if self._past is not None:
+            self._past.tell()
         if self._unacked and self._error is None:
             spans, self._unacked = self._unacked, []
             self._tell(Acknowledged(spans))
 
     async def _take(self) -> StoredBatch:
+        while self._past is not None and not self._past.over and not self._batches:
+            self._check()
+            self._tell_acks()
+            self._batches.extend(await self._past.take(self._acknowledge))
         while not self._batches:
             if self._error is not None:
                 if isinstance(self._error, Closed):
@@ -329,6 +349,8 @@ class Subscription(Holder):
             return
         if isinstance(effect, Attach):
             self.epoch = effect.epoch
+            if self._past is None and effect.past:
+                self._past = Past(self._readers, self.topic, self.name, self._canonical, Position.of(effect.past))
         super()._perform(effect)
 
     def _fail(self, error: Exception) -> None:
@@ -339,8 +361,8 @@ class Subscription(Holder):
 class Ends:
     """The named publishers and subscriptions of a client: each has a link of its own, and ends with the client."""
 
-    def __init__(self, tls: str | None, timeout: float, window: int) -> None:
-        self._tls, self._timeout, self._window = tls, timeout, window
+    def __init__(self, tls: str | None, timeout: float, window: int, readers: Readers) -> None:
+        self._tls, self._timeout, self._window, self._readers = tls, timeout, window, readers
         self._all: WeakSet[Publisher | Subscription] = WeakSet()
 
     def publisher(
@@ -355,7 +377,7 @@ class Ends:
         self, url: str, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
     ) -> Subscription:
         access = Access(url, self._tls, self._timeout)
-        subscription = Subscription(access, topic, name, where, from_, ack, self._window)
+        subscription = Subscription(access, topic, name, where, from_, ack, self._window, self._readers)
         self._all.add(subscription)
         return subscription
 

@@ -140,6 +140,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     done: tuple[Held, ...] = ()
     chorus: int = 0
     within: str = ""  # the unit on whose topic events are published and heard; "" is the topic itself
+    past: tuple[Held, ...] = ()  # what a subscriber must still read from a lake, page by page
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):

@@ -42,6 +42,11 @@ class Position:
             streams.setdefault(stream, Spans()).update(spans)
         return Position(streams)
 
+    @classmethod
+    def before(cls, frontier: Iterable[tuple[int, int, int]]) -> "Position":
+        """All up to these numbers of streams."""
+        return cls({(publisher, incarnation): Spans([(1, last)]) for publisher, incarnation, last in frontier})
+
     # ---- on the wire
 
     @classmethod

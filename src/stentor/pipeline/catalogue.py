@@ -12,10 +12,9 @@ from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachabl
 from stentor.model.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.options import ReadOptions
-from stentor.reading import Available, Leaf, Reader
+from stentor.reading import PAGES, Available, Leaf, Reader
 from stentor.registration import Registrar
 
-_WINDOW = 16 << 20  # bytes of pages that may be under way
 _LOOK_AGAIN = 10.0  # seconds, for topics that are new
 _CONNECT = 10.0
 
@@ -26,7 +25,7 @@ class Catalogue:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._loop = Loop()
-        self._fabric = connect(options.url, tls=options.tls, timeout=_CONNECT, window=_WINDOW)
+        self._fabric = connect(options.url, tls=options.tls, timeout=_CONNECT, window=PAGES)
         self._reader = Reader(self._fabric, options.subscriber)
         self._topics: tuple[str, ...] = ()
         self._looked = 0.0

@@ -177,6 +177,15 @@ class Ledgers:
         else:
             self._notify([Committed(first.ledger, commits[-1].token)])
 
+    def _recall(self, recall: Recall) -> Recalled:
+        assert self._lake is not None, "nobody recalls without a lake"
+        if recall.time:
+            return Recalled(recall.ledger, recall.token, [], Position(), self._lake.find(recall.ledger, recall.time))
+        blocks, sought, found = self._lake.recall(recall.ledger, recall.wanted, recall.budget)
+        return Recalled(
+            recall.ledger, recall.token, [(bytes(block.frame), block.schema) for block in blocks], sought, found
+        )
+
     def _do(self, desk: _Desk, effect: _Effect) -> None:
         try:
             match effect:
@@ -190,10 +199,7 @@ class Ledgers:
                     found = desk.ledger.scan(first, effect.budget)
                     self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
                 case Recall():
-                    assert self._lake is not None, "nobody recalls without a lake"
-                    blocks, sought, found_there = self._lake.recall(effect.ledger, effect.wanted, effect.budget)
-                    frames = [(bytes(block.frame), block.schema) for block in blocks]
-                    self._notify([Recalled(effect.ledger, effect.token, frames, sought, found_there)])
+                    self._notify([self._recall(effect)])
                 case Collect():
                     assert desk.ledger is not None
                     desk.ledger.collect(effect.end)

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
@@ -145,6 +145,21 @@ class Lake:
         if blocks and sum(len(block.frame) for block in blocks) >= budget:
             last = found.last  # there may be more
         return blocks, Position({stream: Spans([(first, last)])}), Position({stream: found})
+
+    def find(self, topic: str, time: int) -> Position:
+        """The first number of each stream that is of this time or later."""
+        import pyarrow as pa
+        import pyarrow.dataset as dataset
+
+        day = datetime.fromtimestamp(time / 1e9, UTC).date()
+        files = [path for path in self.files(topic) if path.parent.name >= f"day={day.isoformat()}"]
+        if not files:
+            return Position()
+        late = dataset.field("time") >= pa.scalar(-(-time // 1000), pa.timestamp("us", tz="UTC"))
+        table = dataset.dataset(files, format="parquet").to_table(["origin", "incarnation", "catenation"], filter=late)
+        lowest = table.group_by(["origin", "incarnation"]).aggregate([("catenation", "min")]).to_pylist()
+        found = {(row["origin"] % (1 << 64), row["incarnation"]): int(row["catenation_min"]) for row in lowest}
+        return Position({stream: Spans([(first, first)]) for stream, first in found.items()})
 
     def _find(self, files: list[Path], topic: str, stream: StreamId, first: int, last: int, budget: int) -> list[Block]:
         import pyarrow.dataset as dataset

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import Effect, Input
 from stentor.model.attribute import Value
+from stentor.model.control import Held
 from stentor.model.errors import Refusal
 from stentor.model.span import Span
 from stentor.wire.block import Block
@@ -86,10 +87,13 @@ class MakeRoom(Effect, frozen=True, gc=False):
 
 
 class Attach(Effect, frozen=True, gc=False):
-    """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own."""
+    """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own, and
+    what it must read of the past.
+    """
 
     repository: str
     epoch: int = 0
+    past: tuple[Held, ...] = ()
 
 
 class Complain(Effect, frozen=True, gc=False):

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from stentor.machine import SECOND, Effect, Scan, Scanned
+from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
 from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
+from stentor.model.position import Position
 from stentor.model.record import Kind, Line, Record
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.destination import Reader, stretch_of, stretches
@@ -34,6 +35,7 @@ class Dispatch:
         self.dirty: dict[str, None] = {}  # whose progress must be written down
         self.effects: list[Effect] = []
         self.scans: dict[int, Callable[[int, Scanned], None]] = {}
+        self.recalls: dict[int, Callable[[int, Recalled], None]] = {}
         self.held = False  # events do not come by themselves to those who are in other units than their publishers
         self._tokens = 0
 
@@ -43,6 +45,12 @@ class Dispatch:
         self.scans[self._tokens] = then
         self.effects.append(Scan(self._topic, self._tokens, first, budget, time))
         return self._tokens
+
+    def recall(self, then: Callable[[int, Recalled], None], wanted: Position, budget: int = 0, time: int = 0) -> None:
+        """Read from the lake, and go on with what is found."""
+        self._tokens += 1
+        self.recalls[self._tokens] = then
+        self.effects.append(Recall(self._topic, self._tokens, wanted, budget, time))
 
     def post(self, reader: Reader, event: Persistent | Rectify | Sync) -> None:
         self.effects.append(Post(reader.inbox, (event,)))

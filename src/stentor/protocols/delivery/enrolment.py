@@ -29,6 +29,7 @@ from stentor.model.control import (
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id, topic_id
+from stentor.model.position import Position
 from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
@@ -66,7 +67,7 @@ class Enrolment:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
-        self.beginnings = Beginnings(store, dispatch)
+        self.beginnings = Beginnings(store, dispatch, settings.lake)
         self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
         gossip.cares = self._cares
@@ -243,8 +244,20 @@ class Enrolment:
                 starts[key] = max(starts.get(key, 0), floor)
             frontier = tuple((*key, floor) for key, floor in sorted(starts.items()))
             known = msgspec.structs.replace(subscription, frontier=frontier)
+            if self._settings.lake:
+                voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
+                past = Position.before(frontier).minus(Position.before(subscription.frontier)).minus(voids)
+                known = msgspec.structs.replace(known, past=past.held)
             self.remember(self._registry.subscribe(name, known))
             self.register(name, known)
+
+    def pass_by(self, name: str, done: Position) -> None:
+        """A subscriber has got some of what it wants of the past."""
+        known = self._registry.subscriptions.get(name)
+        if known is not None and known.past:
+            past = Position.of(known.past).minus(done).held
+            if past != known.past:
+                self.remember(self._registry.subscribe(name, msgspec.structs.replace(known, past=past)))
 
     def _rebind(self, name: str, subscription: KnownSubscription) -> None:
         self._table.change(self._table.destinations[name], subscription, self._store.next - 1)
@@ -340,7 +353,7 @@ class Enrolment:
                 return
             self._respond(
                 reader.inbox, event, sync=reader.safe, epoch=destination.epoch, done=destination.reached(),
-                chorus=destination.chorus,
+                chorus=destination.chorus, past=self._registry.subscriptions[destination.name].past,
             )  # fmt: skip
             reader.rewind()
             reader.active, reader.tuned = True, False

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.machine import Recall, Recalled, Scanned
+from stentor.machine import Recalled, Scanned
 from stentor.model.control import ControlEvent, inbox_of
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
@@ -102,8 +102,6 @@ class Reading:
         self._topic, self._settings, self._size = topic, settings, size
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
         self._gossip, self._enrolment = gossip, enrolment
-        self._recalling: dict[int, PageRequest] = {}  # by token
-        self._tokens = 0
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             StockRequest: self._stock_requested,
             PageRequest: self._page_requested,
@@ -128,7 +126,7 @@ class Reading:
             _filter(event.where)
             if event.since:
                 self._enrolment.beginnings.locate(
-                    now, event.since, lambda then, frontier: self._begin(then, event, _position(frontier))
+                    now, event.since, lambda then, frontier: self._begin(then, event, Position.before(frontier))
                 )
             else:
                 self._begin(now, event, Position.of(event.done))
@@ -165,7 +163,7 @@ class Reading:
     def _forgotten(self) -> Position:
         """What there was and is not here any more."""
         voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
-        return _position(self._store.floors()).minus(voids)
+        return Position.before(self._store.floors()).minus(voids)
 
     def _limit(self, event: StockRequest) -> int:
         most = event.most or _ALL
@@ -222,15 +220,12 @@ class Reading:
             past = Position(
                 {key: Spans(spans.within(1, self._store.streams[key].floor)) for key, spans in wanted.streams.items()}
             )
-            self._tokens += 1
-            self._recalling[self._tokens] = event
-            self._dispatch.effects.append(Recall(self._topic, self._tokens, past, budget))
+            self._dispatch.recall(lambda _, recalled: self._recalled(event, recalled), past, budget)
         else:
             self._send(event, [], Position())
 
-    def recalled(self, now: int, recalled: Recalled) -> None:  # noqa: ARG002
+    def _recalled(self, event: PageRequest, recalled: Recalled) -> None:
         """What is forgotten came from the lake."""
-        event = self._recalling.pop(recalled.token)
         if recalled.reason:
             page = Page(self._topic, self._settings.name, event.token, Refusal.BUSY, recalled.reason)
             self._enrolment.say(inbox_of(event.sender), page)
@@ -306,6 +301,7 @@ class Reading:
             return  # it hears of that when it asks for more
         if destination is not None and destination.advance(event.done):
             self._dispatch.dirty[event.name] = None
+        self._enrolment.pass_by(event.name, Position.of(event.done))
 
 
 @lru_cache(maxsize=64)
@@ -324,7 +320,3 @@ def _there(stream: Stream, spans: Spans) -> list[Span]:
     """Of these numbers, those that can be read here."""
     kept = spans.within(stream.floor + 1, spans.last)
     return [part for span in kept for part in stream.stored_within(*span)]
-
-
-def _position(frontier: Iterable[tuple[int, int, int]]) -> Position:
-    return Position({(publisher, incarnation): Spans([(1, last)]) for publisher, incarnation, last in frontier})

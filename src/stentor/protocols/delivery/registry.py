@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from stentor.model.control import Role
+from stentor.model.control import Held, Role
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
@@ -72,6 +72,7 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     home: str = ""  # the broker at which it was last
     incarnation: int = 0  # of its first life
     changes: tuple[tuple[str, Frontier], ...] = ()
+    past: tuple[Held, ...] = ()  # what it wants of what was forgotten before it came: that is in a lake
 
     def change(self, where: str, now: Frontier) -> "KnownSubscription":
         """The same with another filter, for all that is not there yet."""

@@ -120,7 +120,7 @@ class Repository:
             Committed: self._committed,
             CommitFailed: self.commits.failed,
             Scanned: self._scanned,
-            Recalled: self.reading.recalled,
+            Recalled: lambda now, recalled: self.dispatch.recalls.pop(recalled.token)(now, recalled),
             Heard: self._heard,
             Arrived: self._arrived,
             Linked: self._linked,

@@ -235,7 +235,7 @@ class Steering:
         self.members, self.chorus = response.members, response.chorus
         self._asking.rest()
         if not self.steered:
-            self.effects.append(Attach(self.repository, response.epoch))
+            self.effects.append(Attach(self.repository, response.epoch, response.past))
         self.steered = True
         self._failures = 0
         self._complaint = NEVER
