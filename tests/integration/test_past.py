@@ -41,7 +41,7 @@ class Shore(House):
         async with self.client() as fabric, Reader(fabric, "audit") as reader:
             stock = await reader.stock("orders", since="beginning")
             schema = schema_of((), origin=True)
-            batches = []
+            batches: list[pa.RecordBatch] = []
             async for leaf in reader.pages("orders", stock.end):
                 batches += to_arrow(leaf, "orders", schema)
             table = pa.Table.from_batches(batches, schema).drop_columns(["topic"])
