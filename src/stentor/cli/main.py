@@ -20,6 +20,7 @@ COMMANDS: Final = {  # where each is, in the order of the help
     "demo": "demo.play.demo",
     "simulate": "simulate.simulate",
     "plan": "plan.plan",
+    "pipeline": "pipeline.app",
     "config": "config.app",
     "certs": "certs.app",
     "filter": "filters.app",

@@ -44,13 +44,14 @@ class Campaign(msgspec.Struct, kw_only=True):
                 self.failed.append(outcome)
 
 
-def _complete(incomplete: str) -> list[str]:
+def complete(incomplete: str) -> list[str]:
+    """Scenarios that begin like this."""
     return [name for name in (*SCENARIOS, ALL) if name.startswith(incomplete)]
 
 
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(help="Which one, or 'all'; without it they are listed.", autocompletion=_complete)
+        str | None, typer.Argument(help="Which one, or 'all'; without it they are listed.", autocompletion=complete)
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Replay this seed.", min=0)] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Run this many seeds, on all cores.", min=1)] = 100,
@@ -65,7 +66,7 @@ def simulate(
     if scenario is None:
         _list_scenarios()
         return
-    names = _resolve(scenario)
+    names = resolve(scenario)
     if trace and seed is None:
         raise typer.BadParameter("a trace is of one run: say which --seed")
     if seed is not None:
@@ -82,7 +83,8 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _resolve(scenario: str) -> list[str]:
+def resolve(scenario: str) -> list[str]:
+    """Which scenarios are meant."""
     if scenario == ALL:
         return list(SCENARIOS)
     if scenario in SCENARIOS:

@@ -1,0 +1,8 @@
+"""`stentor pipeline`: jobs on Spark, embedded or on a cluster. Spark is imported when a job runs, not for help."""
+
+import typer
+
+from stentor.cli.campaign import campaign
+
+app = typer.Typer(help="Jobs on Spark, on this machine or on a cluster.", no_args_is_help=True)
+app.command()(campaign)
