@@ -156,8 +156,7 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    path = ScopePath.parse(assignment.name)
-    broker = Broker(path, assignment.limits, __version__, _network(assignment), assignment.traces)
+    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
     driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
@@ -272,6 +271,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         costs=assignment.costs,
         forwarding=assignment.forwarding,
         channels=tuple(channels),
+        traces=assignment.traces,
     )
 
 

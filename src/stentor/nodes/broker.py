@@ -65,6 +65,7 @@ from stentor.nodes.census import Census
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
+from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
@@ -73,6 +74,8 @@ from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
+
+Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
 ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
@@ -86,14 +89,7 @@ _QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUS
 class Broker:
     """One broker, alone or with a network around it."""
 
-    def __init__(
-        self,
-        path: ScopePath,
-        limits: Limits,
-        version: str = "",
-        network: NetworkSettings = _ALONE,
-        traces: bool = False,
-    ) -> None:
+    def __init__(self, path: ScopePath, limits: Limits, version: str = "", network: NetworkSettings = _ALONE) -> None:
         self.path = path
         self.ready = False
         self._limits = limits
@@ -103,8 +99,9 @@ class Broker:
         self._effects: list[Effect] = []
         self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
         self.network = Network(path, network, limits, self._forwarder, self._act, version)
-        self._door = Door(path, limits, version, self.network, self._act, self._post, traces)
+        self._door = Door(path, limits, version, self.network, self._act, self._post, network.traces)
         self._orders = orders.Orders(self.network, self._act)
+        self._herald = Herald(str(path), self._forwarder, self.network.relay, self._act, network.traces)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
         self._busy: dict[LinkId, None] = {}  # clients that asked for more than a step can do
@@ -120,27 +117,26 @@ class Broker:
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
-        self._from_peers: dict[type[Message], Callable[[int, Guest, Any], Message | None]] = {
-            **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
-            Topic: lambda _, peer, topic: self._forwarder.define_topic(peer.flows, topic),
-            SchemaDefinition: lambda _, peer, schema: self._forwarder.define_schema(peer.flows, schema),
+        everybody: Handlers = {
+            Topic: lambda _, guest, topic: self._forwarder.define_topic(guest.flows, topic),
+            SchemaDefinition: lambda _, guest, schema: self._forwarder.define_schema(guest.flows, schema),
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
             Farewell: self._farewell,
+        }
+        self._from_peers: Handlers = {
+            **everybody,
+            **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
             Rejection: self._rejected,
         }
-        self._messages: dict[type[Message], Callable[[int, Guest, Any], Message | None]] = {
-            Topic: lambda _, client, topic: self._forwarder.define_topic(client.flows, topic),
-            SchemaDefinition: lambda _, client, schema: self._forwarder.define_schema(client.flows, schema),
+        self._messages: Handlers = {
+            **everybody,
             Subscription: self._subscribe,
             Unsubscription: lambda _, client, wish: self._subscriptions.unsubscribe(client.wishes, wish),
-            Credit: self._grant,
-            Marker: lambda _, __, marker: Echo(marker.token),
             StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
             ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
             Order: lambda _, client, order: self._orders.take(client, order),
-            Farewell: self._farewell,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -206,6 +202,7 @@ class Broker:
             if runs:
                 events = self._forwarder.forward(data, runs)
                 self.network.relay.publish(data, runs)
+                self._herald.watch(now, connection.name, data, runs)
                 client.events_in += events
                 self._census.events_in += events
                 if connection.take_events(after - position):
@@ -218,7 +215,7 @@ class Broker:
                 connection.intake.hold(data, position)
                 return
             if kind == PARCEL:
-                self._relay(client, data, position, length)
+                self._relay(now, client, data, position, length)
                 position += length
             elif kind == EVENTS:
                 self._meet(client, data[position : position + length])
@@ -232,13 +229,14 @@ class Broker:
                     return
                 position += length
 
-    def _relay(self, peer: Guest, data: bytes, position: int, length: int) -> None:
+    def _relay(self, now: int, peer: Guest, data: bytes, position: int, length: int) -> None:
         """A parcel of another broker."""
         connection = peer.connection
         if peer.hop is None:
             raise FrameError(Refusal.PROTOCOL, "a parcel from somebody who is no broker")
         events = self.network.relay.receive(peer.hop, peer.flows, data, position, connection.largest_frame)
         peer.events_in += events
+        self._herald.watch_parcel(now, connection.name, data, position, length)
         if connection.take_events(length):
             self._forwarder.touched[connection.outbox] = None
 
@@ -407,6 +405,7 @@ class Broker:
 
     def _started(self, now: int, happened: Started) -> None:
         self._born = self._ticked = now
+        self._herald.begin(now, happened.wall)
         boots = happened.records.get(BOOT_LOG, [])
         self._boot = self._door.boot = 1 + (int(boots[-1]) if boots else 0)
         self._effects.append(Append(BOOT_LOG, self._boot, (str(self._boot).encode(),)))
@@ -438,6 +437,9 @@ class Broker:
         if happened.timer == _TICK:
             self._beat(now)
             return
+        if happened.timer == TRACES:
+            self._herald.tell(now, happened.wall)
+            return
         if happened.timer == _TOIL:
             self._go_on(now)
             return
@@ -462,6 +464,7 @@ class Broker:
             elif connection.beat(now):
                 self._forwarder.touched[connection.outbox] = None
         self.network.beat(now)
+        self._herald.look()
         self._effects.append(StartTimer(_TICK, now + self._tick))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002

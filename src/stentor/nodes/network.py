@@ -59,6 +59,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
     forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
     channels: tuple[ChannelSettings, ...] = ()
+    traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
 
 
 class Dialling:

@@ -45,6 +45,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.application import Deliver, Demanded, Offered, TurnEnded, Wished
 from stentor.nodes.broker import Broker
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.network import NetworkSettings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
@@ -205,11 +206,11 @@ class Actor:
 class Stage:
     """Everything on it, the clock included, moves only when a test says so."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, traces: bool = False) -> None:
         self.now = 0
         self.open = True  # whether the broker can be dialled
         self.cuts: Random | None = None  # whether chunks are cut at random bytes
-        self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test")
+        self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test", NetworkSettings(traces=traces))
         self.reports: list[Report] = []
         self.timers: dict[tuple[str, str], int] = {}
         self.paused: set[LinkId] = set()

@@ -1,0 +1,140 @@
+"""The herald of a broker: traces some of the frames that pass, and tells them as events of the broker itself.
+
+Which frames is decided by their numbers, so that all brokers on the way choose the same ones, and a busier one a part
+of them. Nothing but the head of a frame is looked at.
+"""
+
+import struct
+from collections.abc import Callable
+
+from stentor.machine import SECOND, Effect, StartTimer
+from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
+from stentor.model.messages import Message, SchemaDefinition, Topic
+from stentor.model.trace import TRACE, Trace, TraceKind, to_columns
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.delivery.publisher import Publisher
+from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.relay import Relay
+from stentor.protocols.dissemination.routing import FlowTable, Route
+from stentor.wire.block import HEADER_SIZE, SPARSE
+from stentor.wire.frame import SHORTEST_EVENTS
+from stentor.wire.parcel import HEADER, MASKS
+from stentor.wire.parcel import HEADER_SIZE as PARCEL_SIZE
+from stentor.wire.run import FLOW, split
+
+TRACES = "traces"
+_MANY, _FEW = 256, 64  # traces in a second: more of them are too many, fewer leave room
+_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
+_NUMBERS = struct.Struct("<IBBBB Q Q Q QQq")  # of an events frame, as far as its checksum
+_SPREAD = 0x9E3779B97F4A7C15
+
+
+class Herald:
+    """Hears of frames, and speaks to the broker's own clients and neighbours as if it were a client."""
+
+    credit = 1 << 40  # nobody is slower than the broker itself
+
+    def __init__(
+        self, name: str, forwarder: Forwarder[Outbox], relay: Relay[Outbox], act: Callable[[Effect], None], on: bool
+    ) -> None:
+        self._on = self._watching = on  # … and, as far as we know, somebody wants to know
+        self._name, self._act = name, act
+        self._forwarder, self._relay = forwarder, relay
+        self._flows: FlowTable[Outbox] = FlowTable(0)
+        self._id = publisher_id("", name)  # nobody else has no principal
+        self._publisher = Publisher(Incarnation(0), 0)
+        self._trail = Trail()
+        self._rare = 0  # one of so many frames is traced: 1 less than a power of two
+        self._armed = False
+        self._since = 0  # how far clocks on walls are ahead of ours
+
+    def begin(self, now: int, wall: int) -> None:
+        self._since = wall - now if wall else 0
+        if self._on:
+            self._publisher = Publisher(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7), 0)
+            self._forwarder.define_topic(self._flows, Topic(topic_id(TRACE), TRACE))
+
+    def look(self) -> None:
+        """Find out whether anybody wants traces; it costs nothing while it is not so."""
+        if self._on:
+            route = self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)])
+            self._watching = bool(route.sinks or route.audiences or route.demands)
+
+    # ---- frames
+
+    def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
+        """Runs of a client: the first frame of each stands for it."""
+        if self._watching:
+            for _, start, _, _ in runs:
+                self._notice(now, peer, data, start)
+
+    def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
+        """A parcel of a broker: its first frame stands for it."""
+        if not self._watching:
+            return
+        _, _, _, bits, flags, count, _, _, _ = HEADER.unpack_from(data, at)
+        start = at + PARCEL_SIZE + (8 * count if flags & MASKS else 8) * bits.bit_count()
+        if start + SHORTEST_EVENTS <= at + length:
+            self._notice(now, peer, data, start)
+
+    def _notice(self, now: int, peer: str, data: bytes, at: int) -> None:
+        length, _, _, flags, _, topic, publisher, _, numbers, first, born = _NUMBERS.unpack_from(data, at)
+        if ((first ^ publisher) * _SPREAD >> 32) & self._rare:
+            return
+        state = self._forwarder.table.topics.get(TopicId(topic))
+        if state is None or state.name.startswith("$"):
+            return
+        count = numbers & 0xFFFF
+        last = first + count - 1
+        if flags & SPARSE:
+            last = first + int.from_bytes(
+                data[at + HEADER_SIZE + 2 * count - 2 : at + HEADER_SIZE + 2 * count], "little"
+            )
+        rows = len(self._trail.rows)
+        self._trail.add(
+            Trace(
+                kind=TraceKind.HOP, at=now, about=state.name, source_id=publisher, life=numbers >> 16, first=first,
+                last=last, count=count, peer=peer, size=length, born=born,
+            )
+        )  # fmt: skip
+        if rows and not rows % _MANY:
+            self._rare = 2 * self._rare + 1
+        self._arm(now)
+
+    def _arm(self, now: int) -> None:
+        if not self._armed:
+            self._armed = True
+            self._act(StartTimer(TRACES, now + SECOND))
+
+    # ---- telling
+
+    def tell(self, now: int, wall: int) -> None:
+        """A second is over: tell what was traced, and choose more or fewer in the next one."""
+        self._armed = False
+        self.look()
+        self._since = wall - now if wall else self._since
+        rows = self._trail.take(now)
+        if len(rows) < _FEW:
+            self._rare >>= 1
+        if not self._watching:
+            return
+        if rows:
+            columns, bodies = to_columns(rows, self._name, self._since)
+            self._publisher.offer_many(TRACE, columns, bodies, now + self._since)
+            self._publisher.release(self, self._id)
+        if self._rare:
+            self._arm(now)
+
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool:  # noqa: ARG002
+        if isinstance(definition, SchemaDefinition):
+            self._forwarder.define_schema(self._flows, definition)
+        return True
+
+    def carry(self, frame: bytes, events: int) -> None:  # noqa: ARG002
+        """Our own frame goes where a client's would go."""
+        if frame[FLOW] not in self._flows.routes:
+            self._forwarder.meet(self._flows, frame[FLOW], self._id)
+        runs, _ = split(frame, 0, self._flows.routes)
+        self._forwarder.forward(frame, runs)
+        self._relay.publish(frame, runs)
