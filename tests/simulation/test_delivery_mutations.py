@@ -29,6 +29,7 @@ from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage.group import Item
 from stentor.wire.block import Block
@@ -301,6 +302,20 @@ def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Repository, "__init__", init)
 
 
+def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Trail, "release", always(None))
+
+
+def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    original = Commits.flush
+
+    def flush(self: Commits) -> None:
+        self._testimony.stored(0, self._store.entries)
+        original(self)
+
+    patch.setattr(Commits, "flush", flush)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_gossip, {"not-converged"}),
     (durable_before_it_is, {"acknowledged-before-durable"}),
@@ -329,6 +344,8 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
     (publishers_send_again_to_all_units, {"left-its-unit"}),
     (who_moves_listens_to_its_former_unit, {"left-its-unit"}),
+    (releases_are_not_traced, {"false-trace"}),
+    (traced_before_it_is_durable, {"false-trace"}),
 ]
 RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (gaps_are_never_given_up, {"not-converged"}),

@@ -464,7 +464,6 @@ class Broker:
             elif connection.beat(now):
                 self._forwarder.touched[connection.outbox] = None
         self.network.beat(now)
-        self._herald.look()
         self._effects.append(StartTimer(_TICK, now + self._tick))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002

@@ -38,7 +38,7 @@ class Herald:
     def __init__(
         self, name: str, forwarder: Forwarder[Outbox], relay: Relay[Outbox], act: Callable[[Effect], None], on: bool
     ) -> None:
-        self._on = self._watching = on  # … and, as far as we know, somebody wants to know
+        self._on = on
         self._name, self._act = name, act
         self._forwarder, self._relay = forwarder, relay
         self._flows: FlowTable[Outbox] = FlowTable(0)
@@ -55,23 +55,17 @@ class Herald:
             self._publisher = Publisher(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7), 0)
             self._forwarder.define_topic(self._flows, Topic(topic_id(TRACE), TRACE))
 
-    def look(self) -> None:
-        """Find out whether anybody wants traces; it costs nothing while it is not so."""
-        if self._on:
-            route = self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)])
-            self._watching = bool(route.sinks or route.audiences or route.demands)
-
     # ---- frames
 
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
-        if self._watching:
+        if self._on:
             for _, start, _, _ in runs:
                 self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
         """A parcel of a broker: its first frame stands for it."""
-        if not self._watching:
+        if not self._on:
             return
         _, _, _, bits, flags, count, _, _, _ = HEADER.unpack_from(data, at)
         start = at + PARCEL_SIZE + (8 * count if flags & MASKS else 8) * bits.bit_count()
@@ -112,19 +106,20 @@ class Herald:
     def tell(self, now: int, wall: int) -> None:
         """A second is over: tell what was traced, and choose more or fewer in the next one."""
         self._armed = False
-        self.look()
         self._since = wall - now if wall else self._since
         rows = self._trail.take(now)
         if len(rows) < _FEW:
             self._rare >>= 1
-        if not self._watching:
-            return
-        if rows:
+        if rows and self._is_wanted():
             columns, bodies = to_columns(rows, self._name, self._since)
             self._publisher.offer_many(TRACE, columns, bodies, now + self._since)
             self._publisher.release(self, self._id)
         if self._rare:
             self._arm(now)
+
+    def _is_wanted(self) -> bool:
+        route = self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)])
+        return bool(route.sinks or route.audiences or route.demands)
 
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool:  # noqa: ARG002
         if isinstance(definition, SchemaDefinition):
