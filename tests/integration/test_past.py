@@ -45,7 +45,7 @@ class Shore(House):
             async for leaf in reader.pages("orders", stock.end):
                 batches += to_arrow(leaf, "orders", schema)
             table = pa.Table.from_batches(batches, schema).drop_columns(["topic"])
-            target = self.lake.day("orders", datetime.now(UTC).date()) / "000000000000-000000000000.parquet"
+            target = self.lake.day("orders", datetime.now(UTC).date()) / "000000000000.parquet"
             target.parent.mkdir(parents=True)
             parquet.write_table(table.replace_schema_metadata(MARK), target)
             await reader.acknowledge("orders", stock.end)

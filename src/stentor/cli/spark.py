@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -18,6 +19,7 @@ Result = TypeVar("Result")
 MasterOption = Annotated[
     str, typer.Option("--master", envvar="STENTOR_MASTER", help="Where Spark runs: local[4], spark://host:port, yarn …")
 ]
+LakeOption = Annotated[Path, typer.Option("--lake", help="The directory of the lake; all workers must see it.")]
 
 
 def start(master: str, app: str, **conf: str) -> "SparkSession":

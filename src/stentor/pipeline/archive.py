@@ -85,12 +85,12 @@ def _write(lake: Lake, batch: int, key: tuple[pa.Scalar, ...], table: pa.Table) 
     topic, day = (part.as_py() for part in key)
     draft = lake.draft(f"{batch}")
     _save(table.drop_columns(["topic", "day"]).sort_by(_ORDER), draft)
-    lake.publish(draft, lake.day(topic, day) / _name(batch, batch))
+    lake.publish(draft, lake.day(topic, day) / _name(batch))
     return pa.table({"topic": [topic], "day": [day], "events": [len(table)]})
 
 
-def _name(first: int, last: int) -> str:
-    return f"{first:012d}-{last:012d}{SUFFIX}"
+def _name(batch: int) -> str:
+    return f"{batch:012d}{SUFFIX}"
 
 
 def _save(table: pa.Table, path: Path) -> None:
@@ -118,7 +118,7 @@ def compact(spark: SparkSession, lake: Lake, batch: int) -> None:
 
 def _mergeable(day: Path, batch: int) -> list[Path]:
     files = sorted(day.glob(f"*{SUFFIX}"))
-    return [path for path in files if int(path.stem.split("-")[1]) < batch and path.stat().st_size < _LARGE]
+    return [path for path in files if int(path.stem) < batch and path.stat().st_size < _LARGE]
 
 
 def _compact(lake: Lake, batch: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,8 +143,8 @@ def _merge(lake: Lake, topic: str, day: str, batch: int) -> int:
         folder = lake.draft("compact")
         folder.mkdir()
         table = pa.concat_tables([parquet.read_table(path, partitioning=None) for path in merged]).sort_by(_ORDER)
-        first, last = merged[0].stem.split("-")[0], merged[-1].stem.split("-")[1]
-        _save(table, folder / _name(int(first), int(last)))
+        # under a name that was there: who has listed the old ones finds all of it here, or misses one of them aloud
+        _save(table, folder / merged[0].name)
         for path in target.glob(f"*{SUFFIX}"):
             if path not in merged:
                 (folder / path.name).hardlink_to(path)

@@ -11,8 +11,9 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,7 @@ MARK: Final = {b"stentor": b"lake 1"}  # in the metadata of every file
 KINDS: Final = {"boolean": Kind.BOOLEAN, "bigint": Kind.INTEGER, "double": Kind.DECIMAL, "string": Kind.STRING}
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
 _HERE: Final = -100  # AT_FDCWD
+_GRACE: Final = 60.0  # seconds that a reader may take to list a directory
 _LARGEST: Final = 64 << 10  # bytes of a block that is made
 _MOST: Final = 1000  # events of it
 
@@ -81,7 +83,7 @@ class Lake:
             if path.is_dir():
                 continue
             known = path.suffix == SUFFIX and path.parent.name.startswith("day=")
-            if not known or parquet.read_schema(path).metadata.get(b"stentor") != MARK[b"stentor"]:
+            if not known or (parquet.read_schema(path).metadata or {}).get(b"stentor") != MARK[b"stentor"]:
                 raise LakeError(f"the lake {self.path} has a foreign file, {path.relative_to(self.path)}: move it away")
 
     # ---- writing
@@ -120,18 +122,22 @@ class Lake:
                 _sync(folder)
 
     def exchange(self, draft: Path, target: Path) -> None:
-        """Let a directory take the place of another one at once; what was there is deleted."""
+        """Let a directory take the place of another one at once."""
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.renameat2(_HERE, os.fsencode(draft), _HERE, os.fsencode(target), _EXCHANGE):
             number = ctypes.get_errno()
             reason = "this file system cannot" if number in (errno.EINVAL, errno.ENOSYS) else os.strerror(number)
             raise LakeError(f"cannot exchange {draft} and {target}: {reason}")
         _sync(target.parent)
-        shutil.rmtree(draft)
+        os.utime(draft)
+        self.sweep()
 
-    def sweep(self) -> None:
-        """Delete what was not finished; nobody else writes."""
-        shutil.rmtree(self.work / "drafts", ignore_errors=True)
+    def sweep(self, age: float = _GRACE) -> None:
+        """Delete what was not finished, and what was exchanged: not at once, for somebody may be listing it."""
+        for path in (self.work / "drafts").glob("*"):
+            with suppress(FileNotFoundError):  # a task that was given up has renamed it
+                if time.time() - path.stat().st_mtime >= age:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     # ---- reading
 
@@ -146,16 +152,16 @@ class Lake:
             last = found.last  # there may be more
         return blocks, Position({stream: Spans([(first, last)])}), Position({stream: found})
 
-    def find(self, topic: str, time: int) -> Position:
+    def find(self, topic: str, moment: int) -> Position:
         """The first number of each stream that is of this time or later."""
         import pyarrow as pa
         import pyarrow.dataset as dataset
 
-        day = datetime.fromtimestamp(time / 1e9, UTC).date()
+        day = datetime.fromtimestamp(moment / 1e9, UTC).date()
         files = [path for path in self.files(topic) if path.parent.name >= f"day={day.isoformat()}"]
         if not files:
             return Position()
-        late = dataset.field("time") >= pa.scalar(-(-time // 1000), pa.timestamp("us", tz="UTC"))
+        late = dataset.field("time") >= pa.scalar(-(-moment // 1000), pa.timestamp("us", tz="UTC"))
         table = dataset.dataset(files, format="parquet").to_table(["origin", "incarnation", "catenation"], filter=late)
         lowest = table.group_by(["origin", "incarnation"]).aggregate([("catenation", "min")]).to_pylist()
         found = {(row["origin"] % (1 << 64), row["incarnation"]): int(row["catenation_min"]) for row in lowest}
