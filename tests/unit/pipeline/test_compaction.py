@@ -42,7 +42,7 @@ while True:
 
 
 def seen(lake: Lake) -> Counter[int]:
-    """Listing and reading are not one act: a reader to whom a file is gone, or another one, looks again, as all of them must."""
+    """Listing and reading are not one act: a reader to whom a file is gone looks again, as all of them must."""
     while True:
         try:
             table = dataset.dataset(lake.path, format="parquet", partitioning="hive").to_table(["catenation"])

@@ -1,0 +1,190 @@
+"""`stentor pipeline match`: what filters would have had of history."""
+
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.spark import MasterOption, followed, plain_errors, start
+from stentor.model.errors import FilterError, InvalidInput
+from stentor.model.filter import Filter
+from stentor.model.topic import check_pattern, matches
+from stentor.pipeline.filters import parse_filters
+from stentor.pipeline.options import read_options
+from stentor.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What a filter would have had on a day."""
+
+    day: date
+    events: int
+    bytes: int
+
+
+class Match(msgspec.Struct, kw_only=True):
+    """What a filter would have had."""
+
+    name: str
+    filter: str
+    events: int = 0
+    share: float = 0.0
+    bytes: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    days: list[Day] = []
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the events are."""
+
+    topic: str | None
+    lake: Path | None
+    parquet: str | None
+    fabric: dict[str, str]  # options of the data source
+
+    def check(self) -> None:
+        """Before Spark is started."""
+        if self.lake is not None and self.parquet is not None:
+            raise InvalidInput("--lake and --parquet are two places: say one")
+        if self.topic is not None:
+            check_pattern(self.topic)
+        if self.lake is not None or self.parquet is not None:
+            if self.fabric:
+                raise InvalidInput(f"--{next(iter(self.fabric))} is for a fabric, not for --lake or --parquet")
+        elif self.topic is None:
+            raise InvalidInput("say where events are: --topic of a fabric, --lake or --parquet")
+        else:
+            read_options(self._options, streaming=False)
+        if self.lake is not None and not self.lake.is_dir():
+            raise InvalidInput(f"--lake {self.lake}: there is no such directory")
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        if self.lake is not None:
+            return self._load_lake(spark, Lake(self.lake))
+        if self.parquet is not None:
+            events = spark.read.parquet(self.parquet)
+            missing = {"time", "body"} - set(events.columns)
+            if missing:
+                raise InvalidInput(f"--parquet {self.parquet}: there is no column {min(missing)!r}")
+            return self._only(events)
+        return spark.read.format("stentor").options(**self._options, origin="true").load()
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {"topic": self.topic or "", **self.fabric}
+
+    def _only(self, events: "DataFrame") -> "DataFrame":
+        if self.topic is None:
+            return events
+        if "topic" not in events.columns:
+            raise InvalidInput(f"--topic {self.topic}: there is no column 'topic' in {self.parquet}")
+        topics = [row.topic for row in events.select("topic").distinct().collect()]
+        return events.where(events.topic.isin([topic for topic in topics if matches(self.topic, topic)]))
+
+    def _load_lake(self, spark: "SparkSession", lake: Lake) -> "DataFrame":
+        lake.check()
+        chosen = [topic for topic in lake.topics() if self.topic is None or matches(self.topic, topic)]
+        if not chosen:
+            raise InvalidInput(f"--topic {self.topic}: the lake has {', '.join(lake.topics()) or 'nothing'}")
+        return spark.read.parquet(*[str(lake.topic(topic)) for topic in chosen])
+
+
+def match_filters(
+    filters: Annotated[
+        str, typer.Argument(metavar="FILE|EXPR", help="A filter, or a file with one a line: `name: expression`.")
+    ],
+    topic: Annotated[str | None, typer.Option("--topic", help="Events of these topics: a pattern.")] = None,
+    lake: Annotated[Path | None, typer.Option("--lake", help="Events that were archived there.")] = None,
+    parquet: Annotated[str | None, typer.Option("--parquet", help="Events in any other Parquet files.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="Of a fabric: events from this time on.")] = None,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    master: MasterOption = "local[*]",
+    days: Annotated[bool, typer.Option("--days", help="Show every day.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each filter, with its days.")] = False,
+) -> None:
+    """Back-test filters: which events of the past they would have matched, by the code with which brokers match.
+
+    Exit codes: 0 done, 2 a filter or an option is wrong, 3 no broker there.
+    """
+    fabric = {"from": since, "url": url, "tls": None if tls is None else str(tls)}
+    stored = lake is not None or parquet is not None
+    given = {name: text for name, text in fabric.items() if text and (name == "from" or not stored)}
+    history = History(topic=topic, lake=lake, parquet=parquet, fabric=given)
+    history.check()
+    wanted = _read(filters)
+    spark = start(master, "stentor match")
+    from stentor.pipeline.match import daily
+
+    with plain_errors():
+        found = daily(history.load(spark), wanted)
+    instants = found.selectExpr("filter", "day", "events", "bytes", "unix_micros(first)", "unix_micros(last)")
+    rows = followed(spark, "matching", instants.toDF(*found.columns).orderBy("day").collect, quiet=json)
+    events, results = _gather(rows, wanted)
+    if json:
+        for each in results:
+            sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
+        return
+    _show(events, results, days=days)
+
+
+def _read(text: str) -> dict[str, Filter]:
+    """A file if there is one of that name, else an expression."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if is_file:
+        try:
+            return parse_filters(path.read_text(encoding="utf-8"))
+        except (InvalidInput, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path}: {error}") from None
+    try:
+        return {text: Filter(text)}
+    except FilterError as error:
+        raise InvalidInput(f"there is no file {text!r}, and as a filter: {error}") from None
+
+
+def _gather(rows: "list[Row]", wanted: dict[str, Filter]) -> tuple[int, list[Match]]:
+    """All events there are, and what each filter has of them."""
+    total = sum(row.events for row in rows if row["filter"] is None)
+    found = {name: Match(name=name, filter=str(where), days=[]) for name, where in wanted.items()}
+    for row in rows:
+        if row["filter"] is None:
+            continue
+        each = found[row["filter"]]
+        each.events += row.events
+        each.bytes += row.bytes
+        each.share = each.events / total
+        first, last = (datetime.fromtimestamp(row[name] / 1e6, UTC) for name in ("first", "last"))
+        each.first, each.last = min(each.first or first, first), max(each.last or last, last)
+        each.days.append(Day(row.day, row.events, row.bytes))
+    return total, list(found.values())
+
+
+def _show(events: int, results: list[Match], *, days: bool) -> None:
+    console = Console(highlight=False)
+    console.print(f"{events:,} events")
+    table = Table(box=None, pad_edge=False)
+    for head in ("filter", "day" if days else "days", "events", "share", "bytes", "first", "last"):
+        table.add_column(head, justify="left" if head in ("filter", "day", "first", "last") else "right")
+    for each in results:
+        moments = [f"{moment:%Y-%m-%d %H:%M:%S}" if moment else "-" for moment in (each.first, each.last)]
+        count = "" if days else f"{len(each.days):,}"
+        name = Text(each.name, overflow="fold")
+        table.add_row(name, count, f"{each.events:,}", f"{each.share:.2%}", f"{each.bytes:,}", *moments)
+        for day in each.days if days else ():
+            table.add_row("", day.day.isoformat(), f"{day.events:,}", "", f"{day.bytes:,}", "", "")
+    console.print(table)
