@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stentor.model.attribute import Value
+from stentor.model.attribute import Kind, Schema
 from stentor.model.ids import fingerprint
 from stentor.model.span import Span
 
@@ -129,19 +129,23 @@ def signed(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def to_columns(
-    rows: Iterable[Trace], node: str, offset: int
-) -> tuple[dict[str, Sequence[Value | None]], Sequence[bytes]]:
-    """Columns and bodies of traces. Of rows with one body the first carries it: `note` tells that it is the same."""
+def to_columns(rows: Iterable[Trace], node: str, offset: int) -> tuple[Sequence[Sequence[Any]], Sequence[bytes]]:
+    """Columns, as in SCHEMA, and bodies of traces. Of rows with one body the first carries it: `note` tells that it is
+    the same.
+    """
     tuples = [msgspec.structs.astuple(row) for row in rows]
-    columns: dict[str, Sequence[Any]] = dict(zip(_NAMES, zip(*tuples, strict=True), strict=True))
-    bodies: Sequence[bytes] = columns.pop("body")
-    columns["kind"] = [kind.value for kind in columns["kind"]]
-    columns["at"] = [at + offset for at in columns["at"]]
-    columns["source_id"] = [signed(number) for number in columns["source_id"]]
-    columns["node"] = [node] * len(tuples)
+    kinds, ats, abouts, sources, ids, *rest, bodies = zip(*tuples, strict=True)
     notes = {body: fingerprint("trace", body.hex()) >> 1 if body else 0 for body in set(bodies)}
-    columns["note"] = [notes[body] for body in bodies]
+    columns = [
+        [kind.value for kind in kinds],
+        [at + offset for at in ats],
+        abouts,
+        sources,
+        [signed(number) for number in ids],
+        *rest,
+        [node] * len(tuples),
+        [notes[body] for body in bodies],
+    ]
     return columns, _each_once(bodies)
 
 
@@ -159,5 +163,6 @@ def _is_partial(body: bytes) -> bool:
     return b"[[" in body
 
 
-_NAMES = tuple(field.name for field in msgspec.structs.fields(Trace))
-COLUMNS: Final = (*(name for name in _NAMES if name != "body"), "node", "note")
+_TEXTS = {"kind", "about", "source", "keeper", "subscriber", "peer", "node"}
+_NAMES = (*(field.name for field in msgspec.structs.fields(Trace) if field.name != "body"), "node", "note")
+SCHEMA: Final = Schema(_NAMES, tuple(Kind.STRING if name in _TEXTS else Kind.INTEGER for name in _NAMES))

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId
-from stentor.model.trace import TRACE, Trace, TraceKind, to_columns
-from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, OfferedMany, TurnEnded, Unwished, Wished
+from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
+from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
 from stentor.protocols.delivery.subscriber import frames
@@ -83,7 +83,7 @@ class Correspondence:
         """Publish what was traced, as one batch."""
         if self.trail.rows and self.linked:
             columns, bodies = to_columns(self.trail.take(now), self._name, self._since)
-            self.client.step(now, OfferedMany(TRACE, columns, bodies, now + self._since))
+            self.client.publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)
 
     def _conclude(self, now: int) -> None:
         if self.trail.rows or self.trail.told:

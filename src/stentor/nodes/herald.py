@@ -10,7 +10,7 @@ from collections.abc import Callable
 from stentor.machine import SECOND, Effect, StartTimer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
-from stentor.model.trace import TRACE, Trace, TraceKind, to_columns
+from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.trail import Trail
@@ -112,7 +112,7 @@ class Herald:
             self._rare >>= 1
         if rows and self._is_wanted():
             columns, bodies = to_columns(rows, self._name, self._since)
-            self._publisher.offer_many(TRACE, columns, bodies, now + self._since)
+            self._publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)
             self._publisher.release(self, self._id)
         if self._rare:
             self._arm(now)

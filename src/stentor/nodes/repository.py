@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.machine import (
+    SECOND,
     Commit,
     CommitFailed,
     Committed,
@@ -51,6 +52,7 @@ _LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
 _TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
+_WRITE_TRACES = SECOND  # between commits of them
 
 
 class _Managed:
@@ -72,6 +74,7 @@ class RepositoryNode:
         self._post = Correspondence(link)
         self._topics = list(topics)
         self._kept = kept_of(settings.name)  # the traces that we hear
+        self._written = 0  # when some of them were last handed to their ledger
         self._managed: dict[str, _Managed] = {}
         self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
         self._retiring = False
@@ -93,7 +96,7 @@ class RepositoryNode:
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
             topic = happened.timer.removeprefix(_TIMER)
-            self._tell_one(now, topic, *self._traces_for(topic), happened)
+            self._tell_one(now, topic, *self._traces_for(now, topic), happened)
         else:
             effects, told = self._post.step(now, happened)
             self._take(now, effects, told)
@@ -144,13 +147,14 @@ class RepositoryNode:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
             self._tell_one(now, self._kept, Founded(terms))
 
-    def _traces_for(self, topic: str) -> list[Input]:
+    def _traces_for(self, now: int, topic: str) -> list[Input]:
         """Those that came since they were last written: all nodes tell some every second, and a commit for each would
         cost more than they are worth.
         """
         managed = self._managed.get(topic)
-        if managed is None or topic != self._kept or not managed.machine.is_open:
+        if managed is None or topic != self._kept or not managed.machine.is_open or now < self._written + _WRITE_TRACES:
             return []
+        self._written = now
         heard, managed.heard = managed.heard, []
         return heard
 

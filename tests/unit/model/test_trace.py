@@ -1,9 +1,11 @@
 """Traces as rows and as columns: which are one, what they name once, and that nothing of them is lost."""
 
+from typing import Any
+
 import msgspec
 
 from stentor.model.trace import (
-    COLUMNS,
+    SCHEMA,
     Intent,
     Trace,
     TraceKind,
@@ -66,11 +68,17 @@ def test_bodies_come_back() -> None:
     assert intent_of(intent_body(intent)) == intent
 
 
+def told(rows: list[Trace], node: str = "n", offset: int = 0) -> tuple[dict[str, list[Any]], list[bytes]]:
+    """Columns by name."""
+    columns, bodies = to_columns(rows, node, offset)
+    return dict(zip(SCHEMA.names, map(list, columns), strict=True)), list(bodies)
+
+
 def test_columns_are_what_events_can_have_and_none_is_a_stored_event_s_own() -> None:
-    columns, bodies = to_columns([stored(1, 4, 11), stored(9, 9, 20, at=9)], "repository:r", 1000)
+    columns, bodies = told([stored(1, 4, 11), stored(9, 9, 20, at=9)], "repository:r", 1000)
     schema, _ = check_columns(len(bodies), columns)
-    assert set(schema.names) == set(COLUMNS)
-    assert not OWN & set(COLUMNS)
+    assert schema == SCHEMA
+    assert not OWN & set(SCHEMA.names)
     assert columns["at"] == [1007, 1009]
     assert columns["kind"] == ["stored", "stored"]
     assert columns["source_id"] == [-(1 << 63)] * 2
@@ -79,22 +87,21 @@ def test_columns_are_what_events_can_have_and_none_is_a_stored_event_s_own() -> 
 
 def test_one_schema_whatever_is_told() -> None:
     rows = [stored(1, 4, 11), Trace(kind=TraceKind.ENDED, at=3), Trace(kind=TraceKind.HOP, at=1, peer="b1")]
-    schemas = {check_columns(1, to_columns([row], "n", 0)[0])[0] for row in rows}
-    assert len(schemas) == 1
+    assert {check_columns(1, told([row])[0])[0] for row in rows} == {SCHEMA}
 
 
 def test_a_body_is_told_once_and_known_by_its_note() -> None:
     rows = [stored(1, 1, 1, b'{"a":[]}'), stored(3, 3, 3, b'{"b":[]}'), stored(5, 5, 5, b'{"a":[]}')]
-    columns, bodies = to_columns(rows, "n", 0)
-    notes = list(columns["note"])
+    columns, bodies = told(rows)
+    notes = columns["note"]
     assert bodies == [b'{"a":[]}', b'{"b":[]}', b""]
     assert notes[0] == notes[2] != notes[1]
     assert 0 not in notes
-    assert to_columns([Trace(kind=TraceKind.ENDED, at=3)], "n", 0)[0]["note"] == [0]
+    assert told([Trace(kind=TraceKind.ENDED, at=3)])[0]["note"] == [0]
 
 
 def test_a_body_that_is_too_large_is_left_out() -> None:
-    columns, bodies = to_columns([stored(1, 1, 1, b"x" * 70_000)], "n", 0)
+    columns, bodies = told([stored(1, 1, 1, b"x" * 70_000)])
     assert (bodies, columns["note"] != [0]) == ([b""], True)
 
 

@@ -79,12 +79,14 @@ class Draft:
         self._last_shape = shape
         self._aligned = tuple(self._kinds) == shape.names
 
-    def fill(self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> None:
-        """Take many events into an empty draft."""
+    def fill(
+        self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes], texts: int = -1
+    ) -> None:
+        """Take many events into an empty draft; `texts` are the bytes of their texts, if they are known."""
         self._kinds = dict(zip(schema.names, schema.kinds, strict=True))
         self._columns = [list(column) for column in columns]
         self.bodies = list(bodies)
-        self._content = sum(map(len, bodies)) + sum(map(text_size, columns))
+        self._content = sum(map(len, bodies)) + (texts if texts >= 0 else sum(map(text_size, columns)))
         self.size = self._content + len(bodies) * (_OVERHEAD + _VALUE * len(columns))
 
     @property
