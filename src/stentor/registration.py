@@ -100,6 +100,7 @@ class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
     repository: str
     unit: str
     topics: dict[str, TopicReport]
+    traces: TopicReport | None = None  # the topic under which it keeps traces
 
 
 class Incomplete(StentorError):

@@ -69,7 +69,8 @@ class Catalogue:
             reports = await registrar.find()
         if not reports:
             raise Unreachable(f'option "url": no repository answers at {self._options.url}')
-        return {topic for report in reports.values() for topic in report.topics}
+        traces = {report.traces.topic for report in reports.values() if report.traces is not None}
+        return traces.union(*(report.topics for report in reports.values()))
 
     def stock(self, topic: str, **what: Any) -> Available:
         try:

@@ -1,0 +1,191 @@
+"""`stentor pipeline latency` and `traffic`: what the traces of a fabric say of it, over windows of time."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.spark import MasterOption, followed, start
+from stentor.cli.status import size
+from stentor.storage.lake import lake_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+WindowOption = Annotated[str, typer.Option("--window", help="How long a window is, as Spark writes it.")]
+SinceOption = Annotated[
+    str, typer.Option("--from", help="From when on: beginning, or a time such as 2026-11-16T12:00.")
+]
+PictureOption = Annotated[Path | None, typer.Option("--plot", help="Draw it into this file, .png or .svg.")]
+LakeOption = Annotated[Path | None, typer.Option("--lake", help="Write it as Parquet beside this lake.")]
+PublishOption = Annotated[
+    bool, typer.Option("--publish/--no-publish", help="Publish it as events, on $stentor/latency or $stentor/traffic.")
+]
+ContinuousOption = Annotated[
+    bool, typer.Option("--continuous/--once", help="Do it again and again until Ctrl-C, or once.")
+]
+EveryOption = Annotated[float, typer.Option("--every", min=1.0, help="Seconds until it is done again.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")]
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """How a report comes about, and where it goes."""
+
+    name: str
+    url: str | None
+    tls: str | None
+    since: str
+    lake: Path | None
+    publish: bool
+    json: bool
+    make: "Callable[[DataFrame], DataFrame]"
+    order: Sequence[str]
+    show: "Callable[[list[Row]], Table]"
+    draw: "Callable[[list[Row]], None]"
+
+    def run(self, spark: "SparkSession") -> None:
+        from stentor.pipeline import report as job
+        from stentor.pipeline import traces
+
+        options = {"from": self.since}
+        options |= {"url": self.url} if self.url else {}
+        options |= {"tls": self.tls} if self.tls else {}
+
+        def compute() -> "list[Row]":
+            found = self.make(traces.read(spark, **options)).persist()
+            try:
+                if self.lake is not None:
+                    job.save(found, lake_of(str(self.lake)), self.name)
+                return job.rows_of(found, *self.order)
+            finally:
+                found.unpersist()
+
+        rows = followed(spark, self.name, compute, quiet=self.json)
+        if self.publish:
+            job.tell(rows, self.name, self.url, self.tls)
+        if self.json:
+            for row in rows:
+                sys.stdout.write(msgspec.json.encode(row.asDict()).decode() + "\n")
+        else:
+            console = Console(highlight=False)
+            console.print(self.show(rows) if rows else "no traces: is `traces` on, and does a repository keep them?")
+        if rows:
+            self.draw(rows)
+
+
+def latency(
+    window: WindowOption = "1 minute",
+    since: SinceOption = "beginning",
+    plot: PictureOption = None,
+    lake: LakeOption = None,
+    publish: PublishOption = False,
+    continuous: ContinuousOption = False,
+    every: EveryOption = 60.0,
+    json: JsonOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    master: MasterOption = "local[*]",
+) -> None:
+    """How long events take: to be stored, to reach each broker, to be given to each subscriber.
+
+    Percentiles in milliseconds by window, topic and place, from the traces that the fabric emits by itself.
+    """
+    from stentor.pipeline.latency import latency as job
+    from stentor.pipeline.picture import check_picture, draw
+
+    picture = check_picture(plot) if plot else None
+
+    def show(rows: "list[Row]") -> Table:
+        table = _table(("start", "measure", "topic", "unit", "place"), ("events", "p50", "p90", "p99", "longest"))
+        for row in rows:
+            times = (f"{row[name]:,.2f}" for name in ("p50", "p90", "p99", "longest"))
+            table.add_row(_time(row.start), row.measure, row.topic, row.unit, row.place, f"{row.events:,}", *times)
+        return table
+
+    def picture_of(rows: "list[Row]") -> None:
+        if picture is not None:
+            draw(picture, rows, "measure", lambda row: f"{row.topic} {row.place}", "p99", "ms")
+
+    _run(
+        Report(
+            name="latency", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
+            make=lambda traces: job(traces, window), order=("start", "measure", "topic", "place"), show=show,
+            draw=picture_of,
+        ),
+        master, continuous, every,
+    )  # fmt: skip
+
+
+def traffic(
+    window: WindowOption = "1 minute",
+    since: SinceOption = "beginning",
+    most: Annotated[int, typer.Option("--top", min=1, help="So many of those who publish the most.")] = 10,
+    plot: PictureOption = None,
+    lake: LakeOption = None,
+    publish: PublishOption = False,
+    continuous: ContinuousOption = False,
+    every: EveryOption = 60.0,
+    json: JsonOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    master: MasterOption = "local[*]",
+) -> None:
+    """What is published on which topic, who publishes the most, and which share of it each subscriber gets."""
+    from stentor.pipeline import traffic as job
+    from stentor.pipeline.picture import check_picture, draw
+
+    picture = check_picture(plot) if plot else None
+
+    def show(rows: "list[Row]") -> Table:
+        table = _table(("start", "what", "topic", "who"), ("events", "size", "share"))
+        for row in rows:
+            share = "" if row.share is None else f"{row.share:.1%}"
+            amount = "" if row.bytes is None else size(row.bytes)
+            table.add_row(_time(row.start), row.what, row.topic, row.who or "", f"{row.events:,}", amount, share)
+        return table
+
+    def picture_of(rows: "list[Row]") -> None:
+        if picture is not None:
+            draw(picture, rows, "what", lambda row: f"{row.topic} {row.who or ''}".strip(), "events", "events")
+
+    _run(
+        Report(
+            name="traffic", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
+            make=lambda traces: job.summary(traces, window, most), order=("start", "what", "topic", "who"), show=show,
+            draw=picture_of,
+        ),
+        master, continuous, every,
+    )  # fmt: skip
+
+
+def _run(report: Report, master: str, continuous: bool, every: float) -> None:
+    spark = start(master, f"stentor {report.name}")
+    try:
+        report.run(spark)
+        while continuous:
+            time.sleep(every)
+            report.run(spark)
+    except KeyboardInterrupt:
+        return
+    finally:
+        spark.stop()
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in texts:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _time(moment: Any) -> str:
+    return str(moment.strftime("%Y-%m-%d %H:%M:%S"))

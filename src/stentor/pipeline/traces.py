@@ -1,0 +1,27 @@
+"""Traces as a table: what every node tells of the batches that it handled, each once."""
+
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sql
+
+from stentor.model.trace import SCHEMA, TRACE
+from stentor.storage.lake import types_of
+
+ATTRIBUTES: Final = types_of(SCHEMA)
+_EMITTER: Final = ("publisher", "incarnation")  # who tells, and in which life
+
+
+def read(spark: SparkSession, **options: Any) -> DataFrame:
+    """All that repositories keep of them."""
+    return tidy(spark.read.format("stentor").options(topic=f"{TRACE}/#", **options, attributes=ATTRIBUTES).load())
+
+
+def tidy(traces: DataFrame) -> DataFrame:
+    """Each trace once, however many repositories keep it, and with its body, which the first of its kind carries."""
+    once = traces.dropDuplicates([*_EMITTER, "catenation"])
+    alike = Window.partitionBy(*_EMITTER, "note")
+    told = sql.max(sql.when(sql.length("body") > 0, sql.col("body"))).over(alike)
+    return once.withColumn("body", sql.when(sql.col("note") != 0, told)).withColumn(
+        "moment", sql.timestamp_micros((sql.col("at") / 1000).cast("bigint"))
+    )
