@@ -190,6 +190,8 @@ def test_a_fabric_and_its_lake_say_the_same(spark: SparkSession, stage: Stage, t
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert (found["events"], found["bytes"], found["share"]) == (24, 48, 0.24)
+    other = match("TRUE", "--lake", lake.path, "--topic", "other/#")
+    assert (other.returncode, "the lake has matched" in other.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         if self.lake is not None and not self.lake.is_dir():
             raise InvalidInput(f"--lake {self.lake}: there is no such directory")
 
-    def load(self, spark: "SparkSession") -> "DataFrame":
+    def daily(self, spark: "SparkSession", filters: dict[str, Filter]) -> "DataFrame":
+        from stentor.pipeline.match import daily, daily_of_files
+
         if self.lake is not None:
-            return self._load_lake(spark, Lake(self.lake))
+            return daily_of_files(spark, self._files(Lake(self.lake)), filters)
+        return daily(self._load(spark), filters)
+
+    def _load(self, spark: "SparkSession") -> "DataFrame":
         if self.parquet is not None:
             events = spark.read.parquet(self.parquet)
             missing = {"time", "body"} - set(events.columns)
@@ -92,12 +97,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         topics = [row.topic for row in events.select("topic").distinct().collect()]
         return events.where(events.topic.isin([topic for topic in topics if matches(self.topic, topic)]))
 
-    def _load_lake(self, spark: "SparkSession", lake: Lake) -> "DataFrame":
+    def _files(self, lake: Lake) -> list[Path]:
         lake.check()
         chosen = [topic for topic in lake.topics() if self.topic is None or matches(self.topic, topic)]
         if not chosen:
-            raise InvalidInput(f"--topic {self.topic}: the lake has {', '.join(lake.topics()) or 'nothing'}")
-        return spark.read.parquet(*[str(lake.topic(topic)) for topic in chosen])
+            raise InvalidInput(f"--topic {self.topic or '#'}: the lake has {', '.join(lake.topics()) or 'no events'}")
+        return [file for topic in chosen for file in lake.files(topic)]
 
 
 def match_filters(
@@ -125,10 +130,8 @@ def match_filters(
     history.check()
     wanted = _read(filters)
     spark = start(master, "stentor match")
-    from stentor.pipeline.match import daily
-
     with plain_errors():
-        found = daily(history.load(spark), wanted)
+        found = history.daily(spark, wanted)
     instants = found.selectExpr("filter", "day", "events", "bytes", "unix_micros(first)", "unix_micros(last)")
     rows = followed(spark, "matching", instants.toDF(*found.columns).orderBy("day").collect, quiet=json)
     events, results = _gather(rows, wanted)
