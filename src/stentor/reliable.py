@@ -95,6 +95,11 @@ class Publisher(Holder):
         """What was stored of this name before: of the incarnation that it resumes, or the newest, the last number."""
         return self._machine.recovered
 
+    @property
+    def largest_body(self) -> int:
+        """Bytes that a body may have; known once it is open."""
+        return self._machine.largest_body
+
     async def __aenter__(self) -> Self:
         await self._open(self._machine)
         return self

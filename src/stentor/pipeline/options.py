@@ -10,7 +10,7 @@ import msgspec
 from stentor.client import DEFAULT_URL
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
-from stentor.model.topic import check_pattern
+from stentor.model.topic import check_pattern, check_topic
 from stentor.url import addresses_of
 
 T = TypeVar("T")
@@ -50,6 +50,29 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         most=parse(given, "maxEventsPerTrigger", _count, 1_000_000),
         size=parse(given, "maxBytesPerTrigger", _count, 0),
         strict=parse(given, "failOnDataLoss", parse_flag, True),
+    )
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where rows are published."""
+
+    url: str
+    tls: str | None
+    topic: str  # "" is what rows say
+    publisher: str
+    staging: str  # "" is beside the checkpoint
+    checkpoint: str
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    given = {name.lower(): value for name, value in options.items()}
+    return WriteOptions(
+        url=parse(given, "url", _url, os.environ.get("STENTOR_URL") or DEFAULT_URL),
+        tls=given.get("tls") or os.environ.get("STENTOR_TLS") or None,
+        topic=parse(given, "topic", check_topic, ""),
+        publisher=given.get("publisher") or NAME,
+        staging=given.get("staging", ""),
+        checkpoint=given.get("checkpointlocation", ""),
     )
 
 

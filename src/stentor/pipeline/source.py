@@ -23,7 +23,8 @@ from stentor.model.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.catalogue import Catalogue
 from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
-from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options
+from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, write_options
+from stentor.pipeline.sink import BatchWriter, StreamWriter
 from stentor.reading import Available
 
 Offset = dict[str, dict[str, Any]]  # by topic
@@ -52,6 +53,12 @@ class Source(DataSource):
 
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002
         return BatchReader(read_options(self.options, streaming=False), _schema(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(write_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        return StreamWriter(write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802
         return StreamReader(read_options(self.options, streaming=True), _schema(self.options))
