@@ -90,11 +90,16 @@ class Correspondence:
             self.trail.add(Trace(kind=TraceKind.ENDED, at=now, count=self.trail.told + len(self.trail.rows)))
             self._tell(now)
 
+    @property
+    def untold(self) -> bool:
+        """Whether something was traced, and nothing will make us tell it yet."""
+        return bool(self.trail.rows) and not self._telling
+
     def _trace(self, now: int) -> list[Effect]:
         """See to it that what was traced is told soon."""
         if len(self.trail.rows) >= _MOST_TRACES:
             self._tell(now)
-        if self._telling or not self.trail.rows:
+        if not self.untold:
             return []
         self._telling = True
         return [StartTimer(_TRACES, now + SECOND)]

@@ -39,7 +39,7 @@ class End:
         return effects
 
     def _say(self, now: int, effects: list[Effect]) -> None:
-        if effects or self._post.trail.rows:
+        if effects or self._post.untold:
             self._take(now, *self._post.send(now, effects))
 
     def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:

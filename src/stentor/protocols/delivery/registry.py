@@ -234,7 +234,7 @@ class Registry:
         return self.set(f"{_GRANT}{role}/{name}", Grant(holder))
 
     def revoke(self, role: Role, name: str) -> list[Fact]:
-        if self.granted(role, name) is None:
+        if self.granted(role, name) is None and not self._is_guest(role, name):
             raise Refused(Refusal.UNKNOWN, f"{name} is no {role} of this topic")
         facts = self.set(f"{_GRANT}{role}/{name}", None)
         if role == "subscriber" and name in self.subscriptions:
@@ -246,8 +246,11 @@ class Registry:
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
-        free = self.terms.open and role == "subscriber"
-        return (free or self.granted(role, name) is not None) and not self.deleted
+        return (self.granted(role, name) is not None or self._is_guest(role, name)) and not self.deleted
+
+    def _is_guest(self, role: Role, name: str) -> bool:
+        """Whether a subscriber came to an open topic by itself."""
+        return self.terms.open and role == "subscriber" and name in self.subscriptions
 
     def grants(self, role: Role) -> dict[str, Grant]:
         prefix = f"{_GRANT}{role}/"

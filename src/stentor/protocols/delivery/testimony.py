@@ -25,6 +25,8 @@ class Testimony:
         self._topic, self._repository = topic, repository
         self._registry, self._table, self._trail = registry, table, trail
         self._repeated = 0
+        self._former: Mapping[int, bytes] | None = None  # an audience, and what was told of it
+        self._body = b""
 
     def stored(self, now: int, entries: Iterable[Entry]) -> None:
         """These are durable."""
@@ -49,8 +51,11 @@ class Testimony:
         )  # fmt: skip
 
     def _audience(self, audience: Mapping[int, bytes], count: int) -> bytes:
-        names = self._table.names
-        return audience_body({names[slot]: _rows(bits, count) for slot, bits in audience.items() if slot in names})
+        if audience != self._former:  # most are for the same as the one before
+            names = self._table.names
+            wanted = {names[slot]: _rows(bits, count) for slot, bits in audience.items() if slot in names}
+            self._former, self._body = audience, audience_body(wanted)
+        return self._body
 
     def stable(self, now: int, first: int, last: int) -> None:
         """These sequence numbers may be shown to readers."""
@@ -70,6 +75,7 @@ class Testimony:
         if not self._table.changed:
             return
         changed, self._table.changed = self._table.changed, {}
+        self._former = None
         for name in changed if self._trail.on else ():
             destination, known = self._table.destinations.get(name), self._registry.subscriptions.get(name)
             kind, epoch, body = TraceKind.UNSUBSCRIBED, 0, b""
