@@ -239,25 +239,25 @@ def test_killed_very_often_every_row_is_there_once(stage: Stage, tmp_path: Path)
     kill_committers(stage, tmp_path, "sink/killed/often", 40)
 
 
-def kill_drivers(stage: Stage, tmp_path: Path, topic: str, patterns: list[str]) -> None:
+def kill_drivers(stage: Stage, tmp_path: Path, topic: str, files: int, patterns: list[str]) -> None:
     stage.topic(topic, publisher="spark")
-    say(tmp_path / "files", 0, 6, 500)
+    say(tmp_path / "files", 0, files, 500)
     checkpoint = tmp_path / "checkpoint"
     arguments = (str(tmp_path / "files"), stage.url_of_all, topic, str(checkpoint))
     victim = Victim(tmp_path / "log", "tests.spark.writing", *arguments)
     ended = any(victim.live(seen(checkpoint / "stentor", pattern, set())) for pattern in patterns)
     assert ended or victim.live(lambda: False)
-    found = Counter(body.split()[0].decode() for body in everything(stage, topic, 3000))
-    assert found == Counter(f"{place}-{line}" for place in range(6) for line in range(500))
+    found = Counter(body.split()[0].decode() for body in everything(stage, topic, files * 500))
+    assert found == Counter(f"{place}-{line}" for place in range(files) for line in range(500))
 
 
 def test_a_whole_driver_is_killed(stage: Stage, tmp_path: Path) -> None:
-    kill_drivers(stage, tmp_path, "sink/driver", ["*.begun"])
+    kill_drivers(stage, tmp_path, "sink/driver", 2, ["*.begun"])
 
 
 @pytest.mark.slow
 def test_whole_drivers_are_killed_again_and_again(stage: Stage, tmp_path: Path) -> None:
-    kill_drivers(stage, tmp_path, "sink/drivers", ["*.begun", "rows/*.arrow", "*.done", "../commits/*", "*.begun"])
+    kill_drivers(stage, tmp_path, "sink/drivers", 8, ["*.begun", "rows/*.arrow", "*.done", "../commits/*", "*.begun"])
 
 
 # ---- what can be wrong
