@@ -1,0 +1,126 @@
+"""Latency and traffic: jobs over traces, on real Spark."""
+
+import asyncio
+import threading
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.spark.stage import Stage
+
+import stentor
+from stentor.model.errors import InvalidInput
+from stentor.pipeline import picture, report, traces
+from stentor.pipeline.latency import latency
+from stentor.pipeline.traffic import rates, summary, talkers, traffic
+from stentor.storage.lake import Lake
+
+pytestmark = pytest.mark.req("SP-04")
+
+MINUTE = 60 * 10**9
+START = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()) * 10**9
+COLUMNS = (
+    "publisher string, incarnation bigint, catenation bigint, body binary, kind string, at bigint, about string, "
+    "source string, source_id bigint, count bigint, size bigint, keeper string, subscriber string, node string, "
+    "born bigint, note bigint"
+)
+
+
+def trace(number: int, kind: str, took: float, count: int = 1, **more: object) -> dict[str, object]:
+    """One that was told `took` milliseconds after its events were born, in a minute of its own for each thousand."""
+    born = START + (number // 1000) * MINUTE + number % 1000
+    row = {"publisher": "e", "incarnation": 1, "catenation": number, "body": b"", "kind": kind, "about": "orders",
+           "source": "shop", "source_id": 7, "count": count, "size": 100 * count, "keeper": "r1",
+           "subscriber": "billing", "node": "campus/b1", "note": 0}  # fmt: skip
+    return {**row, "born": born, "at": born + int(took * 1e6), **more}
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> DataFrame:
+    rows = [trace(number, "released", took=number + 1.0) for number in range(100)]
+    rows += [trace(1000, "released", took=5.0, count=99), trace(1001, "released", took=50.0)]
+    rows += [trace(1002, "hop", took=2.0), trace(1003, "stored", took=3.0)]
+    rows += [trace(500, "published", took=0.1, count=200), trace(501, "published", took=0.1, count=10, source="kiosk")]
+    rows += [trace(1500, "published", took=0.1, count=400), trace(1600, "acknowledged", took=9.0)]
+    names = [part.split()[0] for part in COLUMNS.split(", ")]
+    twice = [*rows, *rows[:50]]  # another repository keeps some of them too
+    frame = spark.createDataFrame([Row(**{name: row[name] for name in names}) for row in twice], COLUMNS)
+    return traces.tidy(frame).persist()
+
+
+def test_percentiles_by_window_and_place_count_every_event_of_a_batch(told: DataFrame) -> None:
+    found = {(row.start.minute, row.measure): row for row in latency(told, "1 minute").collect()}
+    assert set(found) == {(0, "released"), (1, "released"), (1, "hop"), (1, "stored")}
+    first = found[0, "released"]
+    assert (first.topic, first.place, first.unit, first.events) == ("orders", "billing", "", 100)
+    assert (first.p50, first.p90, first.longest) == (pytest.approx(50.5), pytest.approx(90.1), 100.0)
+    second = found[1, "released"]
+    assert (second.events, second.p50, second.longest) == (100, 5.0, 50.0)
+    assert (found[1, "hop"].place, found[1, "hop"].unit) == ("campus/b1", "campus")
+    assert found[1, "stored"].place == "r1"
+
+
+def test_traffic_shares_and_talkers(told: DataFrame) -> None:
+    amounts = {row.start.minute: row for row in traffic(told, "1 minute").collect()}
+    assert (amounts[0].events, amounts[0].bytes, amounts[0].publishers) == (210, 21_000, 2)
+    shares = {row.start.minute: row for row in rates(told, "1 minute").collect()}
+    assert (shares[0].subscriber, shares[0].released, shares[0].share) == ("billing", 100, pytest.approx(100 / 210))
+    largest = talkers(told, "1 hour", most=1).collect()
+    assert [(row.rank, row.source, row.events) for row in largest] == [(1, "shop", 600)]
+    assert {row.what for row in summary(told, "1 minute", 3).collect()} == {"topic", "talker", "subscriber"}
+
+
+def test_a_report_is_kept_and_drawn(told: DataFrame, tmp_path: Path) -> None:
+    found = latency(told, "1 minute")
+    for _ in range(2):  # the second one replaces the first
+        folder = report.save(found, Lake(tmp_path / "lake"), "latency")
+    assert folder == tmp_path / "lake.reports" / "latency"
+    table = parquet.read_table(folder)
+    assert len(table) == 4
+    assert set(table["day"].to_pylist()) == {date(2026, 11, 16)} or set(table["day"].to_pylist()) == {"2026-11-16"}
+    rows = report.rows_of(found, "start")
+    for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        path = picture.check_picture(tmp_path / f"latency{suffix}")
+        picture.draw(path, rows, "measure", lambda row: str(row.place), "p99", "ms")
+        assert path.read_bytes().startswith(magic)
+    with pytest.raises(InvalidInput, match=r"\.png or \.svg"):
+        picture.check_picture(tmp_path / "latency.gif")
+
+
+def test_a_report_is_told_as_events(told: DataFrame, stage: Stage) -> None:
+    rows = report.rows_of(latency(told, "1 minute"), "start", "measure")
+    heard: list[dict[str, object]] = []
+    listening, enough = threading.Event(), threading.Event()
+
+    async def listen() -> None:
+        async with stentor.connect(stage.url_of_all) as fabric, fabric.subscribe("$stentor/latency") as events:
+            listening.set()
+            async for event in events:
+                heard.append(dict(event.attributes))
+                if len(heard) == len(rows):
+                    break
+        enough.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    assert listening.wait(60)
+    report.tell(rows, "latency", stage.url_of_all, None)
+    assert enough.wait(60)
+    thread.join()
+    assert [(each["measure"], each["events"]) for each in heard] == [(row.measure, row.events) for row in rows]
+
+
+def test_the_traces_of_a_fabric_are_read_each_once(spark: SparkSession, stage: Stage) -> None:
+    topic = stage.topic("traced/orders")
+    stage.publish(topic, [b"%d" % number for number in range(500)])
+
+    def published() -> int:
+        found = traces.read(spark, url=stage.url_of_all).where(f"kind = 'published' and about = '{topic}'")
+        return int(found.groupBy().sum("count").collect()[0][0] or 0)
+
+    for _ in range(60):
+        if published() == 500:
+            break
+    assert published() == 500
