@@ -7,6 +7,7 @@ import msgspec
 
 from stentor.machine import SECOND, Effect, Input, Received, Send
 from stentor.model.errors import FrameError
+from stentor.model.position import Position
 from stentor.wire import frame
 from stentor.wire.block import Block
 
@@ -52,6 +53,8 @@ class Trace:
 def _canonical(value: object) -> object:
     if isinstance(value, Block):
         return bytes(value.frame)
+    if isinstance(value, Position):
+        return value.held
     raise TypeError(f"{type(value).__name__} crosses a machine's border: only plain data may")
 
 

@@ -35,6 +35,7 @@ from stentor.wire.block import Block
 _ALL = 1 << 40  # events
 _MOST_PARTS = 4096
 _LARGEST_PAGE = 16 << 20  # bytes
+_LETTERS = 8  # of a page, if they are not too large
 
 
 class Pieces(NamedTuple):
@@ -64,7 +65,9 @@ class Pieces(NamedTuple):
     def split(self, parts: int) -> list["Pieces"]:
         """Parts of about the same size, cut between records unless these are large."""
         ends = self.ends
-        total = int(ends[-1]) if len(ends) else 0
+        if not len(ends):
+            return []
+        total = int(ends[-1])
         cuts = {total * number // parts for number in range(1, parts)}
         share = total // parts
         cuts = {cut if (end := int(ends[ends.searchsorted(cut)])) - cut > share else end for cut in cuts}
@@ -269,11 +272,11 @@ class Reading:
         self, event: PageRequest, found: Iterable[tuple[Block, int]], covered: Position, lost: Position | None = None
     ) -> None:
         letters: list[list[tuple[Block, int]]] = [[]]
-        room = LETTER
+        size = room = min(max(event.budget // _LETTERS, 1), LETTER)
         for block, base in found:
             if room <= 0:
                 letters.append([])
-                room = LETTER
+                room = size
             letters[-1].append((block, base))
             room -= len(block.frame)
         page = Page(

@@ -10,6 +10,7 @@ from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.plan import Plan
 from stentor.simulation.delivery.reader import Reader
+from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.workload import CONDITIONS, Condition
 
@@ -27,6 +28,7 @@ class Cast:
         kind = Scribe if plan.scribes else Author
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         self.readers = [self._reader(place) for place in range(plan.readers)]
+        self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -84,6 +86,8 @@ class Cast:
             owner.wish(TopicTask.GRANT, members, role="publisher", name=author.short, holder=author.principal)
         for reader in self.readers:
             owner.wish(TopicTask.GRANT, members, role="subscriber", name=reader.short)
+        for scholar in self.scholars:
+            owner.wish(TopicTask.GRANT, members, role="subscriber", name=scholar.short)
         owner.start()
         schedule = self.stage.schedule
         while owner.wishes:
@@ -95,7 +99,7 @@ class Cast:
 
     @property
     def actors(self) -> list[Actor]:
-        return [*self.depots.values(), *self.authors, *self.readers]
+        return [*self.depots.values(), *self.authors, *self.readers, *self.scholars]
 
     def serving(self) -> list[Depot]:
         return [depot for depot in self.depots.values() if depot.serves]

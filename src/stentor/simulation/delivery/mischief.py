@@ -31,7 +31,7 @@ class Mischief:
             "cut-in-step": self._cut_in_step,
             "death": self._death,
             "author-crash": lambda: self._crash(self._cast.authors),
-            "reader-crash": lambda: self._crash(self._cast.readers),
+            "reader-crash": lambda: self._crash([*self._cast.readers, *self._cast.scholars]),
             "roam": self._roam,
             "partition": self._partition,
             "sync-error": self._sync_error,

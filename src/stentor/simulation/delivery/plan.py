@@ -37,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     finer: tuple[str, ...] = ()  # units that have a repository of their own
     hold: bool = False  # events are held at the borders of top-level units
     scribes: bool = False  # authors resume their streams
+    scholars: bool = False  # somebody reads what is stored at rest
 
 
 def draw_plan(random: Random) -> Plan:
@@ -105,6 +106,10 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
         return plan
     crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
+
+
+def draw_scholars(random: Random, plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 
 
 def draw_unit(random: Random) -> str:

@@ -1,5 +1,6 @@
 """The verdict: what must be true when all is over, of everyone who is left."""
 
+from stentor.model.position import Position
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
@@ -22,6 +23,7 @@ class Verdict:
             *self._unfinished(),
             *self._different(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
+            *self._unread(),
         ]
 
     def _readers(self) -> list[Reader]:
@@ -73,6 +75,21 @@ class Verdict:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
 
+    def _unread(self) -> list[str]:
+        """What a scholar has not read although it is there."""
+        found: list[str] = []
+        for scholar in self._cast.scholars:
+            left = [key for key in self._book.promises if not _has(scholar.done, key) and self._is_there(key)]
+            found += [f"{scholar.short} has not read {key}" for key in left[:_MOST]]
+            if not scholar.idle and scholar.plan is not None and all(map(self._is_there, _keys(scholar.plan.end))):
+                found.append(f"{scholar.short} is at work")
+        return found
+
+    def _is_there(self, key: Key) -> bool:
+        """Whether it can be read; what was collected before a scholar came is not for it."""
+        shelves = [shelf for shelf in self._book.shelves.values() if not shelf.unit and shelf.keeps(key)]
+        return any(shelf.durable.has(key) for shelf in shelves)
+
     # ---- who lacks what
 
     def _lacks(self, reader: Reader) -> list[Key]:
@@ -102,7 +119,7 @@ class Verdict:
                 book.accuse(kind, f"{reader.short} never got {key}, published at {told.time / 1e9:.6f}")
             self._judge_skips(reader.page)
             self._judge_frontier(reader.page)
-        for trouble in [*self._unfinished(), *self._different()][:_MOST]:
+        for trouble in [*self._unfinished(), *self._different(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 
     def _judge_skips(self, page: Page) -> None:
@@ -126,6 +143,16 @@ class Verdict:
             destination = depot.repository.table.destinations.get(page.name)
             if destination is not None:
                 depot.check_sync(page.name, destination.reached())
+
+
+def _has(position: Position, key: Key) -> bool:
+    spans = position.streams.get(key[:2])
+    return spans is not None and key[2] in spans
+
+
+def _keys(position: Position) -> list[Key]:
+    streams = position.streams.items()
+    return [(*stream, number) for stream, spans in streams for low, high in spans for number in range(low, high + 1)]
 
 
 def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:

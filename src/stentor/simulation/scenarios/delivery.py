@@ -7,7 +7,7 @@ from stentor.machine import MILLISECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
-from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_scribes, draw_units
+from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_scholars, draw_scribes, draw_units
 from stentor.simulation.delivery.post_office import CALM
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
@@ -23,7 +23,8 @@ class _Play:
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
-        self.plan: Plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        self.plan: Plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
         self.verdict = Verdict(self.cast)
@@ -41,7 +42,7 @@ class _Play:
         stage, plan = self.stage, self.plan
         stage.office.weather = plan.weather
         begin = stage.now
-        for client in [*self.cast.authors, *self.cast.readers]:
+        for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
             late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
         for time, what in plan.strikes:

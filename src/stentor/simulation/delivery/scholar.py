@@ -1,0 +1,134 @@
+"""A scholar: reads what is stored at rest, batch by batch, as the data pipeline does. What it plans and what it is done
+with is written down; it crashes with all else, and reads a batch that it did not finish again.
+"""
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.position import Position
+from stentor.model.reading import StockRequest
+from stentor.model.span import Spans
+from stentor.protocols.delivery.retrieval import (
+    Available,
+    Enquired,
+    Fail,
+    Finished,
+    Give,
+    Retrieval,
+    RetrievalSettings,
+    Sought,
+    Taken,
+    Tell,
+)
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.simulation.delivery.book import Key, Page
+
+_SETTINGS = RetrievalSettings(silence=150 * MILLISECOND, again=40 * MILLISECOND, patience=2 * SECOND, page=600)
+_MOST = 25  # events of a batch
+
+
+class Scholar(Actor):
+    """Reads everything from the beginning, under a name for which repositories keep what it has not read."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        super().__init__(stage, f"scholar:{name}", name)
+        self.short = name
+        self.page = stage.book.pages[name] = Page(name, self.name, "beginning")
+        self.page.conditions.append(None)
+        self.done = Position()  # what it has read, durably
+        self.plan: Available | None = None  # the batch that it reads, durably
+        self.enrolled = False
+        self.idle = False  # there was nothing to read when it last looked
+        self._found: dict[Key, bytes] = {}  # of this batch
+        self._token = 0
+        self._left = 0  # parts that are not read yet
+        self._acts |= {Tell: self._tell, Give: self._give, Fail: self._fail}
+
+    @property
+    def wants_events(self) -> bool:
+        return False
+
+    def start(self) -> None:
+        if not self.alive:
+            self.idle = False
+            self.begin(Retrieval(self.name, self.short, _SETTINGS))
+            self.wander()
+            self.connect()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self.plan is not None:
+            self._read(self.plan)
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        random = self.stage.random
+        self._token += 1
+        since = "" if self.enrolled else "beginning"
+        request = StockRequest(
+            TOPIC, "", 0, "", "", since, self.done.held, most=random.randrange(1, _MOST), parts=random.randrange(1, 4),
+            enrol=not self.enrolled,
+        )  # fmt: skip
+        self.handle(Enquired(self._token, request))
+
+    def _tell(self, tell: Tell) -> None:
+        if tell.token != self._token:
+            return
+        available = tell.available
+        if not self.enrolled:
+            self.enrolled, self.done = True, available.done.plus(available.gone)
+            self.page.confirmed = self.stage.now
+        if not available.parts:
+            self.idle = True
+            self.later(50 * MILLISECOND, self._look)
+            return
+        self.idle = False
+        self.plan = available
+        self._read(available)
+
+    def _read(self, plan: Available) -> None:
+        self._found, self._left = {}, len(plan.parts)
+        for part in plan.parts:
+            self._token += 1
+            members = list(plan.members)
+            self.stage.random.shuffle(members)
+            self.handle(Sought(self._token, TOPIC, part, "", members))
+
+    def _give(self, give: Give) -> None:
+        book = self.stage.book
+        for block in give.leaf.blocks:
+            self.stage.seen["read"] += block.count
+            for offset, body in zip(block.offsets(), block.bodies(), strict=True):
+                key = (int(block.publisher), int(block.incarnation), int(block.catenation) + offset)
+                if key in self._found:
+                    self.accuse("duplicate-read", f"{self.short} got {key} twice in one batch")
+                told = book.published[key[:2]].get(key[2])
+                if told is None or told.body != body:
+                    self.accuse("garbage-read", f"{self.short} got {key}: {body!r}")
+                self._found[key] = body
+        if give.rest.streams:
+            self.later(self.stage.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(Taken(give.token)))
+            return
+        self._left -= 1
+        if not self._left:
+            self._commit()
+
+    def _commit(self) -> None:
+        """What was planned is what was read, no more and no less."""
+        assert self.plan is not None
+        found: dict[tuple[int, int], Spans] = {}
+        for publisher, incarnation, number in self._found:
+            found.setdefault((publisher, incarnation), Spans()).add(number, number)
+        read, planned = Position(found), self.plan.end.minus(self.done)
+        if read != planned:
+            self.accuse("wrong-batch", f"{self.short} planned {planned}, and read {read}")
+        self.page.acknowledged.update(dict.fromkeys(self._found))
+        self.done, self.plan = self.plan.end, None
+        self.stage.seen["batch"] += 1
+        self.handle(Finished(TOPIC, self.done))
+        self.later(self.stage.random.randrange(1, 30) * MILLISECOND, self._look)
+
+    def _fail(self, fail: Fail) -> None:
+        self.stage.seen["read-failed"] += 1
+        self.note(f"fails: {fail.reason}")
+        self.crash("begins anew")
+        self.stage.after(100 * MILLISECOND, self.start)
