@@ -10,6 +10,7 @@ from tests.end_to_end.troupe import REPOSITORIES, Network
 import stentor
 from stentor.model.attribute import Value
 from stentor.registration import Registrar
+from stentor.reliable import Subscription
 
 Columns = Mapping[str, Sequence[Value | None]]
 
@@ -62,3 +63,32 @@ class Stage(Network):
             return found
 
         return asyncio.run(ask())
+
+
+def everything(stage: Stage, topic: str, count: int) -> list[bytes]:
+    """What a new subscriber gets from the beginning: so many bodies, and whatever comes after them."""
+
+    async def take() -> list[bytes]:
+        async with (
+            stentor.connect(stage.url_of_all, timeout=PATIENCE) as fabric,
+            fabric.subscribe(topic, name="spark", from_="beginning") as events,
+        ):
+            return await _gather(events, count)
+
+    return asyncio.run(take())
+
+
+async def _gather(events: Subscription, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    async with asyncio.timeout(PATIENCE):
+        async for batch in events.batches():
+            found += batch.bodies
+            if len(found) >= count:
+                break
+    try:
+        async with asyncio.timeout(0.5):  # one too many would be stored already
+            async for batch in events.batches():
+                found += batch.bodies
+    except TimeoutError:
+        pass
+    return found

@@ -1,6 +1,5 @@
 """The sink, on real Spark and a fabric of real processes: every row is there once, whatever dies and when."""
 
-import asyncio
 import os
 import random
 import shutil
@@ -18,42 +17,10 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from tests.end_to_end.command import PATIENCE
-from tests.spark.stage import Stage
+from tests.spark.stage import Stage, everything
 from tests.spark.standalone import ROOT
 
-import stentor
-from stentor.reliable import Subscription
-
 pytestmark = pytest.mark.req("SP-01")
-
-
-def everything(stage: Stage, topic: str, count: int) -> list[bytes]:
-    """What a new subscriber gets from the beginning: so many bodies, and whatever comes after them."""
-
-    async def take() -> list[bytes]:
-        async with (
-            stentor.connect(stage.url_of_all, timeout=PATIENCE) as fabric,
-            fabric.subscribe(topic, name="spark", from_="beginning") as events,
-        ):
-            return await _gather(events, count)
-
-    return asyncio.run(take())
-
-
-async def _gather(events: Subscription, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    async with asyncio.timeout(PATIENCE):
-        async for batch in events.batches():
-            found += batch.bodies
-            if len(found) >= count:
-                break
-    try:
-        async with asyncio.timeout(0.5):  # one too many would be stored already
-            async for batch in events.batches():
-                found += batch.bodies
-    except TimeoutError:
-        pass
-    return found
 
 
 def write(frame: DataFrame, stage: Stage, topic: str, mode: str = "append", **options: str) -> None:
