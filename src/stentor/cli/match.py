@@ -11,13 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.spark import MasterOption, followed, plain_errors, start
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
-from stentor.model.topic import check_pattern, matches
 from stentor.pipeline.filters import parse_filters
-from stentor.pipeline.options import read_options
 from stentor.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -43,66 +42,6 @@ class Match(msgspec.Struct, kw_only=True):
     first: datetime | None = None
     last: datetime | None = None
     days: list[Day] = []
-
-
-class History(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the events are."""
-
-    topic: str | None
-    lake: Path | None
-    parquet: str | None
-    fabric: dict[str, str]  # options of the data source
-
-    def check(self) -> None:
-        """Before Spark is started."""
-        if self.lake is not None and self.parquet is not None:
-            raise InvalidInput("--lake and --parquet are two places: say one")
-        if self.topic is not None:
-            check_pattern(self.topic)
-        if self.lake is not None or self.parquet is not None:
-            if self.fabric:
-                raise InvalidInput(f"--{next(iter(self.fabric))} is for a fabric, not for --lake or --parquet")
-        elif self.topic is None:
-            raise InvalidInput("say where events are: --topic of a fabric, --lake or --parquet")
-        else:
-            read_options(self._options, streaming=False)
-        if self.lake is not None and not self.lake.is_dir():
-            raise InvalidInput(f"--lake {self.lake}: there is no such directory")
-
-    def daily(self, spark: "SparkSession", filters: dict[str, Filter]) -> "DataFrame":
-        from stentor.pipeline.match import daily, daily_of_files
-
-        if self.lake is not None:
-            return daily_of_files(spark, self._files(Lake(self.lake)), filters)
-        return daily(self._load(spark), filters)
-
-    def _load(self, spark: "SparkSession") -> "DataFrame":
-        if self.parquet is not None:
-            events = spark.read.parquet(self.parquet)
-            missing = {"time", "body"} - set(events.columns)
-            if missing:
-                raise InvalidInput(f"--parquet {self.parquet}: there is no column {min(missing)!r}")
-            return self._only(events)
-        return spark.read.format("stentor").options(**self._options, origin="true").load()
-
-    @property
-    def _options(self) -> dict[str, str]:
-        return {"topic": self.topic or "", **self.fabric}
-
-    def _only(self, events: "DataFrame") -> "DataFrame":
-        if self.topic is None:
-            return events
-        if "topic" not in events.columns:
-            raise InvalidInput(f"--topic {self.topic}: there is no column 'topic' in {self.parquet}")
-        topics = [row.topic for row in events.select("topic").distinct().collect()]
-        return events.where(events.topic.isin([topic for topic in topics if matches(self.topic, topic)]))
-
-    def _files(self, lake: Lake) -> list[Path]:
-        lake.check()
-        chosen = [topic for topic in lake.topics() if self.topic is None or matches(self.topic, topic)]
-        if not chosen:
-            raise InvalidInput(f"--topic {self.topic or '#'}: the lake has {', '.join(lake.topics()) or 'no events'}")
-        return [file for topic in chosen for file in lake.files(topic)]
 
 
 def match_filters(
@@ -131,7 +70,7 @@ def match_filters(
     wanted = _read(filters)
     spark = start(master, "stentor match")
     with plain_errors():
-        found = history.daily(spark, wanted)
+        found = _daily(spark, history, wanted)
     instants = found.selectExpr("filter", "day", "events", "bytes", "unix_micros(first)", "unix_micros(last)")
     rows = followed(spark, "matching", instants.toDF(*found.columns).orderBy("day").collect, quiet=json)
     events, results = _gather(rows, wanted)
@@ -140,6 +79,14 @@ def match_filters(
             sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
         return
     _show(events, results, days=days)
+
+
+def _daily(spark: "SparkSession", history: History, filters: dict[str, Filter]) -> "DataFrame":
+    from stentor.pipeline.match import daily, daily_of_files
+
+    if history.lake is not None:
+        return daily_of_files(spark, history.files(Lake(history.lake)), filters)
+    return daily(history.load(spark), filters)
 
 
 def _read(text: str) -> dict[str, Filter]:

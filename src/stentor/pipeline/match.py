@@ -67,6 +67,24 @@ def daily(events: DataFrame, filters: Mapping[str, Filter]) -> DataFrame:
     return _summed(chosen.mapInArrow(count, COLUMNS))
 
 
+def only(events: DataFrame, where: Filter) -> DataFrame:
+    """The events that a filter matches, with all their columns."""
+    row = f.struct(*(f.col(f"`{name}`") for name in events.columns)).alias("row")
+    looked = events.select(row, *_attributes(events, {str(where): where}))
+    schema = looked.select("row").schema
+
+    def choose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        index = _index((where,))
+        for batch in batches:
+            rows = [np.zeros(0, np.intp)]
+            for places, part in _parts(batch):
+                which, _ = index.match_pairs(part)
+                rows.append(which if places is None else places[which])
+            yield batch.select(["row"]).take(pa.array(np.unique(np.concatenate(rows))))
+
+    return looked.mapInArrow(choose, schema).select("row.*")
+
+
 def daily_of_files(spark: SparkSession, files: Sequence[Path], filters: Mapping[str, Filter]) -> DataFrame:
     """The same for files of a lake. Tasks read them: to pass rows through the JVM costs more than to match them."""
     names, wheres = tuple(filters), tuple(filters.values())
@@ -220,14 +238,14 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[NDArray[np.intp] | None, _Ev
     texts, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy()
     for code, text in enumerate(texts):
         if len(texts) == 1:
-            yield None, _Events(_unfold(batch["attributes"], text), batch.num_rows)
+            yield None, _Events(unfold(batch["attributes"], text), batch.num_rows)
         else:
             places = np.flatnonzero(codes == code)
-            yield places, _Events(_unfold(batch["attributes"].take(pa.array(places)), text), len(places))
+            yield places, _Events(unfold(batch["attributes"].take(pa.array(places)), text), len(places))
 
 
-def _unfold(attributes: pa.MapArray, types: str) -> dict[str, pa.Array]:
-    """A column of each attribute out of a map of their texts."""
+def unfold(attributes: pa.MapArray, types: str) -> dict[str, pa.Array]:
+    """A column of each attribute out of a map of their texts, which is not a slice of another one."""
     bounds = attributes.offsets.to_numpy()
     keys, texts = attributes.keys, attributes.items
     owners = np.repeat(np.arange(len(attributes)), np.diff(bounds))
