@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-history lock clean
+.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,8 +54,8 @@ bench-ledgers: $(READY) ## events a second that become durable, by ledger and si
 bench-backlog: $(READY) ## a repository with a million stored events: opening, catching up, memory: table, JSON
 	$(BIN)/python -m benchmarks.backlog
 
-bench-history: $(READY) ## filters over stored events in Spark, beside the same code without it: table, JSON
-	$(BIN)/python -m benchmarks.history --rounds $(ROUNDS)
+bench-spark: $(READY) ## source, sink and matching in Spark beside what only moves the bytes: table, JSON, plot
+	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,12 +26,12 @@ from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
 from stentor.cli.process import Readiness
 from stentor.client import connect
-from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.control import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Fact, Kind, Line, Record
-from stentor.protocols.delivery.store import HORIZON, digest_of
+from stentor.protocols.delivery.store import HORIZON, SCHEMA, digest_of
 from stentor.registration import Registrar
 from stentor.storage.shelf import open_ledger
 from stentor.wire.block import Block, Origin, encode
@@ -82,14 +82,16 @@ def records(trial: Trial) -> Iterator[Record]:
         yield Record(line, bytes(block.frame), {_SLOT: b""}, now)
 
 
-def fill(folder: Path, trial: Trial) -> tuple[float, int]:
+def fill(
+    place: str, repository: str, topic: str, stored: Iterable[Record], schema: Schema = EMPTY_SCHEMA
+) -> tuple[float, int]:
     """Put the records behind what the ledger has; returns how long that took, and how large it is."""
-    ledger = open_ledger(f"{trial.storage}:{folder / REPOSITORY}", REPOSITORY, TOPIC)
+    ledger = open_ledger(place, repository, topic)
     following = ledger.load().next
     begin = time.perf_counter()
-    waiting: list[Record | Fact] = []
+    waiting: list[Record | Fact] = [Fact(f"{SCHEMA}{schema.id:016x}", msgspec.msgpack.encode(schema))]
     size = 0
-    for record in records(trial):
+    for record in stored:
         waiting.append(record._replace(line=record.line._replace(sequence=following)))
         following += record.line.length
         size += len(record.frame)
@@ -144,11 +146,11 @@ async def catch_up(url: str, name: str, trial: Trial, pid: int, outcome: Outcome
     outcome.highest[name] = max(seen)
 
 
-async def until_ready(url: str) -> None:
+async def until_ready(url: str, topic: str = TOPIC) -> None:
     async with asyncio.timeout(_PATIENCE), connect(url) as fabric, Registrar(fabric) as registrar:
         while True:
             with suppress(StentorError):  # nobody answers before the ledger is open
-                if all(report.ready for report in (await registrar.show(TOPIC)).values()):
+                if all(report.ready for report in (await registrar.show(topic)).values()):
                     return
 
 
@@ -163,7 +165,8 @@ async def measure(folder: Path, trial: Trial, say: Callable[[str], None]) -> Out
         async with fabric.publisher(TOPIC, name=PUBLISHER), fabric.subscribe(TOPIC, name=AWAY):
             pass
     say("filling the ledger")
-    outcome.filled, size = await asyncio.to_thread(fill, folder, trial)
+    place = f"{trial.storage}:{folder / REPOSITORY}"
+    outcome.filled, size = await asyncio.to_thread(fill, place, REPOSITORY, TOPIC, records(trial))
     outcome.disk = size / (1 << 20)
     outcome.opened = await asyncio.to_thread(load, folder, trial)
     pids: dict[str, int] = {}

@@ -1,15 +1,10 @@
 """The sink beside the native client, and beside a Python sink in the same Spark that throws its rows away.
 
-`python -m benchmarks.spark.sink`: rows of 200 bytes, in turn to each of the three; a repository stores them durably.
+Rows of 200 bytes, in turn to each of the three; a repository stores them durably.
 """
 
 import asyncio
-import statistics
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,16 +12,15 @@ from pyspark.sql import functions as sql
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-import stentor.spark
 from benchmarks.durable.stentor import OverSegments
+from benchmarks.spark.bench import Bench
 from stentor.client import connect
 from stentor.registration import Registrar
 
 SIZE, PORTION = 200, 10_000  # bytes of a body; events that the native client publishes at once
-GOAL = 0.5
 TOPIC = "bench/sink"
-
-Row = tuple[str, float, str]  # what, events a second, and how that compares
+SINK = "the sink"
+NATIVE, NOTHING, OURS = "native client, durable", "a Python sink that keeps nothing", "stentor"
 
 
 class Abyss(DataSource):
@@ -79,46 +73,22 @@ def _rows(spark: SparkSession, count: int) -> DataFrame:
     )
 
 
-def _seconds(work: Callable[[], None]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def main(rounds: int = 3, count: int = 500_000) -> list[Row]:
-    """Rates as medians over the rounds, in which the three take turns."""
-    spark = stentor.spark.session("local[2]", "bench-sink")
+def measure(bench: Bench) -> None:
+    spark, count = bench.spark, bench.sizes["sink"] // PORTION * PORTION
     spark.dataSource.register(Abyss)
     fabric = Fabric()
-    with tempfile.TemporaryDirectory() as folder:
-        fabric.prepare(Path(folder), install=False)
-        fabric.start(Path(folder) / "fabric")
-        try:
+    fabric.prepare(bench.folder, install=False)
+    try:
+        fabric.start(bench.folder / "sink")
 
-            def save(kind: str, rows: int) -> None:
-                writer = _rows(spark, rows).write.format(kind).mode("append")
-                writer.options(url=fabric.url, topic=TOPIC, staging=folder).save()
+        def save(kind: str) -> None:
+            writer = _rows(spark, count).write.format(kind).mode("append")
+            writer.options(url=fabric.url, topic=TOPIC, staging=str(bench.folder / "staging")).save()
 
-            contestants: dict[str, Callable[[int], None]] = {
-                "native client, durable": fabric.native,
-                "a Python sink that keeps nothing": lambda rows: save("abyss", rows),
-                "the sink": lambda rows: save("stentor", rows),
-            }
-            taken: dict[str, list[float]] = {name: [] for name in contestants}
-            for work in contestants.values():
-                work(2 * PORTION)  # Java and the workers are warm
-            for _ in range(rounds):
-                for name, work in contestants.items():
-                    taken[name].append(_seconds(lambda work=work: work(count)))  # type: ignore[misc]
-        finally:
-            fabric.stop()
-    rates = {name: count / statistics.median(each) for name, each in taken.items()}
-    base = min(rate for name, rate in rates.items() if name != "the sink")
-    ratio = rates["the sink"] / base
-    verdict = f"{ratio:.0%} of the lesser, goal {GOAL:.0%}: {'met' if ratio >= GOAL else 'missed'}"
-    return [(name, rate, verdict if name == "the sink" else "") for name, rate in rates.items()]
-
-
-if __name__ == "__main__":
-    for what, rate, comparison in main(*map(int, sys.argv[1:])):
-        print(f"{what:36} {rate / 1e3:8,.1f} k/s  {comparison}")
+        bench.compare(
+            SINK,
+            count,
+            {NATIVE: lambda: fabric.native(count), NOTHING: lambda: save("abyss"), OURS: lambda: save("stentor")},
+        )
+    finally:
+        fabric.stop()

@@ -4,6 +4,7 @@ import os
 import platform
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -64,9 +65,16 @@ def own_seconds() -> float:
     return times.user + times.system
 
 
-def family_seconds() -> float:
-    """Processor seconds of this process and of all that it started, directly or not, with those that have ended."""
-    used: dict[int, float] = {}
+class Usage(NamedTuple):
+    """Processor seconds of a process: its own, and those of its children that have ended."""
+
+    own: float
+    ended: float
+
+
+def family() -> dict[int, Usage]:
+    """This process and all that it started, directly or not."""
+    used: dict[int, Usage] = {}
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -74,23 +82,32 @@ def family_seconds() -> float:
         except OSError:
             continue  # it has just gone
         pid = int(path.parent.name)
-        used[pid] = sum(map(int, fields[11:15])) / _TICKS  # its own, and of its children that are gone
+        user, system, ended_user, ended_system = map(int, fields[11:15])
+        used[pid] = Usage((user + system) / _TICKS, (ended_user + ended_system) / _TICKS)
         children.setdefault(int(fields[1]), []).append(pid)
-    family = [os.getpid()]
-    for pid in family:
-        family += children.get(pid, [])
-    return sum(used.get(pid, 0.0) for pid in family)
+    pids = [os.getpid()]
+    for pid in pids:
+        pids += children.get(pid, [])
+    return {pid: used[pid] for pid in pids if pid in used}
 
 
 class Noise:
     """How many cores others use from now on."""
 
     def __init__(self) -> None:
-        self._since, self._before = time.monotonic(), busy_seconds() - family_seconds()
+        self._since, self._busy, self._family = time.monotonic(), busy_seconds(), family()
+
+    def own(self) -> float:
+        """Processor seconds that we and all that we started have used."""
+        before, after = self._family, family()
+        total = sum(map(sum, after.values())) - sum(map(sum, before.values()))
+        # a parent that ignores its children's end is not told what they used: Spark's workers vanish with it
+        living = sum(usage.own - (before[pid].own if pid in before else 0.0) for pid, usage in after.items())
+        return max(total, living)
 
     def cores(self) -> float:
         passed = time.monotonic() - self._since
-        return max(0.0, busy_seconds() - family_seconds() - self._before) / passed if passed else 0.0
+        return max(0.0, busy_seconds() - self._busy - self.own()) / passed if passed else 0.0
 
 
 def await_quiet(patience: float, share: float = 0.25) -> None:

@@ -15,7 +15,7 @@ from stentor.wire.block import Block
 @pytest.mark.parametrize("batch", [1, 7])
 def test_a_ledger_is_filled_with_events_that_a_repository_takes(tmp_path: Path, kind: str, batch: int) -> None:
     trial = Trial(kind, 20, batch)
-    _, size = fill(tmp_path, trial)
+    _, size = fill(f"{kind}:{tmp_path / REPOSITORY}", REPOSITORY, TOPIC, records(trial))
     assert size > 20 * 100
     assert load(tmp_path, trial) > 0
     ledger = open_ledger(f"{kind}:{tmp_path / REPOSITORY}", REPOSITORY, TOPIC)

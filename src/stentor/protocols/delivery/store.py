@@ -18,7 +18,7 @@ from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.tail import Tail
 from stentor.wire.block import Block
 
-_SCHEMA = "schema/"
+SCHEMA = "schema/"
 HORIZON = "local/horizon"
 _FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
@@ -67,7 +67,7 @@ class Store:
 
     def load(self, holdings: Holdings) -> None:
         for key, value in holdings.facts.items():
-            if key.startswith(_SCHEMA):
+            if key.startswith(SCHEMA):
                 schema = _schemas.decode(value)
                 self.schemas[schema.id] = schema
         self.first = 0
@@ -221,7 +221,7 @@ class Store:
     def _write(self, stream: Stream, block: Block, first: int, sequence: int | None) -> None:
         if block.schema.id not in self.schemas:
             self.schemas[block.schema.id] = block.schema
-            key = f"{_SCHEMA}{block.schema.id:016x}"
+            key = f"{SCHEMA}{block.schema.id:016x}"
             self.entries.append(Fact(key, msgspec.msgpack.encode(block.schema)))
         if sequence is None:
             sequence = self.next
