@@ -24,7 +24,7 @@ async def read(reader: Reader, wanted: Position, where: str = "", *repositories:
         for block, base in zip(leaf.blocks, leaf.bases, strict=True):
             numbers = [base + block.catenation + offset for offset in block.offsets()]
             found += zip(numbers, block.bodies(), strict=True)
-            assert leaf.publishers == {int(block.publisher): "shop"}
+            assert list(leaf.publishers) == [(int(block.publisher), "shop")]
     return found
 
 

@@ -91,7 +91,8 @@ def _arrays(blocks: list[Block], bases: list[int], leaf: Leaf, topic: str, schem
     catenations = layout.heads["catenation"].astype(np.int64)[owners] + _offsets(layout, within)
     publishers = gather(layout.data, 8, layout.starts + 16).view("<u8")
     numbers, codes = np.unique(publishers, return_inverse=True)
-    names = pa.array([leaf.publishers.get(int(number), f"{int(number):016x}") for number in numbers])
+    known = dict(leaf.publishers)
+    names = pa.array([known.get(int(number), f"{int(number):016x}") for number in numbers])
     incarnations = np.array([block.incarnation for block in blocks], np.int64)
     arrays = [
         pa.repeat(pa.scalar(topic), count),

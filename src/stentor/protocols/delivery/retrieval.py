@@ -245,7 +245,7 @@ class Retrieval:
             code, reason = (refusal.code, refusal.reason) if refusal is not None else (None, "")
             topic = enquiry.request.topic
             hint = f"no repository of {topic!r} answers: is it a reliable topic, and are they there?"
-            self._effects.append(Fail(token, code or Refusal.UNKNOWN, reason or hint))
+            self._effects.append(Fail(token, code or Refusal.SILENT, reason or hint))
             return
         enquiry.due = now + self._settings.silence
         who = {"sender": self._sender, "token": token, "name": self._name}
@@ -259,7 +259,7 @@ class Retrieval:
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)
             reason = f"{len(search.wanted)} events of {topic!r} cannot be read from {names}: {search.trouble}"
-            self._effects.append(Fail(token, Refusal.UNKNOWN, reason))
+            self._effects.append(Fail(token, Refusal.SILENT, reason))
             return
         if search.asked:
             search.trouble = f"{search.repository} does not answer"
