@@ -214,8 +214,10 @@ class Block:
         self.offsets()
         self.bounds()
         self._places()
-        for name, kind in zip(self.schema.names, self.schema.kinds, strict=True):
-            if kind is Kind.STRING:
+        for name, kind, (start, _) in zip(self.schema.names, self.schema.kinds, self._places(), strict=True):
+            if kind is Kind.STRING and self.count == 1:
+                self._text(start + 1 + (not self.frame[start]))
+            elif kind is Kind.STRING:
                 self.column(name)
 
     def verify(self) -> None:
@@ -353,6 +355,18 @@ class Block:
             raise FrameError(Refusal.CORRUPT, "a string attribute outside its dictionary")
         return Column(Kind.STRING, codes, valid, texts)
 
+    def _text(self, at: int) -> str:
+        """The value of a lone event; nearly always the only entry of its dictionary."""
+        frame = self.frame
+        if frame[at : at + 4] != b"\1\0\0\0":  # one entry, code 0
+            column = self._strings(at, None)
+            return column.dictionary[int(column.values[0])]
+        size = int.from_bytes(frame[at + 4 : at + 8], "little")
+        try:
+            return str(frame[at + 8 : at + 8 + size], "utf-8")
+        except UnicodeDecodeError:
+            raise FrameError(Refusal.CORRUPT, "a string attribute that is not UTF-8") from None
+
     def excerpt(self, rows: NDArray[np.intp]) -> bytes:
         """A frame of some of its events; verified, since a new checksum must not vouch for bytes damaged before."""
         self.verify()
@@ -390,8 +404,7 @@ class Block:
                 continue
             at = start + 1 + bitmap
             if kind is Kind.STRING:
-                column = self._strings(at, None)
-                row[name] = column.dictionary[int(column.values[0])]
+                row[name] = self._text(at)
             else:
                 (row[name],) = struct.unpack_from(f"<{_LETTER[kind]}", frame, at)
         return row

@@ -31,7 +31,7 @@ class Letter(NamedTuple):
 
 def write(events: Iterable[ControlEvent], blocks: Sequence[Block] = ()) -> bytes:
     """The body of a letter."""
-    schemas = {block.schema.id: block.schema for block in blocks}
+    schemas = {block.schema_id: block.schema for block in blocks}
     schemas.pop(NO_SCHEMA, None)
     parts = [_frame(event) for event in (*(SchemaDefinition(schema) for schema in schemas.values()), *events)]
     return b"".join((*parts, *(block.frame for block in blocks)))

@@ -244,16 +244,17 @@ class Reading:
     def _found(self, event: PageRequest, wanted: Position, scanned: Scanned) -> None:
         where = _filter(event.where)
         found: list[tuple[Block, int]] = []
-        covered: dict[StreamId, Spans] = {}
+        covered: dict[StreamId, list[Span]] = {key: [] for key in wanted.streams}
+        nothing = Spans()
         for record in scanned.records:
-            line = record.line
-            parts = wanted.streams[line.stream].within(line.first, line.last) if line.stream in wanted.streams else []
+            line, stream = record.line, record.line.stream
+            parts = wanted.streams.get(stream, nothing).within(line.first, line.last)
             if parts:
-                covered.setdefault(line.stream, Spans()).update(parts)
+                covered[stream] += parts
                 block = self._pick(record, parts, where)
                 if block is not None:
                     found.append((block, line.sequence - line.first))
-        self._send(event, found, Position(covered))
+        self._send(event, found, Position({stream: Spans(spans) for stream, spans in covered.items()}))
 
     def _pick(self, record: Record, parts: list[Span], where: Filter | None) -> Block | None:
         """The events of a record that are wanted."""
