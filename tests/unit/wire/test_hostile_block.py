@@ -171,6 +171,28 @@ def test_strings_that_are_none_are_refused(column: bytes) -> None:
         Block(frame, TEXTS).rows()
     with pytest.raises(FrameError):
         Block(frame, TEXTS).column("who")
+    with pytest.raises(FrameError):
+        Block(frame, TEXTS).check()
+
+
+@pytest.mark.parametrize(
+    ("column", "row"),
+    [
+        (b"\x01\x01\x00\x00\x00\x01\x00\x00\x00a", {"who": "a"}),
+        (b"\x01\x02\x00\x01\x00\x01\x00\x00\x00\x02\x00\x00\x00ab", {"who": "b"}),  # one text too many
+        (b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00", {}),
+    ],
+)
+def test_the_string_of_a_lone_event_may_have_any_dictionary(column: bytes, row: dict[str, str]) -> None:
+    found = Block(block.seal(ORIGIN, TEXTS.id, 1, UNIFORM, len(column), column + bytes(4)), TEXTS)
+    found.check()
+    assert found.rows() == [row]
+
+
+def test_a_dictionary_is_checked_though_the_event_has_no_value() -> None:
+    column = b"\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\xff"
+    with pytest.raises(FrameError):
+        Block(block.seal(ORIGIN, TEXTS.id, 1, UNIFORM, len(column), column + bytes(4)), TEXTS).check()
 
 
 def peak_of(work: Callable[[], object]) -> int:
