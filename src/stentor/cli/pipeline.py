@@ -3,6 +3,7 @@
 import typer
 
 from stentor.cli.archive import archive
+from stentor.cli.audit import audit
 from stentor.cli.campaign import campaign
 from stentor.cli.match import match_filters
 from stentor.cli.replay import replay
@@ -15,3 +16,4 @@ app.command("match")(match_filters)
 app.command()(latency)
 app.command()(replay)
 app.command()(traffic)
+app.command()(audit)

@@ -103,7 +103,7 @@ def latency(
     picture = check_picture(plot) if plot else None
 
     def show(rows: "list[Row]") -> Table:
-        table = _table(("start", "measure", "topic", "unit", "place"), ("events", "p50", "p90", "p99", "longest"))
+        table = table_of(("start", "measure", "topic", "unit", "place"), ("events", "p50", "p90", "p99", "longest"))
         for row in rows:
             times = (f"{row[name]:,.2f}" for name in ("p50", "p90", "p99", "longest"))
             table.add_row(_time(row.start), row.measure, row.topic, row.unit, row.place, f"{row.events:,}", *times)
@@ -144,7 +144,7 @@ def traffic(
     picture = check_picture(plot) if plot else None
 
     def show(rows: "list[Row]") -> Table:
-        table = _table(("start", "what", "topic", "who"), ("events", "size", "share"))
+        table = table_of(("start", "what", "topic", "who"), ("events", "size", "share"))
         for row in rows:
             share = "" if row.share is None else f"{row.share:.1%}"
             amount = "" if row.bytes is None else size(row.bytes)
@@ -178,7 +178,8 @@ def _run(report: Report, master: str, continuous: bool, every: float) -> None:
         spark.stop()
 
 
-def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A plain table; numbers stand to the right."""
     table = Table(box=None, pad_edge=False)
     for name in texts:
         table.add_column(name)

@@ -1,0 +1,189 @@
+"""`stentor pipeline audit`: whether every event came once, in order and to all who want it, from traces."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.spark import MasterOption, followed, start
+from stentor.cli.traces import JsonOption, LakeOption, SinceOption, table_of
+from stentor.model.topic import check_pattern
+from stentor.storage.lake import lake_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST = 40  # findings that are shown; with --json all are
+_VIOLATED, _UNPROVEN = 1, 3  # exit codes
+
+TopicOption = Annotated[str, typer.Option("--topic", help="Which topics, as a pattern with + and #.")]
+ToleranceOption = Annotated[
+    float, typer.Option("--tolerance", min=0.0, help="Milliseconds by which clocks may differ; 0 on one machine.")
+]
+RestOption = Annotated[
+    bool, typer.Option("--at-rest", help="Nothing is on its way, all subscribers had their time: what waits is lost.")
+]
+PictureOption = Annotated[
+    Path | None, typer.Option("--plot", help="Draw the latency that these traces tell into this file, .png or .svg.")
+]
+
+
+class Account(msgspec.Struct):
+    """What the audit comes to, as rows."""
+
+    topics: Sequence[Any]
+    subscribers: Sequence[Any]
+    findings: Sequence[Any]
+    counts: Counter[tuple[str, str, str, str]]  # by verdict, topic, subscriber and kind
+    latencies: Sequence[Any] = ()
+
+    def count(self, verdict: str, topic: str | None = None, subscriber: str | None = None) -> int:
+        return sum(
+            count
+            for (each, about, name, _), count in self.counts.items()
+            if each == verdict and topic in (None, about) and subscriber in (None, name)
+        )
+
+
+def audit(
+    topic: TopicOption = "#",
+    since: SinceOption = "beginning",
+    tolerance: ToleranceOption = 50.0,
+    at_rest: RestOption = False,
+    lake: LakeOption = None,
+    plot: PictureOption = None,
+    json: JsonOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    master: MasterOption = "local[*]",
+) -> None:
+    """Prove from traces that every event came once, in order and to all who want it, or list what did not.
+
+    Ends with 1 if something was violated, and with 3 if nothing was, but traces are missing that could tell.
+    """
+    from stentor.pipeline.picture import check_picture, draw
+
+    check_pattern(topic)
+    picture = check_picture(plot) if plot else None
+    options = {"from": since} | ({"url": url} if url else {}) | ({"tls": str(tls)} if tls else {})
+    spark = start(master, "stentor audit")
+    try:
+        account = followed(
+            spark,
+            "audit",
+            lambda: _account(spark, options, topic, int(tolerance * 1e6), at_rest, lake, picture is not None),
+            quiet=json,
+        )
+    finally:
+        spark.stop()
+    if json:
+        for row in (*account.topics, *account.subscribers, *account.findings):
+            sys.stdout.write(msgspec.json.encode(row.asDict()).decode() + "\n")
+    else:
+        _show(Console(highlight=False), account)
+    if picture is not None and account.latencies:
+        draw(picture, account.latencies, "measure", lambda row: f"{row.topic} {row.place}", "p99", "ms")
+    if account.count("violation") or account.count("unproven"):
+        raise typer.Exit(_VIOLATED if account.count("violation") else _UNPROVEN)
+
+
+def _account(
+    spark: "SparkSession", options: dict[str, str], topic: str, tolerance: int, at_rest: bool, lake: Path | None,
+    draws: bool,
+) -> Account:  # fmt: skip
+    from stentor.pipeline import audit as job
+    from stentor.pipeline import report, traces
+    from stentor.pipeline.latency import latency
+
+    told = traces.read(spark, **options).persist()
+    found = job.audit(told, topic, tolerance=tolerance, at_rest=at_rest, since=options["from"] != "beginning")
+    findings = found.findings.persist()
+    try:
+        if lake is not None:
+            report.save(_dated(findings), lake_of(str(lake)), "audit")
+        counts = findings.groupBy("verdict", "about", "subscriber", "kind").count().collect()
+        latencies = report.rows_of(latency(told, "2 seconds"), "start") if draws else []
+        return Account(
+            report.rows_of(found.topics, "about"),
+            report.rows_of(found.subscribers, "about", "subscriber"),
+            report.rows_of(findings, "verdict", "about", "kind", "source", "life", "first"),
+            Counter({(row.verdict, row.about, row.subscriber, row.kind): row[4] for row in counts}),
+            latencies,
+        )
+    finally:
+        for frame in (findings, told):
+            frame.unpersist()
+        found.forget()
+
+
+def _dated(findings: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as sql
+
+    return findings.withColumn("start", sql.current_timestamp())
+
+
+def _show(console: Console, account: Account) -> None:
+    if not account.topics:
+        console.print("no traces of these topics: is `traces` on, and does a repository keep them?")
+        return
+    console.print(_sums(account))
+    violations, warnings, unproven = map(account.count, ("violation", "warning", "unproven"))
+    if account.findings:
+        console.print(_list(account.findings[:_MOST]))
+        if (more := violations + warnings + unproven - _MOST) > 0:
+            console.print(f"… and {more:,} more: --json lists them")
+    kinds = Counter[str]()
+    for (verdict, _, _, kind), count in account.counts.items():
+        if verdict == "violation":
+            kinds[kind] += count
+    if violations:
+        console.print("[red]violated[/]: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())))
+    elif unproven:
+        console.print(
+            f"[yellow]unproven[/]: nothing that the traces tell is wrong, but {unproven:,} things cannot be known: "
+            "traces are missing, which nodes that were killed had not told yet, or which were lost on their way"
+        )
+    else:
+        waiting = sum(row.waiting for row in account.subscribers)
+        behind = f"; {waiting:,} wait for their subscribers" if waiting else ""
+        console.print(
+            "[green]proven[/]: every event was stored, and was released once, in order and when it was stable, to all "
+            f"whom it is for{behind}"
+        )
+
+
+def _sums(account: Account) -> Table:
+    table = table_of(
+        ("topic", "subscriber"),
+        ("published", "stored", "for it", "released", "again", "acknowledged", "waiting", "violations", "unproven"),
+    )
+    for topic in account.topics:
+        name = topic.about
+        table.add_row(
+            name, "", f"{topic.published:,}", f"{topic.stored:,}", "", "", "", "", "",
+            f"{account.count('violation', name, ''):,}", f"{account.count('unproven', name, ''):,}",
+        )  # fmt: skip
+        for row in account.subscribers:
+            if row.about == name:
+                numbers = (row.wanted, row.released, row.again, row.acknowledged, row.waiting)
+                judged = (account.count(verdict, name, row.subscriber) for verdict in ("violation", "unproven"))
+                table.add_row("", row.subscriber, "", "", *(f"{number:,}" for number in (*numbers, *judged)))
+    if everywhere := account.count("unproven", ""):
+        table.add_row("repositories", *[""] * 9, f"{everywhere:,}")
+    return table
+
+
+def _list(findings: Sequence[Any]) -> Table:
+    table = table_of(("verdict", "kind", "topic", "publisher", "life", "numbers", "subscriber", "what is known"), ())
+    for row in findings:
+        numbers = "" if not row.last else f"{row.first:,}" if row.first == row.last else f"{row.first:,} … {row.last:,}"
+        life = str(row.life) if row.life else ""
+        table.add_row(row.verdict, row.kind, row.about, row.source or "", life, numbers, row.subscriber, row.what)
+    return table
