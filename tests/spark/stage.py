@@ -9,6 +9,8 @@ from tests.end_to_end.troupe import REPOSITORIES, Network
 
 import stentor
 from stentor.model.attribute import Value
+from stentor.pipeline.catalogue import Catalogue
+from stentor.pipeline.options import read_options
 from stentor.registration import Registrar
 from stentor.reliable import Subscription
 
@@ -48,6 +50,11 @@ class Stage(Network):
                 await shop.flush()
 
         asyncio.run(publish())
+
+    def shown(self, topic: str) -> int:
+        """How many events readers are shown, by whichever repository is the first to answer; the least of some."""
+        with Catalogue(read_options({"url": self.url_of_all, "topic": topic}, streaming=False)) as catalogue:
+            return min(len(catalogue.stock(topic, since="beginning").end) for _ in range(9))
 
     def lags(self, topic: str) -> dict[str, int]:
         """How many events each subscriber has not acknowledged, at the repository that knows least of it."""

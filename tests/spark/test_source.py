@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -166,13 +167,20 @@ def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
 
 
 def test_what_cannot_be_read_is_explained(spark: SparkSession, stage: Stage) -> None:
+    nowhere = spark.read.format("stentor").option("url", "stentor://127.0.0.1:1").option("topic", "x").load()
+    with ThreadPoolExecutor() as pool:  # it is tried for ten seconds
+        away = pool.submit(nowhere.count)
+        _refused(spark, stage)
+        with pytest.raises(PySparkException, match='option "url": no broker at'):
+            away.result()
+
+
+def _refused(spark: SparkSession, stage: Stage) -> None:
     topic = stage.topic("refused/one", subscriber="other")
     with pytest.raises(PySparkException, match='option "subscriber": spark is not registered'):
         load(spark, stage, topic).count()
     with pytest.raises(PySparkException, match='option "topic": no repository has a reliable topic'):
         load(spark, stage, "nowhere/#").count()
-    with pytest.raises(PySparkException, match='option "url": no broker at'):
-        spark.read.format("stentor").option("url", "stentor://127.0.0.1:1").option("topic", "x").load().count()
     with pytest.raises(AnalysisException, match='option "attributes"'):
         load(spark, stage, topic, attributes="carrier text")
     stage.publish(stage.topic("refused/two"), [b"0"], {"carrier": ["UA"]})
@@ -181,21 +189,34 @@ def test_what_cannot_be_read_is_explained(spark: SparkSession, stage: Stage) -> 
 
 
 def test_a_repository_that_dies_in_the_middle_is_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
+    count = 6000
     with Stage(tmp_path) as stage:
         topic = stage.topic(TOPIC)
-        stage.publish(topic, [bytes(2000)] * 30_000, {"seats": list(range(30_000))}, portion=500)
-        until(lambda: stage.complete() >= {"r1", "r2", "r3"})
+        stage.publish(topic, [bytes(2000)] * count, {"seats": list(range(count))}, portion=500)
+        until(lambda: stage.shown(topic) == count)
         frame = load(spark, stage, topic, partitions=12, attributes="seats int")
+        tracker = spark.sparkContext.statusTracker()
+        ended = threading.Event()
         killed: list[str] = []
 
+        def under_way() -> bool:
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            return any(each is not None and 0 < each.numCompletedTasks < each.numTasks for each in stages)
+
         def kill_two() -> None:
+            while not under_way():
+                if ended.wait(0.005):
+                    return
             for name in ("r1", "r2"):
                 stage.kill(name)
                 killed.append(name)
 
-        timer = threading.Timer(1.0, kill_two)
-        timer.start()
-        found = frame.groupBy().agg(sql.count("*"), sql.countDistinct("seats"), sql.sum("seats")).collect()[0]
-        timer.join()
-        assert tuple(found) == (30_000, 30_000, 30_000 * 29_999 // 2)
-        assert killed
+        killer = threading.Thread(target=kill_two)
+        killer.start()
+        try:
+            found = frame.groupBy().agg(sql.count("*"), sql.countDistinct("seats"), sql.sum("seats")).collect()[0]
+        finally:
+            ended.set()
+            killer.join()
+        assert tuple(found) == (count, count, count * (count - 1) // 2)
+        assert killed == ["r1", "r2"]

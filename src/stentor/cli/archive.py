@@ -61,7 +61,6 @@ def archive(
             query.stop()
         finally:
             job.settle(where, options)
-        spark.stop()
     _show(where)
 
 
