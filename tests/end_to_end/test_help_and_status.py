@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.end_to_end.command import PATIENCE, STENTOR, Command, Fabric, children, environment, gone, in_process
+from tests.end_to_end.command import (
+    PATIENCE,
+    STENTOR,
+    Command,
+    children,
+    environment,
+    fabric,
+    gone,
+    in_process,
+)
 from tests.end_to_end.command import stentor as command
 from typer.testing import CliRunner
 
@@ -86,8 +95,9 @@ def test_shell_completion() -> None:
 
 
 @pytest.mark.req("UX-04", "UX-07")
-def test_the_status_for_people_and_for_programs(running: Fabric) -> None:
+def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
     with (
+        fabric(tmp_path, "--no-traces") as running,  # which are events too
         Command("sub", "flights/#", "--where", "n > 1", "--url", running.url()) as reader,
         stentor.blocking.connect(running.url(), name="airport [bold]", timeout=PATIENCE) as client,
     ):
