@@ -30,13 +30,14 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def stentor(
-    *arguments: str | Path, stdin: bytes | str = b"", cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+    *arguments: str | Path, stdin: bytes | str = b"", cwd: Path | None = None, env: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Run a command to its end."""
     done = subprocess.run(
         [STENTOR, *map(str, arguments)],
         input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True, cwd=cwd, env=environment(env), timeout=PATIENCE, check=False,
+        capture_output=True, cwd=cwd, env=environment(env), timeout=patience, check=False,
     )  # fmt: skip
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")

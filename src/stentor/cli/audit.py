@@ -13,7 +13,7 @@ from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.spark import MasterOption, followed, start
-from stentor.cli.traces import JsonOption, LakeOption, SinceOption, table_of
+from stentor.cli.traces import JsonOption, LakeOption, SinceOption, WindowOption, table_of
 from stentor.model.topic import check_pattern
 from stentor.storage.lake import lake_of
 
@@ -59,6 +59,7 @@ def audit(
     at_rest: RestOption = False,
     lake: LakeOption = None,
     plot: PictureOption = None,
+    window: WindowOption = "1 minute",
     json: JsonOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -78,7 +79,7 @@ def audit(
         account = followed(
             spark,
             "audit",
-            lambda: _account(spark, options, topic, int(tolerance * 1e6), at_rest, lake, picture is not None),
+            lambda: _account(spark, options, topic, int(tolerance * 1e6), at_rest, lake, window if picture else ""),
             quiet=json,
         )
     finally:
@@ -96,7 +97,7 @@ def audit(
 
 def _account(
     spark: "SparkSession", options: dict[str, str], topic: str, tolerance: int, at_rest: bool, lake: Path | None,
-    draws: bool,
+    window: str,
 ) -> Account:  # fmt: skip
     from stentor.pipeline import audit as job
     from stentor.pipeline import report, traces
@@ -109,7 +110,7 @@ def _account(
         if lake is not None:
             report.save(_dated(findings), lake_of(str(lake)), "audit")
         counts = findings.groupBy("verdict", "about", "subscriber", "kind").count().collect()
-        latencies = report.rows_of(latency(told, "2 seconds"), "start") if draws else []
+        latencies = report.rows_of(latency(told, window), "start") if window else []
         return Account(
             report.rows_of(found.topics, "about"),
             report.rows_of(found.subscribers, "about", "subscriber"),
@@ -135,10 +136,13 @@ def _show(console: Console, account: Account) -> None:
         return
     console.print(_sums(account))
     violations, warnings, unproven = map(account.count, ("violation", "warning", "unproven"))
-    if account.findings:
-        console.print(_list(account.findings[:_MOST]))
-        if (more := violations + warnings + unproven - _MOST) > 0:
+    judged = [row for row in account.findings if row.verdict != "unproven"]
+    if judged:
+        console.print(_list(judged[:_MOST]))
+        if (more := violations + warnings - _MOST) > 0:
             console.print(f"… and {more:,} more: --json lists them")
+    if unproven:
+        console.print(_doubts([row for row in account.findings if row.verdict == "unproven"]))
     kinds = Counter[str]()
     for (verdict, _, _, kind), count in account.counts.items():
         if verdict == "violation":
@@ -186,4 +190,19 @@ def _list(findings: Sequence[Any]) -> Table:
         numbers = "" if not row.last else f"{row.first:,}" if row.first == row.last else f"{row.first:,} … {row.last:,}"
         life = str(row.life) if row.life else ""
         table.add_row(row.verdict, row.kind, row.about, row.source or "", life, numbers, row.subscriber, row.what)
+    return table
+
+
+def _doubts(findings: Sequence[Any]) -> Table:
+    """What is unproven, taken together: by what it may be, and for whom."""
+    table = table_of(("unproven", "topic", "subscriber", "what is known"), ("events",))
+    together: dict[tuple[str, str, str], int] = {}
+    for row in findings:
+        if row.kind == "untold" and not row.last:
+            table.add_row(row.kind, row.about, row.subscriber, row.what, "")
+        else:
+            alike = row.kind, row.about, row.subscriber
+            together[alike] = together.get(alike, 0) + row.last - row.first + 1
+    for (kind, topic, subscriber), events in sorted(together.items()):
+        table.add_row(f"{kind}?", topic, subscriber, "what would tell is missing", f"{events:,}")
     return table

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from stentor.cli.demo.actor import Part
 from stentor.cli.demo.audit import Publication, Verdict, judge
+from stentor.cli.demo.epilogue import Epilogue
 from stentor.cli.demo.evidence import Got, Kept
 from stentor.cli.demo.flights import Flight, flights
 from stentor.cli.demo.stage import BROKERS, REPOSITORIES, Client, Network, Stopped, network
@@ -23,6 +24,7 @@ from stentor.client import connect
 from stentor.registration import Registrar
 
 _TOPIC = "flights/nyc"
+_PICTURE = Path("stentor-demo.png")  # where the demo is started
 _RATE = 450.0  # flights in a second
 _LOOK = 0.1  # seconds between two looks at the evidence
 _PATIENCE = 120.0  # seconds without progress after which something is taken to be lost for good
@@ -51,16 +53,21 @@ _DESKS = (
 
 
 def demo() -> None:
-    """Publish a week of flights reliably while brokers, repositories and clients are killed; end with a table."""
+    """Publish a week of flights reliably while brokers, repositories and clients are killed; end with a table.
+
+    Then Spark audits the same by the traces that the fabric emitted, and draws how long events took.
+    """
     console = Console(highlight=False)
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="stentor-demo-") as folder:
-            sound = asyncio.run(_Play(console, Path(folder)).run())
+            play = _Play(console, Path(folder))
+            sound = asyncio.run(play.run())
     except Stopped:
         console.print("interrupted: everything was stopped and removed")
         raise typer.Exit(130) from None
-    console.print(f"[dim]{time.monotonic() - began:.0f} s; nothing is left on disk. Next: [bold]stentor up[/][/]")
+    left = f"{play.epilogue.picture} shows how long events took; nothing else" if play.is_drawn else "nothing"
+    console.print(f"[dim]{time.monotonic() - began:.0f} s; {left} is left on disk. Next: [bold]stentor up[/][/]")
     sys.stdout.flush()
     if not sound:
         console.print("[red]that is not what Stentor promises[/]")
@@ -74,6 +81,8 @@ class _Play:
         self._desks = [self._client(desk.name, where=desk.where) for desk in _DESKS]
         self._status: Status | None = None
         self._scene = 0
+        self.epilogue = Epilogue(_TOPIC, _PICTURE.absolute())
+        self.is_drawn = False
 
     def _client(self, name: str, *, rows: int = 0, rate: float = 0, where: str = "") -> Client:
         part = Part(url="", topic=_TOPIC, name=name, evidence="", rows=rows, rate=rate, where=where)
@@ -91,7 +100,11 @@ class _Play:
                 await self._open(nodes)
                 await self._disturb(nodes)
                 await self._finish(nodes)
-        return self._summarise(nodes)
+                self._status.update("Spark reads the traces of all this")
+                await self.epilogue.run(nodes.url(*BROKERS), self._console.width)
+        sound = self._summarise(nodes)
+        self.is_drawn = self.epilogue.show(self._console)
+        return sound
 
     def _tell(self, text: str) -> None:
         self._scene += 1
