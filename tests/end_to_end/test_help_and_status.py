@@ -139,7 +139,7 @@ def test_the_demo_shows_its_table_and_ends_by_itself(tmp_path: Path) -> None:
         assert rows[fault] == ["0", "0"], fault
     audit = done.stdout.partition("Spark audits the same")[2]
     assert "unproven: nothing that the traces tell is wrong" in audit
-    assert "repository:r1 was killed: nothing is known of its last second" in " ".join(audit.split())
+    assert "repository:r1 was killed: nothing more is known of it" in " ".join(audit.split())
     assert [path.name for path in tmp_path.iterdir()] == ["stentor-demo.png"]
     assert (tmp_path / "stentor-demo.png").read_bytes().startswith(b"\x89PNG")
 

@@ -18,7 +18,7 @@ from stentor.model.topic import check_pattern
 from stentor.storage.lake import lake_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _MOST = 40  # findings that are shown; with --json all are
 _VIOLATED, _UNPROVEN = 1, 3  # exit codes
@@ -114,7 +114,7 @@ def _account(
         return Account(
             report.rows_of(found.topics, "about"),
             report.rows_of(found.subscribers, "about", "subscriber"),
-            report.rows_of(findings, "verdict", "about", "kind", "source", "life", "first"),
+            [row for verdicts in ("<>", "=") for row in _rows(findings.where(f"verdict {verdicts} 'unproven'"))],
             Counter({(row.verdict, row.about, row.subscriber, row.kind): row[4] for row in counts}),
             latencies,
         )
@@ -122,6 +122,12 @@ def _account(
         for frame in (findings, told):
             frame.unpersist()
         found.forget()
+
+
+def _rows(findings: "DataFrame") -> "list[Row]":
+    from stentor.pipeline import report
+
+    return report.rows_of(findings, "verdict", "about", "kind", "source", "life", "first")
 
 
 def _dated(findings: "DataFrame") -> "DataFrame":

@@ -340,7 +340,7 @@ def _untold(unknown: DataFrame, *, since: bool) -> DataFrame:
     """The holes themselves: also what seems to be right may have gone wrong in them."""
     found = unknown.where(sql.col("why") != OPEN).where(sql.lit(not since) | (sql.col("why") != EARLIER))
     many = sql.concat(sql.col("count").cast("string"), sql.lit(" traces"))
-    reason = sql.when(sql.col("why") == KILLED, sql.lit("was killed: nothing is known of its last second")).when(
+    reason = sql.when(sql.col("why") == KILLED, sql.lit("was killed: nothing more is known of it")).when(
         sql.col("why") == EARLIER, sql.concat(many, sql.lit(" before its first one are not kept"))
     ).when(sql.col("why") == "dropped", sql.concat(sql.lit("had no room for "), many)).otherwise(
         sql.concat(many, sql.lit(" are lost"))
