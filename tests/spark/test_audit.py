@@ -281,6 +281,7 @@ def _changed(told: DataFrame, topic: str) -> DataFrame:
     return kept.union(again.withColumn("catenation", sql.lit(newest.newest + 1)))
 
 
+@pytest.mark.slow
 def test_a_real_run_is_proven_and_what_is_changed_in_its_traces_is_found(spark: SparkSession, stage: Stage) -> None:
     topic, changed = stage.topic("audited/real", subscriber="everything"), "audited/changed"
     asyncio.run(_play(stage.url_of_all, topic))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -52,7 +53,9 @@ _DESKS = (
 )
 
 
-def demo() -> None:
+def demo(
+    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Let Spark audit it at the end.")] = True,
+) -> None:
     """Publish a week of flights reliably while brokers, repositories and clients are killed; end with a table.
 
     Then Spark audits the same by the traces that the fabric emitted, and draws how long events took.
@@ -61,7 +64,7 @@ def demo() -> None:
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="stentor-demo-") as folder:
-            play = _Play(console, Path(folder))
+            play = _Play(console, Path(folder), spark=spark)
             sound = asyncio.run(play.run())
     except Stopped:
         console.print("interrupted: everything was stopped and removed")
@@ -75,8 +78,8 @@ def demo() -> None:
 
 
 class _Play:
-    def __init__(self, console: Console, folder: Path) -> None:
-        self._console, self._folder = console, folder
+    def __init__(self, console: Console, folder: Path, *, spark: bool) -> None:
+        self._console, self._folder, self._spark = console, folder, spark
         self._airport = self._client("airport", rows=len(flights()), rate=_RATE)
         self._desks = [self._client(desk.name, where=desk.where) for desk in _DESKS]
         self._status: Status | None = None
@@ -100,10 +103,12 @@ class _Play:
                 await self._open(nodes)
                 await self._disturb(nodes)
                 await self._finish(nodes)
-                self._status.update("Spark reads the traces of all this")
-                await self.epilogue.run(nodes.url(*BROKERS), self._console.width)
+                if self._spark:
+                    self._status.update("Spark reads the traces of all this")
+                    await self.epilogue.run(nodes.url(*BROKERS), self._console.width)
         sound = self._summarise(nodes)
-        self.is_drawn = self.epilogue.show(self._console)
+        if self._spark:
+            self.is_drawn = self.epilogue.show(self._console)
         return sound
 
     def _tell(self, text: str) -> None:
