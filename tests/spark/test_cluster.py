@@ -12,6 +12,7 @@ EVENTS, BATCH = 1000, 600
 
 
 @pytest.mark.req("SP-01", "SP-09")
+@pytest.mark.slow
 def test_a_topic_is_copied_once_though_a_worker_dies(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
     topic, copy = stage.topic("cluster/orders"), stage.topic("cluster/copy", publisher="spark")
     bodies = [b"%d" % number for number in range(EVENTS)]

@@ -56,7 +56,7 @@ def test_each_event_is_there_once_while_days_are_compacted_and_compaction_is_kil
     lake = Lake(tmp_path / "lake")
     lake.path.mkdir()
     batch = 0
-    for seed in range(5):
+    for seed in range(3):
         with lake.lock():
             lake.sweep()
         process = subprocess.Popen(
