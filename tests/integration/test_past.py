@@ -13,12 +13,14 @@ from tests.integration.house import node, run, until_asked
 from tests.integration.test_reliable import House, take
 
 from stentor.machine import SECOND
+from stentor.model.position import Position
+from stentor.model.span import Spans
 from stentor.pipeline.columns import schema_of, to_arrow
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.reading import Reader
 from stentor.registration import Registrar
 from stentor.runtime.repository import RepositoryHost
-from stentor.storage.lake import MARK, Lake
+from stentor.storage.lake import MARK, Lake, LakeError
 from stentor.storage.shelf import find_shelf
 
 
@@ -130,3 +132,15 @@ def test_a_new_subscriber_gets_what_was_forgotten_and_goes_on_where_it_was(tmp_p
                 assert sorted(map(int, found)) == list(range(602, 1200, 5))
 
     run(main())
+
+
+@pytest.mark.req("SP-02")
+def test_a_damaged_lake_is_an_error_of_its_own(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    file = lake.day("orders", datetime.now(UTC).date()) / "000000000000.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"PAR1 is not enough")
+    with pytest.raises(LakeError, match="cannot be read"):
+        lake.recall("orders", Position({(7, 1): Spans([(1, 5)])}), 1000)
+    with pytest.raises(LakeError, match="cannot be read"):
+        lake.find("orders", 1)

@@ -16,8 +16,12 @@ from tests.end_to_end.troupe import TOPIC
 from tests.spark.stage import Columns, Stage
 
 from stentor.model.errors import InvalidInput
-from stentor.pipeline.columns import parse_attributes
+from stentor.model.position import Position
+from stentor.model.span import Spans
+from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import parse, read_options
+from stentor.pipeline.source import BatchReader
+from stentor.reading import Available
 
 pytestmark = pytest.mark.req("SP-01")
 
@@ -220,3 +224,14 @@ def test_a_repository_that_dies_in_the_middle_is_made_up_for(spark: SparkSession
             killer.join()
         assert tuple(found) == (count, count, count * (count - 1) // 2)
         assert killed == ["r1", "r2"]
+
+
+def test_what_one_repository_does_not_have_is_read_from_another() -> None:
+    """The one that plans a batch may lack what the one that admitted it had: nothing of it may be left out."""
+    stream = (7, 1)
+    whole, known = Position({stream: Spans([(1, 100)])}), Position({stream: Spans([(1, 60)])})
+    gone = Position({stream: Spans([(91, 100)])})
+    stock = Available("r2", 60, ("r1", "r2"), Position(), (known,), gone)
+    reader = BatchReader(read_options({"topic": "orders"}, streaming=False), schema_of(()))
+    portions = reader._portions("orders", stock, whole)
+    assert [each.wanted for each in portions] == [known, Position({stream: Spans([(61, 90)])})]  # type: ignore[attr-defined]

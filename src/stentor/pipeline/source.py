@@ -77,12 +77,16 @@ class _Reader:
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options, self._schema = options, schema
 
-    def _portions(self, topic: str, stock: Available) -> list[InputPartition]:
-        """Neighbouring parts go to different repositories."""
+    def _portions(self, topic: str, stock: Available, upto: Position) -> list[InputPartition]:
+        """All of it, neighbouring parts from different repositories. What the one that was asked does not have, since
+        its disk was damaged, or it is behind the one that was asked before, another one has.
+        """
         members = stock.members
+        rest = upto.minus(stock.end).minus(stock.gone)
+        parts = (*stock.parts, rest) if rest.streams else stock.parts
         return [
             Portion(topic, part, (*members[place % len(members) :], *members[: place % len(members)]))
-            for place, part in enumerate(stock.parts)
+            for place, part in enumerate(parts)
         ]
 
     def _parts(self, events: int) -> int:
@@ -120,10 +124,11 @@ class BatchReader(_Reader, DataSourceReader):
         with Catalogue(self._options) as catalogue:
             for topic in catalogue.topics():
                 stock = catalogue.stock(topic, since=self._options.since)
-                parts = self._parts(len(stock.end.minus(stock.done)))
+                upto = stock.end
+                parts = self._parts(len(upto.minus(stock.done)))
                 if parts > 1:
-                    stock = catalogue.stock(topic, done=stock.done, upto=stock.end, parts=parts)
-                found += self._portions(topic, stock)
+                    stock = catalogue.stock(topic, done=stock.done, upto=upto, parts=parts)
+                found += self._portions(topic, stock, upto)
         return found
 
 
@@ -186,9 +191,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             count = len(stock.end.minus(done))
             if count:
                 end[topic] = _entry(stock, stock.end)
-            most -= count
-            if limited and most <= 0:
-                break
+            if most:
+                most -= count
+                if most <= 0:
+                    break
         return end
 
     def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Available:
@@ -214,7 +220,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             if events:
                 stock = self._catalogue.stock(topic, done=done, upto=upto, parts=self._parts(events))
                 self._check(topic, stock.gone)
-                found += self._portions(topic, stock)
+                found += self._portions(topic, stock, upto)
         return found
 
     def commit(self, end: Offset) -> None:

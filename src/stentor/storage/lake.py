@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
@@ -36,6 +36,8 @@ MARK: Final = {b"stentor": b"lake 1"}  # in the metadata of every file
 KINDS: Final = {"boolean": Kind.BOOLEAN, "bigint": Kind.INTEGER, "double": Kind.DECIMAL, "string": Kind.STRING}
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE of renameat2
 _HERE: Final = -100  # AT_FDCWD
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _GRACE: Final = 60.0  # seconds that a reader may take to list a directory
 _LARGEST: Final = 64 << 10  # bytes of a block that is made
 _MOST: Final = 1000  # events of it
@@ -141,12 +143,25 @@ class Lake:
 
     # ---- reading
 
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Whatever is wrong with a file is an error of ours: nobody who answers from the lake may fail at it."""
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise LakeError(f"to read the lake {self.path}: pip install 'stentor[spark]'") from None
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise LakeError(f"the lake {self.path} cannot be read: {error}") from None
+
     def recall(self, topic: str, wanted: Position, budget: int) -> tuple[list[Block], Position, Position]:
         """Some of these events, of about so many bytes; what of the wanted was looked for, and what of it is here."""
         stream, spans = min(wanted.streams.items())
         first, last = next(iter(spans))
         last = min(last, first + max(budget // 64, 1))
-        blocks = self._find(self.files(topic), topic, stream, first, last, budget)
+        with self._readable():
+            blocks = self._find(self.files(topic), topic, stream, first, last, budget)
         found = Spans((block.catenation, block.last()) for block in blocks)
         if blocks and sum(len(block.frame) for block in blocks) >= budget:
             last = found.last  # there may be more
@@ -154,16 +169,18 @@ class Lake:
 
     def find(self, topic: str, moment: int) -> Position:
         """The first number of each stream that is of this time or later."""
-        import pyarrow as pa
-        import pyarrow.dataset as dataset
-
         day = datetime.fromtimestamp(moment / 1e9, UTC).date()
         files = [path for path in self.files(topic) if path.parent.name >= f"day={day.isoformat()}"]
         if not files:
             return Position()
-        late = dataset.field("time") >= pa.scalar(-(-moment // 1000), pa.timestamp("us", tz="UTC"))
-        table = dataset.dataset(files, format="parquet").to_table(["origin", "incarnation", "catenation"], filter=late)
-        lowest = table.group_by(["origin", "incarnation"]).aggregate([("catenation", "min")]).to_pylist()
+        with self._readable():
+            import pyarrow as pa
+            import pyarrow.dataset as dataset
+
+            late = dataset.field("time") >= pa.scalar(-(-moment // 1000), pa.timestamp("us", tz="UTC"))
+            columns = ["origin", "incarnation", "catenation"]
+            table = dataset.dataset(files, format="parquet").to_table(columns, filter=late)
+            lowest = table.group_by(columns[:2]).aggregate([("catenation", "min")]).to_pylist()
         found = {(row["origin"] % (1 << 64), row["incarnation"]): int(row["catenation_min"]) for row in lowest}
         return Position({stream: Spans([(first, first)]) for stream, first in found.items()})
 
@@ -209,7 +226,7 @@ def _block(rows: list[dict[str, Any]], topic: str, stream: StreamId) -> Block:
         pack_column(make_column(kind, [_value(kind, each.get(name)) for each in given]))
         for name, kind in zip(schema.names, schema.kinds, strict=True)
     ]
-    times = [int(row["time"].timestamp() * 1_000_000) * 1000 for row in rows]
+    times = [(row["time"] - _EPOCH) // _MICROSECOND * 1000 for row in rows]
     first = CatenationNumber(rows[0]["catenation"])
     origin = Origin(topic_id(topic), PublisherId(stream[0]), Incarnation(stream[1]), first, times[0])
     several = times if times.count(times[0]) < len(times) else ()

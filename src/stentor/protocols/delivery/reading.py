@@ -169,8 +169,8 @@ class Reading:
         return Position.before(self._store.floors()).minus(voids)
 
     def _limit(self, event: StockRequest) -> int:
-        most = event.most or _ALL
-        if event.size:
+        most = event.most if event.most > 0 else _ALL
+        if event.size > 0:
             mean = max(self._size() // max(self._store.next - self._store.first, 1), 1)
             most = min(most, max(event.size // mean, 1))
         return most
@@ -186,7 +186,7 @@ class Reading:
         return Position(streams)
 
     def _pieces(self, target: Position, most: int = _ALL) -> Pieces:
-        keys = sorted(target.streams)
+        keys = sorted(target.streams.keys() & self._store.streams.keys())  # a reader may have made up others
         columns: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
         for place, key in enumerate(keys):
             stream = self._store.streams[key]
@@ -220,9 +220,8 @@ class Reading:
             first = int(pieces.sequences[0])
             self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), first, budget)
         elif self._settings.lake:
-            past = Position(
-                {key: Spans(spans.within(1, self._store.streams[key].floor)) for key, spans in wanted.streams.items()}
-            )
+            floors = {key: self._store.streams[key].floor for key in pieces.keys}
+            past = Position({key: Spans(wanted.streams[key].within(1, floor)) for key, floor in floors.items()})
             self._dispatch.recall(lambda _, recalled: self._recalled(event, recalled), past, budget)
         else:
             self._send(event, [], Position())
