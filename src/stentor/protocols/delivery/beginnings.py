@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stentor.machine import Recalled, Scanned
+from stentor.machine import Recalled, Report, Scanned
 from stentor.model.errors import Refusal, Refused
 from stentor.model.position import Position
 from stentor.model.record import StreamId
@@ -39,6 +39,11 @@ class Beginnings:
             before = {(publisher, incarnation): number for publisher, incarnation, number in frontier}
 
             def found(now: int, recalled: Recalled) -> None:
+                if recalled.reason:
+                    details: dict[str, str | int | float] = {"topic": recalled.ledger, "reason": recalled.reason}
+                    self._dispatch.effects.append(
+                        Report("warning", "a beginning is not looked for in the lake", details)
+                    )
                 for key, spans in recalled.found.streams.items():
                     before[key] = min(before.get(key, spans.first - 1), spans.first - 1)
                 then(now, tuple((*key, number) for key, number in sorted(before.items()) if number > 0))
