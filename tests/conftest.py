@@ -1,12 +1,17 @@
 """What all tests need to hold on a busy machine, and in little time."""
 
+import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many processes compiles all of the house anew
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job; programs would not hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
@@ -32,3 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(path: Path) -> int:
     name = path.relative_to(Path(__file__).parent).as_posix()
     return next((place for place, long in enumerate(_LONGEST) if name.startswith(long)), len(_LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Every collection of garbage would look through all that was imported, of which nothing is."""
+    gc.collect()
+    gc.freeze()
