@@ -17,6 +17,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     conf = {
         "spark.driver.extraJavaOptions": FRUGAL,
+        "spark.sql.adaptive.enabled": "false",  # makes a job of every exchange, which costs more than it gains here
         "spark.driver.memory": "1g",
         "spark.executorEnv.PYTHONPATH": str(ROOT),  # functions of tests are found by their module's name
         "spark.local.dir": str(folder / "local"),

@@ -16,7 +16,7 @@ import pyspark
 from stentor.pipeline import java
 
 Found = TypeVar("Found")
-PATIENCE = 120.0  # seconds; JVMs that start together on a busy machine take their time
+PATIENCE = 300.0  # seconds; JVMs that start together on a busy machine take their time
 ROOT = Path(__file__).resolve().parents[2]
 # JVMs that live for seconds: compiling well costs more than it gains
 FRUGAL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

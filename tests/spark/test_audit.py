@@ -1,21 +1,13 @@
 """The audit: what is planted is found, and nothing else. Each tale is one topic of a fabric that is audited once."""
 
-import asyncio
-import time
 from collections import defaultdict
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
-from tests.end_to_end.command import PATIENCE
-from tests.spark.stage import Stage
+from pyspark.sql import SparkSession
 from tests.spark.tale import MILLISECOND, Row, Tale, frame
 
-import stentor
-from stentor.pipeline import traces
 from stentor.pipeline.audit import audit
-from stentor.registration import Registrar
 
 pytestmark = pytest.mark.req("SP-05")
 Finding = tuple[str, str, str, str, int, int]  # verdict, kind, publisher, subscriber, numbers
@@ -145,8 +137,7 @@ class Outcome:
             told += tale.told()
         for topic, is_lost in MUTE.items():
             told += [row for row in Tale(topic).told() if not is_lost(row)]
-        rows = frame(spark, told).persist()
-        found = audit(rows)
+        found = audit(frame(spark, told))
         self.findings: dict[str, set[Finding]] = defaultdict(set)
         self.said: dict[str, list[str]] = defaultdict(list)
         for row in found.findings.collect():
@@ -155,8 +146,7 @@ class Outcome:
             self.said[topic].append(row.what)
         self.topics = {row.about: row for row in found.topics.collect()}
         self.subscribers = {(row.about, row.subscriber): row for row in found.subscribers.collect()}
-        found.forget()
-        rows.unpersist()
+        found.held.forget()
 
 
 @pytest.fixture(scope="module")
@@ -228,78 +218,3 @@ def test_the_last_second_of_who_was_killed_is_unproven(outcome: Outcome) -> None
         *(("unproven", "left out", "shop", "half", first, first + 4) for first in (41, 51)),
     }
     assert "was killed" in " ".join(outcome.said["killed"])
-
-
-NAMES = {"everything": "", "few": "n > 6"}
-EVENTS = 300
-
-
-async def _play(url: str, topic: str) -> None:
-    """One publishes, two read, and all of them end in good order."""
-    async with stentor.connect(url, timeout=PATIENCE) as fabric:
-        async with Registrar(fabric) as registrar:
-            for name in NAMES:
-                await registrar.grant(topic, "subscriber", name)
-        readers = [fabric.subscribe(topic, where, name=name) for name, where in NAMES.items()]
-        async with readers[0] as everything, readers[1] as few, fabric.publisher(topic, name="shop") as shop:
-            for start in range(0, EVENTS, 30):
-                await shop.send_many([b"x"] * 30, {"n": [number % 10 for number in range(start, start + 30)]})
-            await shop.flush()
-            for events, count in ((everything, EVENTS), (few, EVENTS * 3 // 10)):
-                seen = 0
-                async for _ in events:
-                    seen += 1
-                    if seen == count:
-                        break
-                await events.sync()
-
-
-def _is_told(told: DataFrame, topic: str) -> bool:
-    """Whether all ends have ended, and three repositories told all that there is to tell."""
-    kinds = told.where(f"about = '{topic}' or node like '%:{topic}'").groupBy("kind").agg(
-        sql.sum("count").alias("events"), sql.count("*").alias("rows")
-    )  # fmt: skip
-    sums = {row.kind: row for row in kinds.collect()}
-    ended = "ended" in sums and sums["ended"].rows == 3
-    return ended and all(kind in sums and sums[kind].events >= 3 * EVENTS for kind in ("stored", "stable"))
-
-
-def _another(told: DataFrame, topic: str, name: str) -> DataFrame:
-    """The same, as if it had happened to another topic with other repositories."""
-    node = sql.regexp_replace(sql.regexp_replace("node", f":{topic}$", f":{name}"), "^repository:", "repository:other-")
-    keeper = sql.when(sql.col("keeper") != "", sql.concat(sql.lit("other-"), "keeper")).otherwise("")
-    about = sql.when(sql.col("about") == topic, name).otherwise(sql.col("about"))
-    return told.withColumns({"node": node, "publisher": node, "keeper": keeper, "about": about})
-
-
-def _changed(told: DataFrame, topic: str) -> DataFrame:
-    """One subscriber tells its first release twice, of another one the second trace is lost."""
-    of_few = told.where(f"node = 'subscriber:few:{topic}'")
-    (newest,) = of_few.agg(sql.max("catenation").alias("newest")).collect()
-    again = of_few.where("kind = 'released'").orderBy("catenation").limit(1)
-    kept = told.where(f"not (node = 'subscriber:everything:{topic}' and catenation = 2)")
-    return kept.union(again.withColumn("catenation", sql.lit(newest.newest + 1)))
-
-
-@pytest.mark.slow
-def test_a_real_run_is_proven_and_what_is_changed_in_its_traces_is_found(spark: SparkSession, stage: Stage) -> None:
-    topic, changed = stage.topic("audited/real", subscriber="everything"), "audited/changed"
-    asyncio.run(_play(stage.url_of_all, topic))
-    deadline = time.monotonic() + PATIENCE
-    while not _is_told(told := traces.read(spark, url=stage.url_of_all), topic):
-        assert time.monotonic() < deadline, "the fabric has not told all"
-    told = told.persist()
-    both = told.union(_changed(_another(told, topic, changed), changed)).persist()
-    found = audit(both, "audited/+", at_rest=True)
-    findings = {(row.verdict, row.kind, row.about, row.subscriber) for row in found.findings.collect()}
-    sums = {
-        row.subscriber: (row.wanted, row.acknowledged)
-        for row in found.subscribers.where("about like '%real'").collect()
-    }
-    found.forget()
-    both.unpersist()
-    told.unpersist()
-    assert sums == {"everything": (EVENTS, EVENTS), "few": (EVENTS * 3 // 10, EVENTS * 3 // 10)}
-    assert {each for each in findings if each[0] != "unproven"} == {("violation", "duplicate", changed, "few")}
-    assert ("unproven", "untold", changed, "everything") in findings
-    assert {topic for _, _, topic, _ in findings} == {changed}

@@ -228,7 +228,6 @@ def kill_drivers(
     assert found == Counter(f"{place}-{line}" for place in range(files) for line in range(500))
 
 
-@pytest.mark.slow
 def test_a_whole_driver_is_killed(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
     kill_drivers(spark, stage, tmp_path, "sink/driver", 2, ["*.begun"])
 

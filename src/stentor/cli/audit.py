@@ -103,9 +103,9 @@ def _account(
     from stentor.pipeline import report, traces
     from stentor.pipeline.latency import latency
 
-    told = traces.read(spark, **options).persist()
+    told = traces.read(spark, **options)
     found = job.audit(told, topic, tolerance=tolerance, at_rest=at_rest, since=options["from"] != "beginning")
-    findings = found.findings.persist()
+    findings = found.findings
     try:
         if lake is not None:
             report.save(_dated(findings), lake_of(str(lake)), "audit")
@@ -119,9 +119,7 @@ def _account(
             latencies,
         )
     finally:
-        for frame in (findings, told):
-            frame.unpersist()
-        found.forget()
+        found.held.forget()
 
 
 def _rows(findings: "DataFrame") -> "list[Row]":

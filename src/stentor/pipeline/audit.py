@@ -4,7 +4,6 @@ Each check compares claims about the same numbers that different nodes made. Wha
 hole in the traces may hide what is missing; then it is unproven.
 """
 
-from collections.abc import Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as sql
 
 from stentor.pipeline import claim
 from stentor.pipeline.claim import STREAM
+from stentor.pipeline.holding import Holding
 from stentor.pipeline.hole import EARLIER, KILLED, OPEN, holes
 from stentor.pipeline.stretch import earliest, end_in_section, merge, section, sections, sweep
 
@@ -35,11 +35,7 @@ class Audit(NamedTuple):
     topics: DataFrame
     subscribers: DataFrame
     findings: DataFrame
-    held: Sequence[DataFrame]
-
-    def forget(self) -> None:
-        for frame in self.held:
-            frame.unpersist()
+    held: Holding
 
 
 def audit(
@@ -48,14 +44,16 @@ def audit(
     """Clocks may differ by `tolerance` nanoseconds. `at_rest`: nothing is on its way, so what waits is lost. `since`:
     the traces are those after some time, so that earlier ones are not missed.
     """
-    unknown = holes(traces, at_rest=at_rest).persist()
-    about = traces.where(_matches("about", pattern))
+    held = Holding()
+    told = held.hold(traces)
+    unknown = held.hold(holes(told, at_rest=at_rest))
+    about = told.where(_matches("about", pattern))
     unknown = unknown.where((sql.col("role") == "repository") | _matches("topic", pattern))
     doubts = _Doubts(unknown, tolerance)
-    journeys = _journeys(about).persist()
-    deliveries = _deliveries(about).persist()
-    missing = _missing(about, deliveries, at_rest=at_rest).persist()
-    repeats = _repeats(about, deliveries, doubts).persist()
+    journeys = held.hold(_journeys(about))
+    deliveries = held.hold(_deliveries(about))
+    missing = held.hold(_missing(about, deliveries, at_rest=at_rest))
+    repeats = held.hold(_repeats(about, deliveries, doubts))
     found = [
         _lost(about, missing, journeys, doubts),
         repeats,
@@ -70,12 +68,7 @@ def audit(
     findings = reduce(DataFrame.union, (each.select(*_COLUMNS) for each in found)).join(
         sql.broadcast(names), "source_id", "left"
     )
-    return Audit(
-        _topics(journeys),
-        _subscribers(deliveries, missing),
-        findings,
-        (unknown, journeys, deliveries, missing, repeats),
-    )
+    return Audit(_topics(journeys), _subscribers(deliveries, missing), held.hold(findings), held)
 
 
 def _matches(column: str, pattern: str) -> Column:
