@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import threading
 import time
 from typing import NamedTuple
 
@@ -30,9 +31,26 @@ class Access(NamedTuple):
     timeout: float
 
 
+class _Births:
+    """Of lives in this process, each is newer than those before it, also within a millisecond."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest = 0
+
+    def next(self) -> int:
+        drawn = (time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7)
+        with self._lock:
+            self._newest = max(drawn, self._newest + 1)
+            return self._newest
+
+
+_births = _Births()
+
+
 def incarnation() -> Incarnation:
     """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
-    return Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7))
+    return Incarnation(_births.next())
 
 
 class Holder:
