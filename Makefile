@@ -54,7 +54,7 @@ bench-ledgers: $(READY) ## events a second that become durable, by ledger and si
 bench-backlog: $(READY) ## a repository with a million stored events: opening, catching up, memory: table, JSON
 	$(BIN)/python -m benchmarks.backlog
 
-bench-spark: $(READY) ## source, sink and matching in Spark beside what only moves the bytes: table, JSON, plot
+bench-spark: $(READY) ## source, sink, matching and audit in Spark beside what only moves the bytes: table, JSON, plot
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)
 
 lock: ## pin every dependency with its hashes (needs uv)

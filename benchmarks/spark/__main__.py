@@ -15,7 +15,7 @@ from rich.console import Console
 
 import stentor.spark
 from benchmarks.results import Results
-from benchmarks.spark import matching, report, sink, source
+from benchmarks.spark import audit, matching, report, sink, source
 from benchmarks.spark.bench import Bench
 from stentor.bench import machine
 
@@ -25,18 +25,24 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "source": source.measure,
     "sink": sink.measure,
     "matching": matching.measure,
+    "audit": audit.measure,
 }
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; figures are medians over them, quote 3 or more.")] = 3,
-    events: Annotated[int, typer.Option(min=100_000, help="Events; the sink gets half as many.")] = 1_000_000,
+    events: Annotated[
+        int,
+        typer.Option(
+            min=100_000, help="Events, and rows of a short audit; the sink gets half as many, matching four times."
+        ),
+    ] = 1_000_000,
     only: Annotated[str, typer.Option(help="Parts, comma-separated. Default: all.")] = "",
     cores: Annotated[int, typer.Option(min=1, help="Cores that each side may use.")] = os.cpu_count() or 1,
     settle: Annotated[float, typer.Option(min=0, help="Seconds to wait for a quiet machine before a trial.")] = 8.0,
     out: Annotated[str, typer.Option(help="Name of the JSON and the PNG in benchmarks/results.")] = "spark",
 ) -> None:
-    """Source, sink and matching on this machine, in one run; write benchmarks/results/NAME.json and .png."""
+    """Source, sink, matching and audit on this machine, in one run; write benchmarks/results/NAME.json and .png."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # brokers are stopped whoever ends us
     console = Console(width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140")))
     names = [name.strip() for name in only.split(",") if name.strip()] or list(PARTS)
@@ -52,7 +58,7 @@ def main(
     conf = {"spark.executorEnv.PYTHONPATH": str(ROOT)}  # workers find what is registered here by its module's name
     spark = stentor.spark.session(f"local[{cores}]", "bench", **conf)
     with tempfile.TemporaryDirectory(prefix="stentor-bench-") as folder:
-        sizes = {"source": events, "sink": events // 2, "matching": events}
+        sizes = {"source": events, "sink": events // 2, "matching": 4 * events, "audit": events}
         say: Callable[[str], None] = lambda text: console.print(text, highlight=False)  # noqa: E731
         bench = Bench(spark, Path(folder), rounds, cores, settle, results, say, sizes)
         try:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.results import Results
-from benchmarks.spark import matching, sink, source
+from benchmarks.spark import audit, matching, sink, source
 from benchmarks.workloads import Goal
 from stentor.bench import machine
 
@@ -17,6 +17,7 @@ PARTS = {
     f"The source, events of {source.BODY} B": SOURCE,
     f"The sink, events of {sink.SIZE} B": (sink.SINK,),
     f"Matching, events of {matching.BODY} B": MATCHING,
+    "The audit, rows of traces": (audit.SHORT, audit.LONG),
 }
 _OURS, _PEERS = ("#1b5e20", "#66bb6a"), ("#8da0b3", "#c5cfd9")
 
@@ -29,6 +30,7 @@ def goals(results: Results) -> tuple[Goal, ...]:
         Goal(source.SINGLE, source.OURS, "rate", source.OURS, 0.05, against_workload=source.ATTRIBUTES),
         Goal(sink.SINK, sink.OURS, "rate", min(rates, key=rates.__getitem__), 0.5),
         *(Goal(workload, matching.LAKE, "rate", matching.OUTSIDE, 0.8) for workload in MATCHING),
+        Goal(audit.LONG, audit.OURS, "rate", audit.OURS, 1.0, against_workload=audit.SHORT),
     )
 
 
@@ -38,7 +40,7 @@ def show(results: Results, console: Console) -> None:
         if measured:
             console.print()
             console.print(Text(title, style="bold"))
-            table = Table("", "", "thousand events/s", "µs of processors an event, all processes", "others used, cores")
+            table = Table("", "", "thousand/s", "µs of processors each, all processes", "others used, cores")
             for workload in measured:
                 for number, name in enumerate(results.contestants(workload)):
                     rate, cost, noise = (
@@ -99,7 +101,7 @@ def draw(results: Results, path: Path) -> None:
             places = [place + width * (number - (len(names) - 1) / 2) for place in range(len(workloads))]
             axes.bar(places, rates, width, label=name, color=(_OURS if ours else _PEERS)[rank])
         axes.set_xticks(range(len(workloads)), [workload.replace(" ", "\n", 1) for workload in workloads], fontsize=7)
-        axes.set_ylabel("thousand events/s", fontsize=8)
+        axes.set_ylabel("thousand/s", fontsize=8)
         axes.set_title(title, fontsize=9)
         axes.tick_params(axis="y", labelsize=8)
         axes.legend(fontsize=7, frameon=False)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 _MOST = 40  # findings that are shown; with --json all are
-_VIOLATED, _UNPROVEN = 1, 3  # exit codes
+_VIOLATED, _UNPROVEN = 1, 5  # exit codes; 3 and 4 are those of all commands
 
 TopicOption = Annotated[str, typer.Option("--topic", help="Which topics, as a pattern with + and #.")]
 ToleranceOption = Annotated[
@@ -67,7 +67,7 @@ def audit(
 ) -> None:
     """Prove from traces that every event came once, in order and to all who want it, or list what did not.
 
-    Ends with 1 if something was violated, and with 3 if nothing was, but traces are missing that could tell.
+    Ends with 1 if something was violated, and with 5 if nothing was, but traces are missing that could tell.
     """
     from stentor.pipeline.picture import check_picture, draw
 

@@ -4,7 +4,6 @@ A seed is a row and a range of rows is a task, so that a worker imports the hous
 spread evenly. What is simulated, and how, is not known here: `run` is handed in and travels to the workers.
 """
 
-import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,8 @@ from typing import Final, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+
+from stentor.pipeline.worker import settle
 
 COLUMNS: Final = (
     "scenario string, seed long, digest string, seconds double, "
@@ -59,7 +60,7 @@ def outcomes(spark: SparkSession, scenarios: Sequence[str], first: int, seeds: i
     tasks = max(1, min(-(-total // _SHORTEST), _TASKS * spark.sparkContext.defaultParallelism))
 
     def simulate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gc.freeze()  # else each collection looks through all that Spark's worker has imported
+        settle()
         for batch in batches:
             for start in range(0, batch.num_rows, _SHORTEST):
                 places = batch.column(0).slice(start, _SHORTEST).to_pylist()

@@ -26,6 +26,7 @@ from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.pipeline.columns import BOOKKEEPING, ORIGIN
+from stentor.pipeline.worker import settle
 from stentor.storage.lake import schema_of
 
 COLUMNS: Final = "filter string, day date, events long, bytes long, first timestamp, last timestamp"
@@ -225,6 +226,7 @@ def _index(wheres: tuple[Filter, ...]) -> PairIndex:
     index = PairIndex()
     for number, where in enumerate(wheres):
         index.add(where, number)
+    settle()
     return index
 
 

@@ -24,6 +24,7 @@ from stentor.pipeline.options import WriteOptions
 from stentor.pipeline.publication import WrongCheckpoint, introduce, publish
 from stentor.pipeline.rows import events_of, layout_of
 from stentor.pipeline.staging import Identity, Manifest, Staged, Staging
+from stentor.pipeline.worker import settle
 
 _FOLDER = "stentor"  # beside what Spark keeps in a checkpoint
 
@@ -47,6 +48,7 @@ class _Writer:
         self._largest = 0
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        settle()
         events = (
             event for batch in iterator for event in events_of(batch, self._layout, self._options.topic, self._largest)
         )

@@ -4,9 +4,7 @@ An offset says of every topic what was read of it, as numbers of streams, and at
 was known; any other repository of the bundle can go on from it, since it admits only what all that live have stored.
 """
 
-import gc
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -27,6 +25,7 @@ from stentor.pipeline.catalogue import Catalogue
 from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
 from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, write_options
 from stentor.pipeline.sink import BatchWriter, StreamWriter
+from stentor.pipeline.worker import settle
 from stentor.reading import Available
 
 Offset = dict[str, dict[str, Any]]  # by topic
@@ -102,18 +101,12 @@ class _Reader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Portion):
             return  # Spark makes up one if there is none
-        _settle()
+        settle()
         with Catalogue(self._options) as catalogue:
             for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
                 if self._options.since != "beginning":
                     self._check(partition.topic, leaf.lost)
                 yield from to_arrow(leaf, partition.topic, self._schema)
-
-
-@cache
-def _settle() -> None:
-    """Spark looks for garbage after each task, in all that was ever imported, for 60 ms: unless that is set apart."""
-    gc.freeze()
 
 
 class BatchReader(_Reader, DataSourceReader):

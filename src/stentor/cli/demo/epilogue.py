@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 
 _COMMAND: Final = "from stentor.cli import main; main()"
-_JUDGED: Final = (0, 1, 3)  # proven, violated, unproven
+_JUDGED: Final = (0, 1, 5)  # proven, violated, unproven
 _MASTER: Final = "local[2]"
 
 
@@ -50,7 +50,7 @@ class Epilogue:
         if not self.is_possible():
             console.print("\nSpark is not installed, so it cannot audit this: pip install 'stentor[spark]'")
             return False
-        if self._code not in _JUDGED or not self._text:  # 3 is also the code of a fabric that cannot be reached
+        if self._code not in _JUDGED or not self._text:  # 1 is also the code of an audit that fails
             reason = self._errors.splitlines()[-1] if self._errors else f"it ended with {self._code}"
             console.print(f"\nSpark could not audit this: {reason}", markup=False)
             return False
