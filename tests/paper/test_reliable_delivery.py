@@ -542,6 +542,29 @@ def test_a_full_disk_stops_acknowledgements_and_says_so() -> None:
     assert bundle.told(RepositoryAck, "shop")[-1].upto == 3
 
 
+@pytest.mark.req("RD-14", "RD-16")
+def test_clients_leave_a_repository_that_can_write_nothing_for_one_that_can() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 3)
+    bundle.full.update(("r1", "r2"))
+    bundle.publish(4, 1)
+    bundle.pass_time(3000)
+    assert bundle.told(Migrate) == [], "nobody is better"
+    bundle.full.discard("r2")
+    bundle.pass_time(3000)
+    assert len(bundle.told(Migrate, "shop")) == len(bundle.told(Migrate, "billing")) == 1
+    bundle.clear()
+    bundle.probe("publisher", "shop")
+    assert {answer.sender: answer.ready for answer in bundle.told(ProbeAnswer)} == {"r1": False, "r2": True}
+    bundle.recover("publisher", "shop", "r1", attempt=2)
+    assert [denial.code for denial in bundle.told(Denial)] == [Refusal.BUSY]
+    bundle.full.clear()
+    bundle.pass_time(3000)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r1", attempt=3)
+    assert bundle.told(RecoveryResponse) != []
+
+
 @pytest.mark.req("RD-14", "RD-20")
 def test_a_damaged_record_is_never_served_and_repaired_from_the_bundle() -> None:
     bundle = steered("r1", "r2")

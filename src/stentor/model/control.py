@@ -282,6 +282,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     unit: str = ""  # that it serves
     cares: tuple[str, ...] = ()  # subscribers in this unit for whom it has all that they have not got, if it is `whole`
     inspected: tuple[str, ...] = ()  # since these repositories leave it has read all that it has
+    stuck: bool = False  # nothing can be written here
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

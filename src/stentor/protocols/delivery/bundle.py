@@ -31,6 +31,7 @@ class Peer:
         "passed",
         "ready",
         "since",
+        "stuck",
         "told",
         "unit",
         "wanted",
@@ -43,7 +44,7 @@ class Peer:
         self.id = 0  # under which it sends; 0 until it has proved it
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
-        self.ready = self.leaving = False
+        self.ready = self.leaving = self.stuck = False
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
@@ -135,7 +136,7 @@ class Bundle:
     def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
-        peer.unit, peer.inspected = state.unit, self._own in state.inspected
+        peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))

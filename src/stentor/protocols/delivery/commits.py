@@ -14,6 +14,7 @@ from stentor.protocols.delivery.testimony import Testimony
 PROGRESS = "local/progress/"
 _HORIZON_EVERY = 1024  # sequence numbers, after which the horizon is written down
 _SAVE_AGAIN = SECOND
+_STUCK = SECOND  # a disk that takes nothing for so long may take nothing for hours; others have said if theirs does
 
 
 class Noted(NamedTuple):
@@ -43,6 +44,7 @@ class Commits:
         self._topic, self._store, self._table, self._dispatch = topic, store, table, dispatch
         self._most = most  # bytes that may wait for a disk that takes nothing
         self.trouble = ""  # why nothing is stored at the moment
+        self._since = 0  # … and since when
         self.noted = 0  # the horizon that is written down
         self._tokens = 0
         self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
@@ -132,6 +134,7 @@ class Commits:
         if not self.trouble:
             details: dict[str, str | int | float] = {"topic": self._topic, "reason": failed.reason}
             self._dispatch.effects.append(Report("error", "nothing is stored or acknowledged", details))
+            self._since = now
         self.trouble = failed.reason
         self._refused.add(failed.token)
         self._save_at = now + _SAVE_AGAIN
@@ -146,6 +149,10 @@ class Commits:
             self._save_at = now + _SAVE_AGAIN
             self._refused.clear()
             self._dispatch.effects += [Commit(self._topic, token, entries) for token, entries in self._saving.items()]
+
+    def is_stuck(self, now: int) -> bool:
+        """Whether nothing could be written for a while."""
+        return bool(self.trouble) and now - self._since >= _STUCK
 
     @property
     def idle(self) -> bool:

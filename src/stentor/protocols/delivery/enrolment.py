@@ -70,7 +70,7 @@ class Enrolment:
         self.beginnings = Beginnings(store, dispatch, settings.lake)
         self._agreement = agreement
         self.publishers: dict[int, SteeredPublisher] = {}
-        gossip.cares = self._cares
+        gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.trouble)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
             Recovery: self._recovery,
@@ -109,7 +109,8 @@ class Enrolment:
         level = _LEVELS - len(settings.unit.split("/")) * bool(settings.unit)
         if not is_within(event.node, settings.unit):
             level = _FOREIGN
-        answer = ProbeAnswer(self._topic, settings.name, event.attempt, self._gossip.ready, members, level)
+        ready = self._gossip.ready and not self.is_outdone(now)
+        answer = ProbeAnswer(self._topic, settings.name, event.attempt, ready, members, level)
         self.say(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
 
     def _is_kept_elsewhere(self, now: int, name: str) -> bool:
@@ -145,6 +146,8 @@ class Enrolment:
                 raise Refused(Refusal.FORGED, f"this was not sent by {event.sender}")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
+            if self.is_outdone(now):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} can store nothing")
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._border.check(event.node)
@@ -308,6 +311,19 @@ class Enrolment:
             self._dispatch.dirty[destination.name] = None
             self._send_away(destination.name)
 
+    def is_outdone(self, now: int) -> bool:
+        """Whether clients are better off elsewhere: we can write nothing, and another one can."""
+        others = self._gossip.living(now)
+        return self._commits.is_stuck(now) and any(each.ready and not each.stuck and not each.unit for each in others)
+
+    def dismiss(self) -> None:
+        """All clients go elsewhere."""
+        readers = self._dispatch.readers
+        for inbox in [*(each.inbox for each in self.publishers.values()), *(each.inbox for each in readers.values())]:
+            self.say(inbox, Migrate(self._topic, self._settings.name))
+        self.publishers.clear()
+        readers.clear()
+
     def _send_away(self, name: str) -> None:
         reader = self._dispatch.readers.pop(name, None)
         if reader is not None:
@@ -420,8 +436,10 @@ class Enrolment:
                 self.say(reader.inbox, Migrate(self._topic, self._settings.name))
         self._gossip.offered = []
 
-    def tick(self) -> None:
+    def tick(self, now: int) -> None:
         """Offer to serve those in our unit whom a coarser storage serves."""
+        if self.is_outdone(now):
+            self.dismiss()
         if not self._settings.unit or not self._gossip.ready:
             return
         units = self._registry.units

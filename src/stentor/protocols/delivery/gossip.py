@@ -75,6 +75,7 @@ class Gossip:
         self._shared = 0  # … and on as many others as must have them
         self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
+        self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -162,6 +163,7 @@ class Gossip:
                 self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
                 asking, self.principal, self._table.digest if whole else 0, self._settings.unit,
                 self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
+                self.stuck(),
             ),
             to,
         )  # fmt: skip

@@ -37,7 +37,6 @@ from stentor.machine import (
 from stentor.model.control import (
     ControlEvent,
     GossipLeave,
-    Migrate,
     PublisherOrder,
     RepositoryAck,
     RepositoryNak,
@@ -327,11 +326,7 @@ class Repository:
         if not self.registry.created or self._settings.name in self.registry.members or self.gossip.leaving:
             return
         self.gossip.leaving, self.gossip.ready = True, False
-        publishers, readers = self.enrolment.publishers, self.dispatch.readers
-        for inbox in [*(each.inbox for each in publishers.values()), *(each.inbox for each in readers.values())]:
-            self.enrolment.say(inbox, Migrate(self.topic, self._settings.name))
-        publishers.clear()
-        readers.clear()
+        self.enrolment.dismiss()
 
     # ---- the end of a step
 
@@ -399,7 +394,7 @@ class Repository:
         busy = self.agreement.tick(now) or busy
         busy = self._ask_publishers(now) or busy
         self.gaps.tick(now)
-        self.enrolment.tick()
+        self.enrolment.tick(now)
         self.collection.tick(now)
         if self.gossip.leaving:
             self._leave(now)
