@@ -34,7 +34,7 @@ def main(
     events: Annotated[
         int,
         typer.Option(
-            min=100_000, help="Events, and rows of a short audit; the sink gets half as many, matching four times."
+            min=100_000, help="Events, and rows of a short audit; the sink gets half as many, matching eight times."
         ),
     ] = 1_000_000,
     only: Annotated[str, typer.Option(help="Parts, comma-separated. Default: all.")] = "",
@@ -58,7 +58,7 @@ def main(
     conf = {"spark.executorEnv.PYTHONPATH": str(ROOT)}  # workers find what is registered here by its module's name
     spark = stentor.spark.session(f"local[{cores}]", "bench", **conf)
     with tempfile.TemporaryDirectory(prefix="stentor-bench-") as folder:
-        sizes = {"source": events, "sink": events // 2, "matching": 4 * events, "audit": events}
+        sizes = {"source": events, "sink": events // 2, "matching": 8 * events, "audit": events}
         say: Callable[[str], None] = lambda text: console.print(text, highlight=False)  # noqa: E731
         bench = Bench(spark, Path(folder), rounds, cores, settle, results, say, sizes)
         try:

@@ -4,8 +4,10 @@ Events are rows as the data source has them, with a column for each attribute, o
 types in `types` (`option("origin", "true")`, and in the lake). Bodies stay where they are: only sizes are looked at.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,7 @@ COLUMNS: Final = "filter string, day date, events long, bytes long, first timest
 BATCH: Final = 10_000  # rows that are matched at once, as many as Spark passes on
 _STORED: Final = ("time", "body", "attributes", "types")
 _TASKS: Final = 4  # per core
+_AT_ONCE: Final = 64  # tallies that are added up
 _DAY: Final = 86_400_000_000  # microseconds
 _OURS: Final = frozenset(field.name for field in (*BOOKKEEPING, *ORIGIN))
 _TYPES: Final = {
@@ -61,9 +64,7 @@ def daily(events: DataFrame, filters: Mapping[str, Filter]) -> DataFrame:
     chosen = events.select(micros, size.cast("long").alias("size"), *_attributes(events, filters))
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield tally(batch, names, wheres)
+        yield from together(tally(batch, names, wheres) for batch in batches if batch.num_rows)
 
     return _summed(chosen.mapInArrow(count, COLUMNS))
 
@@ -92,12 +93,14 @@ def daily_of_files(spark: SparkSession, files: Sequence[Path], filters: Mapping[
     places = [(str(file), group) for file in files for group in range(parquet.read_metadata(file).num_row_groups)]
     tasks = min(len(places), _TASKS * spark.sparkContext.defaultParallelism)
 
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
-            path, group = places[number]
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = (places[number] for batch in batches for number in batch.column(0).to_pylist())
+        for path, groups in groupby(mine, key=itemgetter(0)):
             with parquet.ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH, row_groups=[group], columns=list(_STORED)):
-                    yield tally(from_lake(batch), names, wheres)
+                yield from file.iter_batches(BATCH, row_groups=[group for _, group in groups], columns=list(_STORED))
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from together(tally(from_lake(batch), names, wheres) for batch in read(batches))
 
     return _summed(spark.range(0, len(places), 1, max(1, tasks)).mapInArrow(count, COLUMNS))
 
@@ -194,6 +197,26 @@ def tally(batch: pa.RecordBatch, names: tuple[str, ...], wheres: tuple[Filter, .
         rows.append(which if places is None else places[which])
         numbers.append(who)
     return _sums(np.concatenate(rows), np.concatenate(numbers), times, sizes, names)
+
+
+def together(tallies: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Tallies of many batches as few: what leaves a task costs more than to add it up."""
+    found: list[pa.RecordBatch] = []
+    for each in tallies:
+        found.append(each)
+        if len(found) == _AT_ONCE:
+            found = _added(found)
+    yield from _added(found)
+
+
+def _added(tallies: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(tallies) < 2:
+        return tallies
+    sums = [("events", "sum"), ("bytes", "sum"), ("first", "min"), ("last", "max")]
+    added = pa.Table.from_batches(tallies).group_by(["filter", "day"]).aggregate(sums)
+    names = ["filter", "day", *(f"{name}_{function}" for name, function in sums)]
+    (batch,) = added.select(names).rename_columns(_SCHEMA.names).cast(_SCHEMA).combine_chunks().to_batches()
+    return [batch]
 
 
 def _sums(
