@@ -43,3 +43,4 @@ def pytest_collection_finish() -> None:
     """Every collection of garbage would look through all that was imported, of which nothing is."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)

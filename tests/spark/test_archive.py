@@ -51,7 +51,8 @@ def numbers(lake: Lake) -> Counter[int]:
     return Counter(int(body) for body in table["body"].to_pylist())
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 20])
 def test_kills_at_any_instant_leave_each_event_once(
     stage: Stage, spark: SparkSession, tmp_path: Path, kills: int
 ) -> None:
