@@ -1,41 +1,36 @@
-"""A driver: audits what a fabric told of a topic, and the same with something planted in it, as that of another topic.
+"""Audits what a fabric told of a topic, and the same with something planted in it, as that of another topic.
 
 Traces are put together by one stage, and no task of the next one ends before the test says so: what a worker holds of
 the first is lost with it.
 """
 
-import json
-import sys
 import time
+from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from tests.spark.driver import TASKS, held, session
+from tests.spark.driver import held
 from tests.spark.standalone import PATIENCE
 
 from stentor.pipeline import traces
 from stentor.pipeline.audit import audit
 
 
-def main(master: str, folder: str, url: str, topic: str, changed: str, events: str) -> None:
-    # few tasks, but not one: it would be on one worker
-    few = {"spark.sql.shuffle.partitions": str(TASKS), "spark.sql.adaptive.coalescePartitions.enabled": "false"}
-    spark = session(master, "auditing", **few)
+def check(spark: SparkSession, folder: Path, url: str, topic: str, changed: str, events: str) -> dict[str, Any]:
     deadline = time.monotonic() + PATIENCE
     while not _is_told(told := traces.read(spark, url=url), topic, int(events)):
         assert time.monotonic() < deadline, "the fabric has not told all"
     told = told.mapInArrow(held(folder), told.schema).persist()
     both = told.union(_changed(_another(told, topic, changed), changed))
     found = audit(both, topic.rpartition("/")[0] + "/+", at_rest=True)
-    outcome = {
+    return {
         "findings": [[row.verdict, row.kind, row.about, row.subscriber] for row in found.findings.collect()],
         "sums": {
             row.subscriber: [row.wanted, row.acknowledged]
             for row in found.subscribers.where(sql.col("about") == topic).collect()
         },
     }
-    sys.stdout.write(json.dumps(outcome) + "\n")
-    spark.stop()
 
 
 def _is_told(told: DataFrame, topic: str, events: int) -> bool:
@@ -63,7 +58,3 @@ def _changed(told: DataFrame, topic: str) -> DataFrame:
     again = of_few.where("kind = 'released'").orderBy("catenation").limit(1)
     kept = told.where(f"not (node = 'subscriber:everything:{topic}' and catenation = 2)")
     return kept.union(again.withColumn("catenation", sql.lit(newest.newest + 1)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""What drivers on the cluster share: a session, and tasks that do not end before the test says so."""
+"""What runs on the cluster: a session, and tasks that do not end before the test says so."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ TASKS = 4  # of a stage
 Map = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def session(master: str, app: str, **more: str) -> SparkSession:
+def session(master: str) -> SparkSession:
     settings = {
         "spark.driver.extraJavaOptions": FRUGAL,
         "spark.executor.extraJavaOptions": FRUGAL,
@@ -23,11 +23,14 @@ def session(master: str, app: str, **more: str) -> SparkSession:
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # or one worker might get all the first tasks
         "spark.cores.max": "2",
+        # few tasks, but not one: it would be on one worker
+        "spark.sql.shuffle.partitions": str(TASKS),
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
     }
-    return stentor.spark.session(master, app, **settings | more)
+    return stentor.spark.session(master, "tests", **settings)
 
 
-def held(folder: str) -> Map:
+def held(folder: Path) -> Map:
     """Passes on what it gets, leaves a mark of its task, and waits for the file `go`."""
 
     def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -36,8 +39,8 @@ def held(folder: str) -> Map:
         yield from batches
         context = TaskContext.get()
         assert context is not None
-        mark = Path(folder) / f"started-{context.partitionId()}-{context.attemptNumber()}-{os.getppid()}"
+        mark = folder / f"started-{context.partitionId()}-{context.attemptNumber()}-{os.getppid()}"
         mark.write_text(stentor.__file__)
-        until((Path(folder) / "go").exists, "nobody said go")
+        until((folder / "go").exists, "nobody said go")
 
     return hold

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -24,34 +25,18 @@ def _started(folder: Path) -> dict[str, str]:
     return {f"{partition}-{attempt}": daemon for _, partition, attempt, daemon in names}
 
 
-def _drive(cluster: Cluster, module: str, folder: Path, *arguments: str) -> str:
-    """Run a driver, kill a worker while each of them is at a task; what the driver says."""
-    with cluster.drive(module, str(folder), *arguments) as driver:
-        try:
-            until(lambda: len(set(_started(folder).values())) == 2 or driver.poll() is not None, "a task on each")
-            cluster.workers[0].kill()
-            (folder / "go").touch()
-            out, err = driver.communicate(timeout=PATIENCE)
-        finally:
-            driver.kill()
-    assert driver.returncode == 0, err
+def _kill_one(cluster: Cluster, driver: subprocess.Popen[str], folder: Path) -> None:
+    """A worker dies while each of them is at a task of this act."""
+    until(lambda: len(set(_started(folder).values())) == 2 or driver.poll() is not None, "a task on each worker")
+    cluster.workers[0].kill()
+    (folder / "go").touch()
+
+
+def _check_marks(folder: Path) -> None:
     attempts = [key.split("-") for key in _started(folder)]
     assert {int(partition) for partition, _ in attempts} == set(range(TASKS))
     assert any(int(attempt) > 0 for _, attempt in attempts), "a task was lost with its worker, and run again"
-    assert len([worker for worker in cluster.workers if worker.alive]) == 1
-    return out
-
-
-@pytest.mark.req("SP-01", "SP-09")
-def test_a_topic_is_copied_once_though_a_worker_dies(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
-    topic, copy = stage.topic("cluster/orders"), stage.topic("cluster/copy", publisher="spark")
-    bodies = [b"%d" % number for number in range(EVENTS)]
-    stage.publish(topic, bodies)
-    _drive(cluster, "tests.spark.copying", tmp_path, stage.url_of_all, topic, copy, str(BATCH))
-    assert Counter(everything(stage, copy, EVENTS)) == Counter(bodies), "no gap, and nothing twice"
-    batches = list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
-    assert len(batches) == -(-EVENTS // BATCH), "the stream went on with the worker that was left"
-    places = {path.read_text() for path in tmp_path.glob("started-*")}
+    places = {path.read_text() for path in folder.glob("started-*")}
     assert all(".zip/" in place for place in places), "workers have the package from the driver"
 
 
@@ -75,13 +60,37 @@ async def _play(url: str, topic: str) -> None:
                 await events.sync()
 
 
-@pytest.mark.req("SP-05", "SP-09")
-def test_a_real_run_is_proven_and_what_is_planted_is_found_though_a_worker_dies(
+@pytest.mark.req("SP-01", "SP-05", "SP-09")
+def test_a_copy_is_whole_and_an_audit_right_though_a_worker_dies_in_each(
     cluster: Cluster, stage: Stage, tmp_path: Path
 ) -> None:
-    topic, changed = stage.topic("audited/real", subscriber="everything"), "audited/changed"
-    asyncio.run(_play(stage.url_of_all, topic))
-    out = _drive(cluster, "tests.spark.auditing", tmp_path, stage.url_of_all, topic, changed, str(PLAYED))
+    orders, copy = stage.topic("cluster/orders"), stage.topic("cluster/copy", publisher="spark")
+    played, changed = stage.topic("audited/real", subscriber="everything"), "audited/changed"
+    bodies = [b"%d" % number for number in range(EVENTS)]
+    stage.publish(orders, bodies)
+    asyncio.run(_play(stage.url_of_all, played))
+    copying, auditing = tmp_path / "copying", tmp_path / "auditing"
+    copying.mkdir()
+    auditing.mkdir()
+    acts = (
+        [str(copying), stage.url_of_all, orders, copy, str(BATCH)],
+        [str(auditing), stage.url_of_all, played, changed, str(PLAYED)],
+    )
+    with cluster.drive("tests.spark.performing", *map(json.dumps, acts)) as driver:
+        try:
+            for folder in (copying, auditing):
+                _kill_one(cluster, driver, folder)
+                if folder is copying:
+                    cluster.fill()
+            out, err = driver.communicate(timeout=PATIENCE)
+        finally:
+            driver.kill()
+    assert driver.returncode == 0, err
+    _check_marks(copying)
+    _check_marks(auditing)
+    assert Counter(everything(stage, copy, EVENTS)) == Counter(bodies), "no gap, and nothing twice"
+    batches = list((copying / "checkpoint" / "commits").glob("[0-9]*"))
+    assert len(batches) == -(-EVENTS // BATCH), "the stream went on with the worker that was left"
     outcome = json.loads(out)
     findings = set(map(tuple, outcome["findings"]))
     assert outcome["sums"] == {"everything": [PLAYED, PLAYED], "few": [PLAYED * 3 // 10, PLAYED * 3 // 10]}
