@@ -75,7 +75,7 @@ def _rows(spark: SparkSession, count: int) -> DataFrame:
 
 def measure(bench: Bench) -> None:
     spark, count = bench.spark, bench.sizes["sink"] // PORTION * PORTION
-    spark.dataSource.register(Abyss)
+    bench.register_apart(Abyss)
     fabric = Fabric()
     fabric.prepare(bench.folder, install=False)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -133,14 +133,6 @@ def save(folder: Path, options: dict[str, str]) -> int:
     return events
 
 
-def _register_apart(spark: SparkSession) -> None:
-    """Workers belong to an environment: in ours the collector has less to do, and files shall not profit from that."""
-    environment = spark.sparkContext.environment
-    environment["STENTOR_BENCH"] = FILES
-    spark.dataSource.register(ArrowFiles)
-    del environment["STENTOR_BENCH"]
-
-
 def _drain(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
@@ -152,7 +144,7 @@ def measure(bench: Bench) -> None:
     fabric.prepare(bench.folder, install=False)
     try:
         fabric.start(bench.folder / "stored")
-        _register_apart(spark)
+        bench.register_apart(ArrowFiles)
         numbers = itertools.count()
 
         def ours(**options: str) -> DataFrame:
