@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark lock clean
+.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -16,7 +16,7 @@ help: ## what can be made here
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stentor needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -56,6 +56,9 @@ bench-backlog: $(READY) ## a repository with a million stored events: opening, c
 
 bench-spark: $(READY) ## source, sink, matching and audit in Spark beside what only moves the bytes: table, JSON, plot
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)
+
+bench-traces: $(READY) ## a fabric that tells traces beside one that does not: table, JSON
+	$(BIN)/python -m benchmarks.traces
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
