@@ -437,7 +437,7 @@ class Enrolment:
         self._gossip.offered = []
 
     def tick(self, now: int) -> None:
-        """Offer to serve those in our unit whom a coarser storage serves."""
+        """Send clients to one that is better off; offer to serve those in our unit whom a coarser storage serves."""
         if self.is_outdone(now):
             self.dismiss()
         if not self._settings.unit or not self._gossip.ready:
