@@ -14,12 +14,12 @@ from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import store
+from stentor.protocols.delivery import commits, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
-from stentor.protocols.delivery.commits import Commits
+from stentor.protocols.delivery.commits import Commits, Noted
 from stentor.protocols.delivery.destination import Destination, Reader
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -321,6 +321,27 @@ def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Commits, "flush", flush)
 
 
+def an_opened_ledger_is_not_traced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(testimony.Testimony, "recall", always(None))
+
+
+def forgotten_before_its_traces_are_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commits, "_HORIZON_EVERY", 1)  # no run has so many events that it is written down otherwise
+    patch.setattr(testimony.Testimony, "forgettable_upto", property(lambda self: self.traced_upto))
+
+
+def progress_is_traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    original = Commits._note_progress
+
+    def note(self: Commits) -> dict[str, Noted]:
+        syncs = original(self)
+        for name, noted in syncs.items():
+            self._testimony.progressed(name, noted.done)
+        return syncs
+
+    patch.setattr(Commits, "_note_progress", note)
+
+
 def pages_claim_more_than_they_hold(patch: pytest.MonkeyPatch) -> None:
     send = Reading._send
 
@@ -366,6 +387,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (publishers_send_again_to_all_units, {"left-its-unit"}),
     (releases_are_not_traced, {"false-trace"}),
     (traced_before_it_is_durable, {"false-trace"}),
+    (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
+    (progress_is_traced_before_it_is_durable, {"false-trace"}),
+    (forgotten_before_its_traces_are_kept, {"untold"}),
     (pages_claim_more_than_they_hold, {"wrong-batch"}),
     (the_first_letter_of_a_page_is_enough, {"wrong-batch"}),
 ]

@@ -15,6 +15,7 @@ from stentor.model.ids import fingerprint
 from stentor.model.span import Span
 
 TRACE: Final = "$stentor/trace"
+LEDGER: Final = "ledger"  # the `peer` of a row that a repository tells again from its ledger after it was opened
 
 
 def kept_of(repository: str) -> str:
@@ -36,6 +37,7 @@ class TraceKind(enum.StrEnum):
     STABLE = "stable"  # these sequence numbers of `keeper` are on enough repositories: they may be released
     RELEASED = "released"  # the application of `subscriber` was given these
     ACKNOWLEDGED = "acknowledged"  # … and is done with them
+    SYNCED = "synced"  # at `keeper` it is durable that `subscriber` is done with these, or that they are not for it
     SUBSCRIBED = "subscribed"  # at `keeper`, after sequence number `end`, `subscriber` wants what the body says
     UNSUBSCRIBED = "unsubscribed"
     DROPPED = "dropped"  # so many traces were not told: there was no room for them
@@ -58,7 +60,7 @@ class Trace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     start: int = 0
     end: int = 0
     subscriber: str = ""
-    peer: str = ""  # from whom a broker got it
+    peer: str = ""  # from whom a broker got it; LEDGER if a repository tells it again
     size: int = 0  # bytes of frames
     born: int = 0  # when the first event was published, in nanoseconds since 1970
     body: bytes = b""  # JSON
@@ -75,7 +77,8 @@ class Trace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             or other.body != self.body
             or self.count != self.last - self.first + 1
             or other.count != other.last - other.first + 1
-            or (other.about, other.subscriber, other.keeper) != (self.about, self.subscriber, self.keeper)
+            or (other.about, other.subscriber, other.keeper, other.peer)
+            != (self.about, self.subscriber, self.keeper, self.peer)
             or _is_partial(self.body)
         ):
             return None

@@ -14,6 +14,7 @@ from stentor.protocols.delivery.registry import Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.testimony import Testimony
 
 
 class Collection:
@@ -29,9 +30,10 @@ class Collection:
         gossip: Gossip,
         commits: Commits,
         border: Border,
+        testimony: Testimony,
         settings: RepositorySettings,
     ) -> None:
-        self._commits, self._border = commits, border
+        self._commits, self._border, self._testimony = commits, border, testimony
         self._unit, self._every = settings.unit, settings.collect_every
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
@@ -43,14 +45,19 @@ class Collection:
             self._look()
 
     def _look(self) -> None:
-        if self._store.first <= self._store.horizon:
+        if self._store.first <= self._upto:
             self._dispatch.scan(self._weigh, self._store.first)
+
+    @property
+    def _upto(self) -> int:
+        """The last sequence number that may be forgotten."""
+        return min(self._store.horizon, self._testimony.forgettable_upto)
 
     def _weigh(self, now: int, scanned: Scanned) -> None:
         done: list[Line] = []
         living = self._gossip.living(now)
         for record in scanned.records:
-            if record.line.end > self._store.horizon or not self._is_needless(record, living):
+            if record.line.end > self._upto or not self._is_needless(record, living):
                 break
             done.append(record.line)
         if done:

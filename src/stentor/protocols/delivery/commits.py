@@ -12,7 +12,7 @@ from stentor.protocols.delivery.store import HORIZON, Store
 from stentor.protocols.delivery.testimony import Testimony
 
 PROGRESS = "local/progress/"
-_HORIZON_EVERY = 1024  # sequence numbers, after which the horizon is written down
+_HORIZON_EVERY = 4  # sequence numbers, after which the horizon is written down
 _SAVE_AGAIN = SECOND
 _STUCK = SECOND  # a disk that takes nothing for so long may take nothing for hours; others have said if theirs does
 
@@ -77,9 +77,10 @@ class Commits:
             return
         store.entries += store.remarks
         store.remarks = []
-        if store.horizon - self.noted >= _HORIZON_EVERY:
-            self.noted = store.horizon
-            store.entries.append(Fact(HORIZON, b"%d" % store.horizon))
+        horizon = min(store.horizon, self._testimony.forgettable_upto)  # what follows it is read, and traced, again
+        if horizon - self.noted >= _HORIZON_EVERY:
+            self.noted = horizon
+            store.entries.append(Fact(HORIZON, b"%d" % horizon))
         self._tokens += 1
         entries = self._saving[self._tokens] = store.take_entries(self._tokens)
         self._syncs[self._tokens] = syncs
@@ -114,6 +115,7 @@ class Commits:
             for name, noted in self._syncs.pop(token).items():
                 earlier = syncs.get(name, _NOTHING)
                 syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), earlier.whole or noted.whole)
+                self._testimony.progressed(name, noted.done)
             self._due += self._after.pop(token)
         news, store.news = store.news, []
         if self.trouble:

@@ -90,8 +90,8 @@ class Repository:
         self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
-        self._testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
-        self.commits = Commits(topic, store, self.table, self.dispatch, self._testimony, settings.unsaved)
+        self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
+        self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
         self.enrolment = Enrolment(
@@ -100,7 +100,16 @@ class Repository:
         )  # fmt: skip
         self.owners = Owners(topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.status)
         self.collection = Collection(
-            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border, settings
+            topic,
+            store,
+            self.registry,
+            self.table,
+            self.dispatch,
+            self.gossip,
+            self.commits,
+            self.border,
+            self.testimony,
+            settings,
         )
         self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
         self.reading = Reading(
@@ -173,7 +182,9 @@ class Repository:
                 self.enrolment.register(name, subscription)
             else:
                 self.enrolment.recall(name, subscription, note)
+                self.testimony.progressed(name, self.table.destinations[name].reached())
         self.commits.noted = self.store.horizon
+        self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
 
     def _load_tail(self, first: int) -> None:
@@ -184,7 +195,8 @@ class Repository:
             self.is_open = True
             self.dispatch.effects.append(StartTimer(self._timer, 0))
 
-    def _seen(self, now: int, scanned: Scanned) -> None:  # noqa: ARG002
+    def _seen(self, now: int, scanned: Scanned) -> None:
+        self.testimony.recall(now, scanned.records)
         self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
@@ -347,10 +359,11 @@ class Repository:
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
                 action()
-        self._testimony.registered(now)
+        self.testimony.registered(now)
+        self.testimony.tell_progress(now)
         shown = self.store.horizon
         if self.store.advance(copies, self.gossip.bundle.mates):
-            self._testimony.stable(now, shown + 1, self.store.horizon)
+            self.testimony.stable(now, shown + 1, self.store.horizon)
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)

@@ -1,18 +1,23 @@
 """The testimony of a repository: what it traces of one topic, so that others can find out what came of every event."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
-from stentor.machine import SECOND
-from stentor.model.record import Entry, Kind, Record
-from stentor.model.span import Span
-from stentor.model.trace import Intent, Trace, TraceKind, audience_body, intent_body
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.control import Held
+from stentor.model.record import Entry, Kind, Record, StreamId
+from stentor.model.span import Span, Spans
+from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.registry import Frontier, Registry
 from stentor.protocols.delivery.trail import Trail
 
 _AGAIN = 3600 * SECOND  # after which subscriptions are told again: traces are not kept for ever
+_PROGRESS_PAUSE = SECOND  # between rows about the same subscriber: one for each acknowledgement would cost too much
+_PROGRESS_COST = MILLISECOND  # of that pause for each row: many subscribers of many publishers are told less often
+_NO_LIMIT: Final = 1 << 62
 KINDS = {Kind.EVENTS: TraceKind.STORED, Kind.VOID: TraceKind.VOIDED, Kind.SKIPPED: TraceKind.SKIPPED}
 
 
@@ -27,8 +32,40 @@ class Testimony:
         self._repeated = 0
         self._former: Mapping[int, bytes] | None = None  # an audience, and what was told of it
         self._body = b""
+        # Sequence numbers. Invariant: _kept_upto <= _traced_upto
+        self._traced_upto = 0  # traced as stable, and so as stored
+        self._kept_upto = 0  # … and these traces are kept
+        self._ledger_end = 0  # the ledger's last when it was opened: an earlier life may have traced what it holds
+        self._progress: dict[tuple[str, StreamId], Spans] = {}  # numbers that are durably done with, and not traced
+        self._progress_due_at = 0
 
-    def stored(self, now: int, entries: Iterable[Entry]) -> None:
+    # ---- after a crash
+
+    def reopen(self, horizon: int, end: int) -> None:
+        """Begin with a ledger whose records after `horizon`, up to `end`, are read again."""
+        self._traced_upto = self._kept_upto = horizon
+        self._ledger_end = end
+
+    def recall(self, now: int, records: Iterable[Record]) -> None:
+        """Trace records of the ledger again that an earlier life may not have told before it was killed."""
+        self.stored(now, (record for record in records if record.line.end > self._kept_upto), LEDGER)
+
+    @property
+    def traced_upto(self) -> int:
+        return self._traced_upto
+
+    def keep(self, upto: int) -> None:
+        """Note that the traces up to this sequence number are kept: no later life has to tell them."""
+        self._kept_upto = max(self._kept_upto, upto)
+
+    @property
+    def forgettable_upto(self) -> int:
+        """The sequence number up to which the ledger may forget records: what is traced of them is kept."""
+        return self._kept_upto if self._trail.on and self._kept_upto < self._traced_upto else _NO_LIMIT
+
+    # ---- events
+
+    def stored(self, now: int, entries: Iterable[Entry], peer: str = "") -> None:
         """These are durable."""
         if not self._trail.on:
             return
@@ -36,16 +73,17 @@ class Testimony:
             kind = KINDS.get(entry.line.kind) if isinstance(entry, Record) else None
             if kind is not None:
                 assert isinstance(entry, Record)
-                self._store(now, kind, entry)
+                self._store(now, kind, entry, peer)
 
-    def _store(self, now: int, kind: TraceKind, record: Record) -> None:
+    def _store(self, now: int, kind: TraceKind, record: Record, peer: str) -> None:
         line = record.line
         known = self._registry.publishers.get(line.publisher)
         self._trail.add(
             Trace(
                 kind=kind, at=now, about=self._topic, source=known.name if known is not None else "",
                 source_id=line.publisher, life=line.incarnation, first=line.first, last=line.last, count=line.length,
-                keeper=self._repository, start=line.sequence, end=line.end, size=len(record.frame), born=record.time,
+                keeper=self._repository, start=line.sequence, end=line.end, peer=peer, size=len(record.frame),
+                born=record.time,
                 body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
             )
         )  # fmt: skip
@@ -59,13 +97,55 @@ class Testimony:
 
     def stable(self, now: int, first: int, last: int) -> None:
         """These sequence numbers may be shown to readers."""
-        if last >= first:
+        self._traced_upto = max(self._traced_upto, last)
+        middle = min(last, self._ledger_end)
+        for low, high, peer in ((first, middle, LEDGER), (max(first, middle + 1), last, "")):
+            if high >= low:
+                self._trail.add(
+                    Trace(
+                        kind=TraceKind.STABLE,
+                        at=now,
+                        about=self._topic,
+                        keeper=self._repository,
+                        start=low,
+                        end=high,
+                        count=high - low + 1,
+                        peer=peer,
+                    )
+                )
+
+    # ---- subscribers
+
+    def progressed(self, name: str, done: Iterable[Held]) -> None:
+        """Note that it is durable that a subscriber is done with these."""
+        if self._trail.on:
+            for held in done:
+                if held.floor or held.spans:
+                    spans = self._progress.setdefault((name, (held.publisher, held.incarnation)), Spans())
+                    spans.update(((1, held.floor), *held.spans))
+
+    def tell_progress(self, now: int, *, is_last: bool = False) -> None:
+        """Trace what subscribers are done with, if that is due, or if the node stops."""
+        if not self._progress or (now < self._progress_due_at and not is_last):
+            return
+        self._progress_due_at = now + _PROGRESS_PAUSE + _PROGRESS_COST * len(self._progress)
+        progress, self._progress = self._progress, {}
+        for (name, (publisher, incarnation)), spans in progress.items():
             self._trail.add(
                 Trace(
-                    kind=TraceKind.STABLE, at=now, about=self._topic, keeper=self._repository, start=first, end=last,
-                    count=last - first + 1,
+                    kind=TraceKind.SYNCED,
+                    at=now,
+                    about=self._topic,
+                    source_id=publisher,
+                    life=incarnation,
+                    first=spans.first,
+                    last=spans.last,
+                    count=sum(high - low + 1 for low, high in spans),
+                    keeper=self._repository,
+                    subscriber=name,
+                    body=numbers_body(spans.first, list(spans)),
                 )
-            )  # fmt: skip
+            )
 
     def registered(self, now: int) -> None:
         """Who wants what, if that has changed."""

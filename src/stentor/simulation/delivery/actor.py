@@ -9,6 +9,7 @@ from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report,
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
+from stentor.model.trace import Trace as Row
 from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import hearing
@@ -172,7 +173,7 @@ class Actor:
             self.crash("raised")
             return
         self.record(happened, effects)
-        self.testify(self.did(happened, effects))
+        self.testify(self.did(happened, effects), self.trail.take(self.clock))
         if stage.trace.steps > _MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
@@ -199,8 +200,8 @@ class Actor:
         """What its traces of this step must tell."""
         return hearing.done(effects)
 
-    def testify(self, did: hearing.Told) -> None:
-        told = hearing.told(self.trail.take(self.clock))
+    def testify(self, did: hearing.Told, rows: list[Row]) -> None:
+        told = hearing.told(rows)
         self.stage.seen["traced"] += len(told)
         if told != did:
             self.accuse("false-trace", f"{self.name} traced {told - did}, not {did - told}")

@@ -29,6 +29,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.record import Fact, Kind, Line, Record
+from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Post
@@ -68,6 +69,9 @@ class Depot(Actor):
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
         self._untold: dict[int, list[Line]] = {}  # what was written, by commit
+        self._traces = hearing.KeptTraces()
+        self._telling = Random(f"{seed}/traces/{name}")
+        self._is_opening = False  # it reads again what an earlier life may not have traced
         self._acts |= {
             Commit: self._commit,
             Scan: self._scan,
@@ -110,6 +114,7 @@ class Depot(Actor):
         self._stuck = self._busy = 0
         self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
+        self._is_opening = True
         self.begin(self.repository)
         self.handle(Opened(TOPIC, holdings))
         if self.repository is None:
@@ -122,6 +127,7 @@ class Depot(Actor):
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
         self.repository = None
+        self._traces.crash()
 
     def cut_power(self, why: str = "power cut") -> None:
         self.crash(why)
@@ -172,7 +178,31 @@ class Depot(Actor):
         did = super().did(happened, effects)
         if isinstance(happened, Committed):
             did += hearing.durable(self._untold.pop(happened.token))
+        elif isinstance(happened, Scanned) and self._is_opening:
+            did += hearing.durable(record.line for record in happened.records)
         return did
+
+    def testify(self, did: hearing.Told, rows: list[Trace]) -> None:
+        super().testify(did, rows)
+        repository = self.repository
+        if self._traces.add(rows):
+            self.later(self._telling.randrange(10, 400) * MILLISECOND, self._tell_traces)
+        for row in rows:
+            if row.kind is TraceKind.SYNCED and not self._is_noted(row):
+                self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
+        if self._is_opening and repository is not None and repository.is_open:
+            self._is_opening = False
+            if missing := self._traces.missing(self.shelf):
+                self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
+
+    def _is_noted(self, row: Trace) -> bool:
+        noted = self.shelf.progress.get(row.subscriber, Numbers())[row.source_id, row.life]
+        return all(noted.covers(*span) for span in hearing.spans_of(row))
+
+    def _tell_traces(self) -> None:
+        assert self.repository is not None
+        self._traces.tell()
+        self.repository.testimony.keep(self.repository.testimony.traced_upto)
 
     def _delay(self) -> int:
         return self.stage.random.randrange(100_000, 3 * MILLISECOND)

@@ -32,6 +32,7 @@ from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Pos
 from stentor.protocols.delivery.registry import TopicTerms
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.segments import SegmentLedger
 
@@ -41,7 +42,8 @@ TERMS = TopicTerms("keeper", 1, 86_400, 86_400, open=True, most=40)
 class Desk:
     """A repository whose disk does at once what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, traces: bool = False) -> None:
+        self.traces = traces
         self.disk = SimulatedDisk(Random(1))
         self.now = SECOND
         self.begin()
@@ -49,7 +51,8 @@ class Desk:
     def begin(self) -> None:
         """A life of it."""
         self.ledger = SegmentLedger(self.disk, "t", 4 << 10)
-        self.repository = Repository("t", RepositorySettings(name="r"))
+        self.trail = Trail(self.traces)
+        self.repository = Repository("t", RepositorySettings(name="r"), self.trail)
         self.tell(Opened("t", self.ledger.load()), Linked("keeper"), Founded(TERMS))
 
     def tell(self, *happened: Input) -> list[Effect]:
