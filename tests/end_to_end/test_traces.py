@@ -1,7 +1,11 @@
 """Traces with real processes: what a repository kept of them tells every number of a run, once."""
 
 import asyncio
+import os
+import signal
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +73,7 @@ class Findings:
     def numbers(self, kind: str, *columns: str) -> Counter[Number]:
         found: Counter[Number] = Counter()
         for row in self.of(kind):
-            partial = kind in ("released", "acknowledged") and row["note"]
+            partial = kind in ("released", "acknowledged", "synced") and row["note"]
             spans = numbers_of(self.bodies[row["note"]]) if partial else [(0, row["last"] - row["first"])]
             for low, high in spans:
                 for offset in range(low, high + 1):
@@ -115,8 +119,8 @@ async def play(north: str, south: str) -> None:
                 await events.sync()
 
 
-async def read(url: str, repository: str, upto: int) -> Findings:
-    """All that a repository has kept, until so many ends have told that they ended, and both repositories all."""
+async def read(url: str, repository: str, is_enough: Callable[[Findings], bool]) -> Findings:
+    """All that a repository has kept, until it is enough."""
     found = Findings()
     async with (
         asyncio.timeout(PATIENCE),
@@ -126,13 +130,15 @@ async def read(url: str, repository: str, upto: int) -> Findings:
         async for batch in traces.batches():
             found.take(batch)
             batch.ack()
-            if len(found.ended()) == upto and _is_complete(found):
+            if is_enough(found):
                 break
     return found
 
 
-def _is_complete(found: Findings) -> bool:
-    """Whether repositories and brokers, which go on, have told all that there is to tell."""
+def _is_all_told(found: Findings) -> bool:
+    """Whether three ends have ended, and repositories and brokers, which go on, have told all that there is to tell."""
+    if len(found.ended()) != 3:
+        return False
     horizons, ends = Counter[str](), Counter[str]()
     for kind, highest in (("stable", horizons), ("stored", ends)):
         for row in found.of(kind):
@@ -148,7 +154,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Findings]:
     (folder / "two.toml").write_text(TWO.format(more=""))
     with Fabric("--config", "two.toml", cwd=folder) as running:
         asyncio.run(play(running.url("north/b1"), running.url("south/b1")))
-        return {name: asyncio.run(read(running.url("south/b1"), name, 3)) for name in ("r1", "r2")}
+        url = running.url("south/b1")
+        return {name: asyncio.run(read(url, name, _is_all_told)) for name in ("r1", "r2")}
 
 
 def test_every_number_is_told_once(findings: dict[str, Findings]) -> None:
@@ -166,6 +173,7 @@ def test_every_number_is_told_once(findings: dict[str, Findings]) -> None:
         assert found.numbers("released", "subscriber") == everyone
         assert found.numbers("acknowledged", "subscriber") == everyone
         assert not found.of("voided")
+        assert not any(row["peer"] for row in found.of("stored"))
 
 
 def test_no_trace_is_lost(findings: dict[str, Findings]) -> None:
@@ -223,3 +231,70 @@ def test_off_with_one_setting(tmp_path: Path) -> None:
 
     with fabric(tmp_path, "--no-traces") as running:
         asyncio.run(main(running.url()))
+
+
+# ---- nodes that stop, and nodes that are killed
+
+ENDS = {"publisher:shop:orders", "subscriber:all:orders", "subscriber:some:orders"}
+
+
+@contextmanager
+def _two(folder: Path, *more: str) -> Iterator[tuple[Fabric, str, str]]:
+    (folder / "two.toml").write_text(TWO.format(more=""))
+    with Fabric("--config", "two.toml", *more, cwd=folder) as running:
+        yield running, running.url("north/b1"), running.url("south/b1")
+
+
+@contextmanager
+def _one(folder: Path) -> Iterator[tuple[Fabric, str, str]]:
+    """A repository inside the process of its broker."""
+    with fabric(folder) as running:
+        yield running, running.url(), running.url()
+
+
+def _in_process(folder: Path) -> Any:
+    return _two(folder, "--in-process")
+
+
+@pytest.mark.req("SP-05")
+@pytest.mark.parametrize(("up", "repositories"), [(_two, ("r1", "r2")), (_in_process, ("r1", "r2")), (_one, ("main",))])
+def test_a_fabric_that_was_stopped_has_told_all(up: Any, repositories: tuple[str, ...], tmp_path: Path) -> None:
+    with up(tmp_path) as (_, north, south):
+        asyncio.run(play(north, south))
+    with up(tmp_path) as (_, _, south):
+        for name in repositories:
+            mine = f"repository:{name}"
+            found = asyncio.run(read(south, name, lambda found, mine=mine: {*ENDS, mine} <= found.ended()))  # type: ignore[misc]
+            (ended,) = (row for row in found.of("ended") if row["node"] == mine)
+            told = [row for row in found.rows if row["node"] == mine and row["at"] <= ended["at"]]
+            assert len(told) == ended["count"] + 1  # and itself
+            mine_stored = [key for key in found.numbers("stored", "keeper") if key[2] == name]
+            assert len(mine_stored) == EVENTS
+            synced = found.numbers("synced", "subscriber").keys()
+            assert {key for key in synced if key[2] == "all"} >= {(*key[:2], "all", key[3]) for key in mine_stored}
+
+
+@pytest.mark.req("SP-05")
+def test_a_repository_that_was_killed_tells_what_its_ledger_knows(tmp_path: Path) -> None:
+    """It is killed with its broker at once when all is stored, so that it cannot have told the last of it."""
+    with _one(tmp_path) as (running, north, south):
+        asyncio.run(play(north, south))
+        for pid in running.nodes():
+            os.kill(pid, signal.SIGKILL)
+        running.line("is back")
+        found = asyncio.run(
+            read(
+                running.url(),
+                "main",
+                lambda found: len(found.numbers("stored")) == EVENTS and len(_acknowledged(found, "all")) == EVENTS,
+            )
+        )
+        again = [row for row in found.of("stored") if row["peer"] == "ledger"]
+        assert sum(row["count"] for row in again) == EVENTS
+        assert {row["peer"] for row in found.of("stable")} >= {"ledger"}
+        assert len(_acknowledged(found, "some")) >= EVENTS * 3 // 10
+
+
+def _acknowledged(found: Findings, name: str) -> list[Number]:
+    """What the ledger knows to be acknowledged by a subscriber, or not for it."""
+    return [key for key in found.numbers("synced", "subscriber") if key[2] == name]

@@ -9,7 +9,7 @@ import resource
 import signal
 from collections.abc import Callable, Sequence
 
-from stentor.cli.process import GONE, AnyAssignment, Readiness, serve
+from stentor.cli.process import GONE, AnyAssignment, Assignment, Readiness, serve
 from stentor.cli.supervisor import NodeFailed
 from stentor.model.filter import Filter
 from stentor.runtime.log import logger
@@ -26,6 +26,7 @@ class Fleet:
         self._tell = tell
         self._ends = {each.name: asyncio.Event() for each in assignments}
         self._end = asyncio.Event()
+        self._repositories: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, Readiness] = {}
 
     def stop(self) -> None:
@@ -44,7 +45,9 @@ class Fleet:
                 await turns.acquire()
                 if self._end.is_set():
                     break
-                nodes.create_task(self._keep(each, lambda: self._one_is_ready(turns, ready)))
+                task = nodes.create_task(self._keep(each, lambda: self._one_is_ready(turns, ready)))
+                if not isinstance(each, Assignment):
+                    self._repositories[each.name] = task
 
     def _one_is_ready(self, turns: asyncio.Semaphore, ready: Callable[[list[Readiness]], None]) -> None:
         turns.release()
@@ -54,7 +57,12 @@ class Fleet:
             ready([self._ready[each.name] for each in self._assignments])
 
     async def _stop_all(self) -> None:
+        """Stop repositories first: their last traces, and those of others, reach them through brokers."""
         await self._end.wait()
+        for name in self._repositories:
+            self._ends[name].set()
+        if self._repositories:
+            await asyncio.wait(self._repositories.values())
         for end in self._ends.values():
             end.set()
 

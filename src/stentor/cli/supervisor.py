@@ -140,17 +140,24 @@ class Supervisor:
                 self._tell(str(error))
 
     async def _stop(self) -> None:
-        alive = [child for child in self._children.values() if child.returncode is None]
-        for child in alive:
-            child.terminate()
-        if alive:
-            waiting = [asyncio.ensure_future(child.wait()) for child in alive]
-            _, late = await asyncio.wait(waiting, timeout=_STOP_WITHIN)
-            if late:
-                for child in alive:
-                    if child.returncode is None:
-                        child.kill()
-                await asyncio.wait(late)
+        """Stop repositories first: their last traces, and those of others, reach them through brokers."""
+        repositories = {each.name for each in self._assignments if not isinstance(each, Assignment)}
+        await _stop_all([child for name, child in self._children.items() if name in repositories])
+        await _stop_all(list(self._children.values()))
+
+
+async def _stop_all(children: Sequence[asyncio.subprocess.Process]) -> None:
+    alive = [child for child in children if child.returncode is None]
+    for child in alive:
+        child.terminate()
+    if alive:
+        waiting = [asyncio.ensure_future(child.wait()) for child in alive]
+        _, late = await asyncio.wait(waiting, timeout=_STOP_WITHIN)
+        if late:
+            for child in alive:
+                if child.returncode is None:
+                    child.kill()
+            await asyncio.wait(late)
 
 
 def _settle(assignment: AnyAssignment, node: Readiness) -> AnyAssignment:

@@ -470,9 +470,12 @@ class Broker:
         self.ready = False
         self.network.gateways.leave()
         self._effects.append(StopTimer(_TICK))
+        self._herald.conclude(now)
+        self._effects = self._flush()  # events, such as our last traces, leave before a farewell ends the link
         for client in list(self._clients.values()):
-            self._post(client.connection.outbox, Farewell("the broker is stopping"))
-            self._effects.append(Close(client.connection.link, "the broker is stopping"))
+            outbox = client.connection.outbox
+            outbox.post(Farewell("the broker is stopping"))
+            self._effects += [Send(outbox.link, outbox.release()), Close(outbox.link, "the broker is stopping")]
             self._forget(client)
 
     def view(self) -> NetworkView:

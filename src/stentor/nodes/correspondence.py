@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId
-from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
+from stentor.model.trace import SCHEMA, TRACE, to_columns
 from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
@@ -28,6 +28,7 @@ class Correspondence:
         self._traceable = not topic.startswith("$")  # who reads traces must not bring about new ones
         self.trail = Trail(self._traceable)  # what our machines trace
         self._telling = False  # whether a timer is set for that
+        self._concluded = False  # whether we have said that nothing more will be traced
         self._since = 0  # how far clocks on walls are ahead of ours
         self.client = Client(settings)
         self._letters: set[SubscriptionId] = set()
@@ -75,9 +76,14 @@ class Correspondence:
             self._telling = False
             self._tell(now)
             happened = TurnEnded()
-        elif isinstance(happened, StopRequested):
-            self._conclude(now)
+        elif isinstance(happened, StopRequested) and not self._concluded:
+            self._tell_last(now)
         return self._sort(self.client.step(now, happened))
+
+    def conclude(self, now: int) -> tuple[list[Effect], list[Input]]:
+        """Tell what was traced, and that this was all; the link stays until somebody wants us to stop."""
+        self._tell_last(now)
+        return self._sort(self.client.step(now, TurnEnded()))
 
     def _tell(self, now: int) -> None:
         """Publish what was traced, as one batch."""
@@ -85,9 +91,10 @@ class Correspondence:
             columns, bodies = to_columns(self.trail.take(now), self._name, self._since)
             self.client.publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)
 
-    def _conclude(self, now: int) -> None:
+    def _tell_last(self, now: int) -> None:
+        self._concluded = True
         if self.trail.rows or self.trail.told:
-            self.trail.add(Trace(kind=TraceKind.ENDED, at=now, count=self.trail.told + len(self.trail.rows)))
+            self.trail.conclude(now)
             self._tell(now)
 
     @property

@@ -107,15 +107,24 @@ class Herald:
         """A second is over: tell what was traced, and choose more or fewer in the next one."""
         self._armed = False
         self._since = wall - now if wall else self._since
-        rows = self._trail.take(now)
-        if len(rows) < _FEW:
+        if len(self._trail.rows) < _FEW:
             self._rare >>= 1
+        self._publish(now)
+        if self._rare:
+            self._arm(now)
+
+    def conclude(self, now: int) -> None:
+        """The broker stops: tell what was traced since the last second was over, and that this was all."""
+        if self._trail.rows or self._trail.told:
+            self._trail.conclude(now)
+            self._publish(now)
+
+    def _publish(self, now: int) -> None:
+        rows = self._trail.take(now)
         if rows and self._is_wanted():
             columns, bodies = to_columns(rows, self._name, self._since)
             self._publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)
             self._publisher.release(self, self._id)
-        if self._rare:
-            self._arm(now)
 
     def _is_wanted(self) -> bool:
         route = self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)])

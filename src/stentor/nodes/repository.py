@@ -1,6 +1,8 @@
 """A repository node: all reliable topics that a repository manages, over one link to a broker."""
 
+from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -53,6 +55,23 @@ _TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
 _WRITE_TRACES = SECOND  # between commits of them
+_TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
+
+
+class Conclude(Input, frozen=True, gc=False):
+    """Somebody is about to stop this repository: it tells its last traces, and does nothing else any more."""
+
+
+class Concluded(Effect, frozen=True, gc=False):
+    """Its last traces are kept, as far as it can see to that."""
+
+
+class _ToldTraces(NamedTuple):
+    """Traces that were told: up to this number, at this time, and of which sequence numbers of each topic."""
+
+    number: int
+    at: int
+    horizons: dict[str, int]
 
 
 class _Managed:
@@ -75,6 +94,11 @@ class RepositoryNode:
         self._topics = list(topics)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._written = 0  # when some of them were last handed to their ledger
+        self._incarnation = int(link.incarnation)
+        self._told_traces: deque[_ToldTraces] = deque()  # that may not be kept yet
+        self._kept_traces = 0  # the number of the last one that is
+        self._is_concluding = False  # only traces are still stored
+        self._is_concluded = False  # we have said so
         self._managed: dict[str, _Managed] = {}
         self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
         self._retiring = False
@@ -91,7 +115,9 @@ class RepositoryNode:
         self._effects = []
         if isinstance(happened, Started):
             self._start(now)
-        if isinstance(happened, _LEDGER_INPUTS):
+        if isinstance(happened, Conclude):
+            self._conclude(now)
+        elif isinstance(happened, _LEDGER_INPUTS):
             self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
@@ -103,6 +129,7 @@ class RepositoryNode:
         effects, told = self._post.send(now, [])
         self._take(now, effects, told)
         self._found_traces(now)
+        self._watch_traces(now)
         if self._retiring and self._managed.keys() <= {self._kept}:
             self._effects.append(Stop(LEFT))
         done, self._effects = self._effects, []
@@ -158,6 +185,52 @@ class RepositoryNode:
         heard, managed.heard = managed.heard, []
         return heard
 
+    def _watch_traces(self, now: int) -> None:
+        """See which of our own traces are kept: their numbers are those of the events on the topic of traces."""
+        trail = self._post.trail
+        newest = self._told_traces[-1].number if self._told_traces else self._kept_traces
+        if trail.told == newest and not self._told_traces and not self._is_concluding:
+            return
+        if trail.told > newest and not trail.rows:
+            horizons = {topic: managed.machine.testimony.traced_upto for topic, managed in self._managed.items()}
+            self._told_traces.append(_ToldTraces(trail.told, now, horizons))
+        durable = self._durable_traces()
+        while self._told_traces and (
+            self._told_traces[0].number <= durable or now - self._told_traces[0].at > _TRACES_KEPT_WITHIN
+        ):
+            self._kept_traces, _, horizons = self._told_traces.popleft()
+            for topic, horizon in horizons.items():
+                if topic in self._managed:
+                    self._managed[topic].machine.testimony.keep(horizon)
+        if self._is_concluding and not self._is_concluded and (durable >= trail.told or not self._can_keep_traces):
+            self._is_concluded = True
+            self._effects.append(Concluded())
+
+    def _durable_traces(self) -> int:
+        """Return the number of the last of our own traces that we keep durably ourselves."""
+        managed = self._managed.get(self._kept)
+        stream = None if managed is None else managed.machine.store.streams.get((self._id, self._incarnation))
+        return 0 if stream is None else stream.durable.last
+
+    @property
+    def _can_keep_traces(self) -> bool:
+        managed = self._managed.get(self._kept)
+        if managed is None or not self._post.linked:
+            return False
+        return managed.machine.is_open and not managed.machine.commits.trouble
+
+    def _conclude(self, now: int) -> None:
+        """Tell the last traces. They come back to us behind all that others told before, and are stored at once."""
+        self._is_concluding = True
+        for topic, managed in self._managed.items():
+            if topic != self._kept:
+                managed.machine.testimony.tell_progress(now, is_last=True)
+        self._take(now, *self._post.conclude(now))
+        kept = self._managed.get(self._kept)
+        if kept is not None and kept.machine.is_open and kept.heard:
+            heard, kept.heard = kept.heard, []
+            self._tell_one(now, self._kept, *heard)
+
     # ---- inputs
 
     def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:
@@ -181,7 +254,8 @@ class RepositoryNode:
                 case Arrived():
                     self._arrived(each, told_by_topic)
                 case Heard():
-                    self._heard(now, each, told_by_topic)
+                    if not self._is_concluding:
+                        self._heard(now, each, told_by_topic)
                 case Listening():
                     pass
                 case _:
@@ -191,7 +265,7 @@ class RepositoryNode:
 
     def _tell_one(self, now: int, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
-        if managed is None:
+        if managed is None or (self._is_concluding and topic != self._kept):
             return
         machine = managed.machine
         opened = machine.is_open
@@ -228,7 +302,7 @@ class RepositoryNode:
         if managed is not None and not managed.machine.is_open:
             managed.heard += [each for each in inputs if not isinstance(each, Linked)]
             inputs = [each for each in inputs if isinstance(each, Linked)]
-        elif managed is not None and topic == self._kept:
+        elif managed is not None and topic == self._kept and not self._is_concluding:
             managed.heard += [each for each in inputs if isinstance(each, Arrived)]
             inputs = [each for each in inputs if not isinstance(each, Arrived)]
         if inputs:

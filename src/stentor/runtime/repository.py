@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -12,7 +12,7 @@ from stentor.machine import Effect, StopRequested
 from stentor.model.control import repository_name
 from stentor.model.ids import Incarnation
 from stentor.nodes.client import Settings
-from stentor.nodes.repository import RepositoryNode
+from stentor.nodes.repository import Conclude, Concluded, RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
@@ -22,6 +22,7 @@ from stentor.storage.lake import Lake
 from stentor.version import __version__
 
 _WINDOW = 64 << 20  # bytes of events that may be under way to it: publishers bound what they have in flight
+_CONCLUDED_WITHIN = 2.0  # seconds for the last traces; what is not kept by then the next life tells from its ledgers
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 
 
@@ -56,6 +57,7 @@ class RepositoryHost:
             secure=certificates is not None,
         )
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._concluded = asyncio.Event()
         settings = msgspec.structs.replace(settings, lake=lake is not None)
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
         self._driver = Driver(
@@ -72,7 +74,9 @@ class RepositoryHost:
     def stopped(self) -> asyncio.Future[str]:
         return self._driver.stopped
 
-    def _notice(self, effect: Effect) -> None:  # noqa: ARG002
+    def _notice(self, effect: Effect) -> None:
+        if isinstance(effect, Concluded):
+            self._concluded.set()
         if self.node.linked and not self.linked.done():
             self.linked.set_result(None)
 
@@ -80,5 +84,11 @@ class RepositoryHost:
         self._driver.start()
 
     async def close(self) -> None:
+        """Stop in good order: once the last traces are kept, or after a while without."""
+        if not self.stopped.done():
+            self._driver.tell(Conclude())
+            waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._concluded.wait()), self.stopped]
+            await asyncio.wait(waiting, timeout=_CONCLUDED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+            waiting[0].cancel()
         self._driver.tell(StopRequested())
         await self._driver.close()

@@ -79,6 +79,10 @@ class Trail:
                 )
             )  # fmt: skip
 
+    def conclude(self, now: int) -> None:
+        """The node ends in good order: say so, and how many traces it has told."""
+        self.add(Trace(kind=TraceKind.ENDED, at=now, count=self.told + len(self.rows)))
+
     def take(self, now: int) -> list[Trace]:
         """All there is, and that some is missing if it is so."""
         rows, self.rows = self.rows, []
