@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
-from stentor.model.ids import SubscriptionId
-from stentor.model.trace import SCHEMA, TRACE, to_columns
+from stentor.model.ids import SubscriptionId, publisher_id
 from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
+from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
 from stentor.protocols.delivery.subscriber import frames
 from stentor.protocols.delivery.trail import Trail
@@ -27,6 +27,7 @@ class Correspondence:
         self._topic, self._name = topic, settings.name
         self._traceable = not topic.startswith("$")  # who reads traces must not bring about new ones
         self.trail = Trail(self._traceable)  # what our machines trace
+        self._traces = TracePublisher(settings.name, settings.incarnation)
         self._telling = False  # whether a timer is set for that
         self._concluded = False  # whether we have said that nothing more will be traced
         self._since = 0  # how far clocks on walls are ahead of ours
@@ -88,8 +89,8 @@ class Correspondence:
     def _tell(self, now: int) -> None:
         """Publish what was traced, as one batch."""
         if self.trail.rows and self.linked:
-            columns, bodies = to_columns(self.trail.take(now), self._name, self._since)
-            self.client.publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)
+            sender = publisher_id(self._principal, self._name)
+            self._traces.send(now, self._since, sender, self.trail.take(now), self.client.publisher)
 
     def _tell_last(self, now: int) -> None:
         self._concluded = True
@@ -121,6 +122,8 @@ class Correspondence:
                 case Connect():
                     self._principal, self._node, self.linked = effect.principal, effect.node, False
                     self.trail.switch(self.client.traces and self._traceable)
+                    if self.trail.on:
+                        self._traces.send_again(self.client.publisher)
                     self._waiting = dict.fromkeys(self.client.subscriber.wishes)
                     done.append(effect)
                     told += self._settle()

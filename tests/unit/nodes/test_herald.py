@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from stentor.machine import SECOND, TimerFired
+from stentor.machine import SECOND, StopRequested, TimerFired
 from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
@@ -64,6 +64,20 @@ def test_what_nobody_wants_is_not_told_and_not_counted(new_stage: "type[Stage]")
     reader.subscribe(1, TRACE)
     writer.publish("a")
     assert [row["first"] for row in traces(stage, reader)] == [2]
+
+
+def test_a_broker_that_stops_tells_what_it_traced_and_that_it_ended(new_stage: "type[Stage]") -> None:
+    stage = new_stage(traces=True)
+    reader, writer = stage.client("reader"), stage.client("writer")
+    reader.subscribe(1, TRACE)
+    writer.publish("a")
+    stage.tell_broker(StopRequested())
+    stage.run()
+    told = [attributes for _, attributes, _ in reader.read(1)]
+    assert [(row["kind"], row["node"], row["count"]) for row in told] == [
+        ("hop", "campus/b1", 1),
+        ("ended", "campus/b1", 1),
+    ]
 
 
 def test_off_is_off_and_clients_are_told(new_stage: "type[Stage]") -> None:
