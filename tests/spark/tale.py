@@ -21,7 +21,7 @@ PUBLISHERS = {"shop": (7, 10), "kiosk": (-8, 5)}  # ids, and how many batches
 AUDIENCE: dict[str, list[list[int]]] = {"all": [], "some": [[0, 2], [5, 9]], "half": [[0, 4]]}
 STEERED = {"all": "r1", "some": "r1", "half": "r2"}  # by which repository
 CRASH = 5  # the batch that "half" was given, and did not acknowledge, when its first life ended
-_TEXTS = ("kind", "node", "about", "source", "keeper", "subscriber", "publisher")
+_TEXTS = ("kind", "node", "about", "source", "keeper", "subscriber", "publisher", "peer")
 _NUMBERS = ("at", "source_id", "life", "first", "last", "count", "start", "end", "size", "born", "note", "incarnation",
             "catenation")  # fmt: skip
 COLUMNS = ", ".join([*(f"{name} string" for name in _TEXTS), *(f"{name} bigint" for name in _NUMBERS), "body binary"])
@@ -95,6 +95,18 @@ class Tale:
             self.tell(node, "released", **given | {"incarnation": 2, "at": at + 2 * MILLISECOND})
             life = 2
         self.tell(node, "acknowledged", at + 2 * MILLISECOND + 1, **done, incarnation=life)
+
+    def sync(self, name: str, first: int, last: int, at: int, keeper: str = "r2") -> None:
+        """A repository tells, before it ends, that a subscriber is durably done with these of the shop."""
+        whole = self.keeper(keeper)
+        number = PUBLISHERS["shop"][0]
+        self.tell(
+            _node(whole), "synced", at, keeper=whole, subscriber=name, source_id=number, life=3, first=first, last=last,
+            count=last - first + 1,
+        )  # fmt: skip
+        ended = next(row for row in self.rows if row["kind"] == "ended" and row["node"] == _node(whole))
+        self.rows.remove(ended)
+        self.rows.append(ended)
 
     def find(self, kind: str, source: str = "shop", batch: int = 3, **more: Any) -> Row:
         """The one row like this."""

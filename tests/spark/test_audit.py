@@ -1,15 +1,16 @@
 """The audit: what is planted is found, and nothing else. Each tale is one topic of a fabric that is audited once."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.tale import MILLISECOND, Row, Tale, frame
+from tests.spark.tale import MILLISECOND, START, Row, Tale, frame
 
 from stentor.pipeline.audit import audit
 
 pytestmark = pytest.mark.req("SP-05")
+LATER, MUCH_LATER = START + 2 * 10**9, START + 90 * 10**9  # when all has happened; when somebody tells something else
 Finding = tuple[str, str, str, str, int, int]  # verdict, kind, publisher, subscriber, numbers
 
 
@@ -98,6 +99,87 @@ def _killed(tale: Tale) -> None:
     _without(tale, [*rows, *ended])
 
 
+def _killed_and_known(tale: Tale) -> None:
+    """The same, and a ledger knows what it acknowledged."""
+    _killed(tale)
+    tale.sync("half", 1, 60, LATER)
+
+
+def _killed_and_passed(tale: Tale) -> None:
+    """A ledger knows of some, and the next life of the subscriber was never given the rest."""
+    _killed(tale)
+    tale.sync("half", 1, 50, LATER)
+
+
+def _killed_and_jumped(tale: Tale) -> None:
+    """A cursor went over what no life of the subscriber was given: the one around it would have told."""
+    _lost(tale)
+    _killed(tale)
+    for name in ("all", "some", "half"):
+        tale.sync(name, 1, 100, LATER)
+
+
+def _killed_and_given_again(tale: Tale) -> None:
+    """An acknowledgement was not durable when the subscriber was killed: what it is about comes again."""
+    _acknowledged(tale)
+    _without(
+        tale, [row for row in tale.rows if row["kind"] == "ended" and "half" in row["node"] and row["incarnation"] == 1]
+    )
+    tale.sync("half", 1, 40, LATER)
+
+
+def _durable_and_given_again(tale: Tale) -> None:
+    """… was durable, and it is given again nevertheless."""
+    _killed_and_given_again(tale)
+    (row,) = [row for row in _of(tale, 41, "released") if row["incarnation"] == 2]
+    tale.sync("half", 41, 42, row["at"] - 60 * MILLISECOND)
+
+
+def _kill_repository(tale: Tale, *lost: int) -> list[Row]:
+    """A repository is killed before it tells of some batches; what its next life tells is another one's."""
+    mine = [row for row in tale.rows if row["node"].startswith("repository:r1")]
+    untold = [row for row in mine if row["kind"] in ("stored", "stable") and row["start"] in lost]
+    assert untold
+    for row in mine[mine.index(untold[0]) :]:
+        row["incarnation"] = 2
+    _without(tale, untold)
+    return untold
+
+
+def _repository_is_back(tale: Tale) -> None:
+    """Its next life tells from its ledger what the first one had not told, and some that it had."""
+    untold = _kill_repository(tale, 31, 41)
+    told = [row for row in tale.rows if row["node"].startswith("repository:r1") and row["start"] == 21]
+    place = next(at for at, row in enumerate(tale.rows) if row["incarnation"] == 2 and "r1" in row["node"])
+    tale.rows[place:place] = [
+        dict(row, incarnation=2, peer="ledger", at=row["at"] + 400 * MILLISECOND) for row in (*told, *untold)
+    ]
+
+
+def _repository_forgot(tale: Tale) -> None:
+    """Its ledger does not have what it had shown to subscribers."""
+    _kill_repository(tale, 31)
+
+
+def _repository_is_gone(tale: Tale) -> None:
+    """It never came back, and nobody else tells of its numbers."""
+    ended = next(row for row in tale.rows if row["kind"] == "ended" and row["node"].startswith("repository:r1"))
+    untold = [
+        row
+        for row in tale.rows
+        if row["node"].startswith("repository:r1") and row["kind"] in ("stored", "stable") and row["start"] > 140
+    ]
+    _without(tale, [*untold, ended])
+
+
+def _reader(tale: Tale) -> None:
+    """One reads what is stored: it came when all was there, and tells nothing itself."""
+    for keeper in ("r1", "r2"):
+        whole, body = tale.keeper(keeper), b'{"where": "", "frontier": [], "changes": []}'
+        tale.tell(f"repository:{whole}", "subscribed", LATER, keeper=whole, subscriber="spark", end=150, body=body)
+        tale.sync("spark", 1, 80, LATER, keeper)
+
+
 def _behind(tale: Tale) -> None:
     """A subscriber is not as far as the others."""
     _without(tale, [
@@ -109,7 +191,9 @@ def _behind(tale: Tale) -> None:
 TALES = {
     each.__name__[1:]: each
     for each in (_healthy, _lost, _left_out, _unnamed, _twice, _acknowledged, _swap, _early, _never_stable, _unstored,
-                 _fewer, _killed, _behind)
+                 _fewer, _killed, _behind, _killed_and_known, _killed_and_passed, _killed_and_jumped,
+                 _killed_and_given_again, _durable_and_given_again, _repository_is_back, _repository_forgot,
+                 _repository_is_gone, _reader)
 }  # fmt: skip
 
 
@@ -137,6 +221,7 @@ class Outcome:
             told += tale.told()
         for topic, is_lost in MUTE.items():
             told += [row for row in Tale(topic).told() if not is_lost(row)]
+        told.append(dict(told[0], kind="hop", node="b1", publisher="b1", incarnation=1, catenation=1, at=MUCH_LATER))
         found = audit(frame(spark, told))
         self.findings: dict[str, set[Finding]] = defaultdict(set)
         self.said: dict[str, list[str]] = defaultdict(list)
@@ -144,6 +229,7 @@ class Outcome:
             topic = row.about or row.keeper.partition("-")[2]
             self.findings[topic].add((row.verdict, row.kind, row.source or "", row.subscriber, row.first, row.last))
             self.said[topic].append(row.what)
+        self.killed = Counter(row.node for row in found.killed.collect())
         self.topics = {row.about: row for row in found.topics.collect()}
         self.subscribers = {(row.about, row.subscriber): row for row in found.subscribers.collect()}
         found.held.forget()
@@ -186,6 +272,17 @@ def _violations(kind: str, first: int, last: int, *subscribers: str) -> set[Find
         ("unstored", _violations("unstored", 31, 40, "")),
         ("fewer", {("warning", "missing copy", "shop", "", 31, 40)}),
         ("behind", set()),
+        ("killed_and_known", set()),
+        ("killed_and_passed", _violations("left out", 51, 55, "half")),
+        ("killed_and_jumped", _violations("lost", 31, 32, "all", "some", "half")),
+        ("killed_and_given_again", set()),
+        ("durable_and_given_again", _violations("duplicate", 41, 42, "half")),
+        ("repository_is_back", set()),
+        ("repository_forgot", {
+            ("warning", "missing copy", "shop", "", 31, 40),
+            *_violations("released before stable", 31, 40, "all", "some"),
+        }),
+        ("reader", set()),
     ],
 )  # fmt: skip
 def test_what_is_planted_is_found_and_nothing_else(planted: str, expected: set[Finding], outcome: Outcome) -> None:
@@ -212,9 +309,30 @@ def test_a_lost_trace_is_not_a_lost_event(outcome: Outcome) -> None:
 
 
 def test_the_last_second_of_who_was_killed_is_unproven(outcome: Outcome) -> None:
-    mine: Any = ("unproven", "untold", "", "half", 0, 0)
+    """If no ledger knows of it."""
     assert outcome.findings["killed"] == {
-        mine,
-        *(("unproven", "left out", "shop", "half", first, first + 4) for first in (41, 51)),
+        ("unproven", "left out", "shop", "half", first, first + 4) for first in (41, 51)
     }
-    assert "was killed" in " ".join(outcome.said["killed"])
+
+
+def test_what_a_repository_had_is_unproven_if_it_never_came_back(outcome: Outcome) -> None:
+    assert outcome.findings["repository_is_gone"] == {
+        ("unproven", "released before stable", "kiosk", name, 41, 50) for name in ("all", "some")
+    }
+
+
+def test_what_ledgers_know_is_counted_and_said_to_be_from_them(outcome: Outcome) -> None:
+    half, spark = outcome.subscribers["killed_and_known", "half"], outcome.subscribers["reader", "spark"]
+    assert (half.wanted, half.released, half.acknowledged, half.waiting, half.from_ledgers) == (75, 75, 75, 0, 10)
+    assert (spark.wanted, spark.released, spark.acknowledged, spark.waiting, spark.from_ledgers) == (
+        150,
+        80,
+        80,
+        70,
+        80,
+    )
+    assert outcome.topics["repository_is_back"].from_ledgers == 20
+    assert outcome.topics["healthy"].from_ledgers == 0
+    assert outcome.killed["repository:r1-repository_is_back"] == 1
+    assert outcome.killed["subscriber:half:killed"] == 1
+    assert not outcome.killed["subscriber:half:healthy"]

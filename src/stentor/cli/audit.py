@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
@@ -42,6 +43,7 @@ class Account(msgspec.Struct):
     subscribers: Sequence[Any]
     findings: Sequence[Any]
     counts: Counter[tuple[str, str, str, str]]  # by verdict, topic, subscriber and kind
+    killed: Sequence[Any]  # lives of nodes
     latencies: Sequence[Any] = ()
 
     def count(self, verdict: str, topic: str | None = None, subscriber: str | None = None) -> int:
@@ -116,6 +118,7 @@ def _account(
             report.rows_of(found.subscribers, "about", "subscriber"),
             [row for verdicts in ("<>", "=") for row in _rows(findings.where(f"verdict {verdicts} 'unproven'"))],
             Counter({(row.verdict, row.about, row.subscriber, row.kind): row[4] for row in counts}),
+            report.rows_of(found.killed.select("role", "node"), "role", "node"),
             latencies,
         )
     finally:
@@ -138,7 +141,9 @@ def _show(console: Console, account: Account) -> None:
     if not account.topics:
         console.print("no traces of these topics: is `traces` on, and does a repository keep them?")
         return
-    console.print(_sums(account))
+    console.print(_topics(account))
+    if account.subscribers:
+        console.print(_subscribers(account))
     violations, warnings, unproven = map(account.count, ("violation", "warning", "unproven"))
     judged = [row for row in account.findings if row.verdict != "unproven"]
     if judged:
@@ -147,66 +152,99 @@ def _show(console: Console, account: Account) -> None:
             console.print(f"… and {more:,} more: --json lists them")
     if unproven:
         console.print(_doubts([row for row in account.findings if row.verdict == "unproven"]))
-    kinds = Counter[str]()
-    for (verdict, _, _, kind), count in account.counts.items():
-        if verdict == "violation":
-            kinds[kind] += count
+    if ledgers := _from_ledgers(account):
+        console.print(ledgers)
+    console.print(_verdict(account, violations, unproven))
+
+
+def _verdict(account: Account, violations: int, unproven: int) -> str:
     if violations:
-        console.print("[red]violated[/]: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())))
-    elif unproven:
-        console.print(
+        kinds = Counter[str]()
+        for (verdict, _, _, kind), count in account.counts.items():
+            if verdict == "violation":
+                kinds[kind] += count
+        return "[red]violated[/]: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    if unproven:
+        return (
             f"[yellow]unproven[/]: nothing that the traces tell is wrong, but {unproven:,} things cannot be known: "
-            "traces are missing, which nodes that were killed had not told yet, or which were lost on their way"
+            "traces were lost, or told by nobody, and no ledger knows what they would tell"
         )
-    else:
-        waiting = sum(row.waiting for row in account.subscribers)
-        behind = f"; {waiting:,} wait for their subscribers" if waiting else ""
-        console.print(
-            "[green]proven[/]: every event was stored, and was released once, in order and when it was stable, to all "
-            f"whom it is for{behind}"
-        )
-
-
-def _sums(account: Account) -> Table:
-    table = table_of(
-        ("topic", "subscriber"),
-        ("published", "stored", "for it", "released", "again", "acknowledged", "waiting", "violations", "unproven"),
+    waiting = sum(row.waiting for row in account.subscribers)
+    behind = f"; {waiting:,} wait for their subscribers" if waiting else ""
+    return (
+        "[green]proven[/]: every event was stored, and was released once, in order and when it was stable, to all "
+        f"whom it is for{behind}"
     )
-    for topic in account.topics:
-        name = topic.about
-        table.add_row(
-            name, "", f"{topic.published:,}", f"{topic.stored:,}", "", "", "", "", "",
-            f"{account.count('violation', name, ''):,}", f"{account.count('unproven', name, ''):,}",
-        )  # fmt: skip
-        for row in account.subscribers:
-            if row.about == name:
-                numbers = (row.wanted, row.released, row.again, row.acknowledged, row.waiting)
-                judged = (account.count(verdict, name, row.subscriber) for verdict in ("violation", "unproven"))
-                table.add_row("", row.subscriber, "", "", *(f"{number:,}" for number in (*numbers, *judged)))
+
+
+def _from_ledgers(account: Account) -> str:
+    """What nobody told but repositories, from their ledgers; "" if there is nothing of it."""
+    stored = sum(row.from_ledgers for row in account.topics)
+    acknowledged = sum(row.from_ledgers for row in account.subscribers)
+    killed = Counter(row.role for row in account.killed)
+    many = {"publisher": "publishers", "repository": "repositories", "subscriber": "subscribers"}
+    names = [f"{count} {role if count == 1 else many[role]}" for role, count in sorted(killed.items())]
+    said = [f"killed before they had told all: {', '.join(names)}"] if names else []
+    if stored or acknowledged:
+        said.append(f"known from ledgers alone: {stored:,} stored copies of events, {acknowledged:,} acknowledgements")
+    return "; ".join(said)
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A table that fits: texts are broken, numbers never."""
+    table = table_of(texts, numbers)
+    for column in table.columns[: len(texts)]:
+        column.overflow = "fold"
+    for column in table.columns[len(texts) :]:
+        column.no_wrap = True
+    return table
+
+
+def _topics(account: Account) -> Table:
+    table = _table(("topic",), ("published", "stored", "given up", "violations", "unproven"))
+    for row in account.topics:
+        judged = (account.count(verdict, row.about, "") for verdict in ("violation", "unproven"))
+        table.add_row(row.about, *(f"{number:,}" for number in (row.published, row.stored, row.given_up, *judged)))
     if everywhere := account.count("unproven", ""):
-        table.add_row("repositories", *[""] * 9, f"{everywhere:,}")
+        table.add_row("repositories", "", "", "", "", f"{everywhere:,}")
+    return table
+
+
+def _subscribers(account: Account) -> Table:
+    """A row for each subscriber, under its topic if there are several."""
+    table = _table(("subscriber",), ("for it", "released", "again", "acked", "waiting", "wrong", "unproven"))
+    for topic in account.topics:
+        rows = [row for row in account.subscribers if row.about == topic.about]
+        if rows and len(account.topics) > 1:
+            table.add_row(f"[dim]{escape(topic.about)}[/]")
+        for row in rows:
+            numbers = (row.wanted, row.released, row.again, row.acknowledged, row.waiting)
+            judged = (account.count(verdict, row.about, row.subscriber) for verdict in ("violation", "unproven"))
+            table.add_row(escape(row.subscriber), *(f"{number:,}" for number in (*numbers, *judged)))
     return table
 
 
 def _list(findings: Sequence[Any]) -> Table:
-    table = table_of(("verdict", "kind", "topic", "publisher", "life", "numbers", "subscriber", "what is known"), ())
+    table = _table(("found", "topic", "events", "subscriber", "what is known"), ())
     for row in findings:
+        kind = row.kind if row.verdict == "violation" else f"{row.verdict}: {row.kind}"
         numbers = "" if not row.last else f"{row.first:,}" if row.first == row.last else f"{row.first:,} … {row.last:,}"
-        life = str(row.life) if row.life else ""
-        table.add_row(row.verdict, row.kind, row.about, row.source or "", life, numbers, row.subscriber, row.what)
+        events = f"{numbers} of {row.source or 'somebody'}, life {row.life}" if numbers else ""
+        table.add_row(kind, *map(escape, (row.about, events, row.subscriber, row.what)))
     return table
 
 
 def _doubts(findings: Sequence[Any]) -> Table:
     """What is unproven, taken together: by what it may be, and for whom."""
-    table = table_of(("unproven", "topic", "subscriber", "what is known"), ("events",))
+    table = _table(("unproven", "topic", "subscriber", "what is known"), ("events",))
     together: dict[tuple[str, str, str], int] = {}
     for row in findings:
         if row.kind == "untold" and not row.last:
-            table.add_row(row.kind, row.about, row.subscriber, row.what, "")
+            table.add_row(row.kind, *map(escape, (row.about, row.subscriber, row.what)), "")
         else:
             alike = row.kind, row.about, row.subscriber
             together[alike] = together.get(alike, 0) + row.last - row.first + 1
     for (kind, topic, subscriber), events in sorted(together.items()):
-        table.add_row(f"{kind}?", topic, subscriber, "what would tell is missing", f"{events:,}")
+        told = "what would tell is missing"
+        table.add_row(f"{kind}?", escape(topic), escape(subscriber), told, f"{events:,}")
     return table

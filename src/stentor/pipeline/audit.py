@@ -1,9 +1,10 @@
 """The audit: proves from traces that every event came once, in order and to all who want it, or lists what did not.
 
 Each check compares claims about the same numbers that different nodes made. What a check finds is a violation unless a
-hole in the traces may hide what is missing; then it is unproven.
+hole in the traces may hide what is missing, and no ledger knows it either; then it is unproven.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
@@ -12,29 +13,30 @@ from pyspark.sql import functions as sql
 
 from stentor.pipeline import claim
 from stentor.pipeline.claim import STREAM
+from stentor.pipeline.doubt import ON_ITS_WAY, SECOND, UNPROVEN, VIOLATION, WARNING, Doubts
 from stentor.pipeline.holding import Holding
 from stentor.pipeline.hole import EARLIER, KILLED, OPEN, holes
 from stentor.pipeline.stretch import earliest, end_in_section, merge, section, sections, sweep
 
-VIOLATION, WARNING, UNPROVEN = "violation", "warning", "unproven"
 LOST, LEFT_OUT, DUPLICATE, SWAP = "lost", "left out", "duplicate", "swap"
 UNSTABLE, UNSTORED, FEWER, UNTOLD = "released before stable", "unstored", "missing copy", "untold"
 KINDS: Final = (LOST, LEFT_OUT, DUPLICATE, SWAP, UNSTABLE, UNSTORED)
 
 _END: Final = (*STREAM, "subscriber")  # a stream at a subscriber
-_EVER: Final = (1 << 63) - 1
-_SECOND: Final = 10**9
-_ON_ITS_WAY: Final = 30 * _SECOND  # that an event may be while nobody waits for it
-_SYNC: Final = 2 * _SECOND  # that an acknowledgement may take to be durable
+_SYNC: Final = 2 * SECOND  # that an acknowledgement may take to be durable
+_SYNC_TOLD: Final = 10 * SECOND  # that it may take until a repository has told of it
 _COLUMNS: Final = ("verdict", "kind", *STREAM, "first", "last", "subscriber", "keeper", "what")
 
 
 class Audit(NamedTuple):
-    """What was found, as tables; the first two have a row for each topic, and for each of its subscribers."""
+    """What was found, as tables; the first two have a row for each topic, and for each of its subscribers. `killed` has
+    one for each life of a node that did not end in good order.
+    """
 
     topics: DataFrame
     subscribers: DataFrame
     findings: DataFrame
+    killed: DataFrame
     held: Holding
 
 
@@ -49,10 +51,14 @@ def audit(
     unknown = held.hold(holes(told, at_rest=at_rest))
     about = told.where(_matches("about", pattern))
     unknown = unknown.where((sql.col("role") == "repository") | _matches("topic", pattern))
-    doubts = _Doubts(unknown, tolerance)
-    journeys = held.hold(_journeys(about))
+    newest = told.agg(sql.max("at").alias("newest"))
+    doubts = Doubts(unknown, newest, claim.synced(about), tolerance, at_rest=at_rest)
+    recovered = held.hold(claim.recovered(claim.settled(about)))
+    journeys = held.hold(_journeys(about, recovered))
     deliveries = held.hold(_deliveries(about))
-    missing = held.hold(_missing(about, deliveries, at_rest=at_rest))
+    unreleased = held.hold(_unreleased(about, deliveries, at_rest=at_rest))
+    missing = unreleased.where("not is_synced or is_inside")
+    acknowledged = unreleased.where("is_synced and not is_inside")
     repeats = held.hold(_repeats(about, deliveries, doubts))
     found = [
         _lost(about, missing, journeys, doubts),
@@ -68,61 +74,15 @@ def audit(
     findings = reduce(DataFrame.union, (each.select(*_COLUMNS) for each in found)).join(
         sql.broadcast(names), "source_id", "left"
     )
-    return Audit(_topics(journeys), _subscribers(deliveries, missing), held.hold(findings), held)
+    subscribers = _subscribers(about, deliveries, missing, acknowledged)
+    killed = unknown.where(sql.col("why") == KILLED)
+    return Audit(_topics(journeys, recovered), subscribers, held.hold(findings), killed, held)
 
 
 def _matches(column: str, pattern: str) -> Column:
     """Whether a topic matches a pattern with + and #."""
     parts = [r"[^/]+" if part == "+" else ".*" if part == "#" else r"\Q" + part + r"\E" for part in pattern.split("/")]
     return sql.col(column).rlike("^" + "/".join(parts).replace("/.*", "(/.*)?") + "$")
-
-
-class _Doubts:
-    """What holes leave open."""
-
-    def __init__(self, unknown: DataFrame, tolerance: int) -> None:
-        self.tolerance = tolerance
-        hole = sql.struct(
-            "since", sql.coalesce("until", sql.lit(_EVER - tolerance)).alias("until"), "why", "incarnation"
-        )
-        self._holes = unknown.withColumn("hole", hole)
-
-    def of_subscribers(self, found: DataFrame) -> DataFrame:
-        theirs = self._holes.where("role = 'subscriber'").groupBy(
-            sql.col("topic").alias("about"), sql.col("name").alias("subscriber")
-        ).agg(sql.collect_list("hole").alias("holes"))  # fmt: skip
-        return found.join(sql.broadcast(theirs), ["about", "subscriber"], "left")
-
-    def of_keepers(self, found: DataFrame) -> DataFrame:
-        theirs = self._holes.where("role = 'repository'").groupBy(sql.col("name").alias("keeper")).agg(
-            sql.collect_list("hole").alias("holes")
-        )  # fmt: skip
-        return found.join(sql.broadcast(theirs), "keeper", "left")
-
-    def of_all_keepers(self, found: DataFrame, settled: DataFrame) -> DataFrame:
-        """Of those repositories that store something of the topic."""
-        keepers = settled.select("about", sql.col("keeper").alias("name")).distinct()
-        theirs = self._holes.where("role = 'repository'").join(keepers, "name").groupBy("about").agg(
-            sql.collect_list("hole").alias("holes")
-        )  # fmt: skip
-        return found.join(sql.broadcast(theirs), "about", "left")
-
-    def judge(self, found: DataFrame, born: Column, by: Column, verdict: str = VIOLATION) -> DataFrame:
-        """Whether what is missing may have been told in a hole: one that ends after the event was `born`, and begins
-        before it was to be told at last. What nobody can have told yet is not judged.
-        """
-        latest = sql.coalesce(by, sql.lit(_EVER))
-
-        def hides(hole: Column) -> Column:
-            closed = (hole["why"] != OPEN) & (hole["since"] <= latest)
-            return closed & (hole["until"] + self.tolerance >= born)
-
-        def may(hole: Column) -> Column:
-            return (hole["why"] == OPEN) & (hole["since"] < latest)
-
-        known = sql.coalesce("holes", sql.array())
-        judged = sql.when(sql.exists(known, hides), UNPROVEN).when(sql.exists(known, may), "open").otherwise(verdict)
-        return found.withColumn("verdict", judged).where("verdict <> 'open'")
 
 
 # ---- claims, swept
@@ -136,9 +96,12 @@ def _union(*claims: DataFrame) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), claims)
 
 
-def _journeys(traces: DataFrame) -> DataFrame:
-    """Of each stream, which numbers were published, stored, given up and released, and by how many."""
-    settled = claim.settled(traces).drop("note", "body", "at", "start")
+def _journeys(traces: DataFrame, recovered: DataFrame) -> DataFrame:
+    """Of each stream, which numbers were published, stored, given up and released, and by how many. What a repository
+    told twice, also from its ledger, it has once.
+    """
+    columns = (*STREAM, "keeper", "is_stored", "first", "last", "born")
+    settled = claim.settled(traces).where("not is_retold").select(*columns).union(recovered.select(*columns))
     ranges = settled.groupBy(*STREAM, "keeper").agg(sql.min("first").alias("first"), sql.max("last").alias("last"))
     claims = _union(
         _as(claim.published(traces).drop("at"), "published"),
@@ -152,34 +115,53 @@ def _journeys(traces: DataFrame) -> DataFrame:
 
 
 def _deliveries(traces: DataFrame) -> DataFrame:
-    """Of each stream at each subscriber, which numbers are for it, were released and acknowledged."""
+    """Of each stream at each subscriber, which numbers are for it, were released, acknowledged, and durably so."""
+    synced = claim.synced(traces).groupBy(*_END, "first").agg(sql.max("last").alias("last"))
     claims = _union(
         _as(claim.wanted(traces).drop("at"), "wanted"),
         _as(claim.released(traces).select(*_END, "first", "last"), "released"),
         _as(claim.acknowledged(traces).select(*_END, "first", "last"), "acknowledged"),
+        _as(synced, "synced"),
     )
-    return sweep(claims, _END, ("wanted", "released", "acknowledged"), ("keeper", "ahead", "born"))
+    return sweep(claims, _END, ("wanted", "released", "acknowledged", "synced"), ("keeper", "ahead", "born"))
 
 
-def _missing(traces: DataFrame, deliveries: DataFrame, *, at_rest: bool) -> DataFrame:
-    """What was not released to those it is for, and whether it `should` have been: later ones were."""
+def _unreleased(traces: DataFrame, deliveries: DataFrame, *, at_rest: bool) -> DataFrame:
+    """What nobody told to be released to those it is for.
+
+    It `should` have been if later ones were. It `is_synced` if a ledger knows that it was acknowledged: so it was
+    released, to a life that could not tell. But a life tells what it releases in order: what `is_inside` of the
+    numbers that one life told was not released to that life, whatever a ledger believes.
+    """
     given = traces.where("kind = 'released'")
-    reached = given.groupBy(*_END).agg(sql.max("last").alias("reached"))
+    lives = given.groupBy(*_END, "incarnation").agg(sql.min("first").alias("low"), sql.max("last").alias("high"))
+    reached = lives.groupBy(*_END).agg(
+        sql.max("high").alias("reached"), sql.collect_list(sql.struct("low", "high")).alias("lives")
+    )
+    # who reads what is stored comes for it, and tells nothing: it is never late
+    acting = given.select("about", "subscriber").distinct()
+    reading = deliveries.where("wanted > 0 and synced > 0").select("about", "subscriber").distinct()
+    readers = reading.join(acting, ["about", "subscriber"], "left_anti").withColumn("is_reader", sql.lit(True))
     passed = given.groupBy("about", "subscriber", "keeper").agg(sql.max("end").alias("end"))
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber", sql.lit(True).alias("gone")).distinct()
     found = deliveries.where("wanted > 0 and released = 0").join(reached, list(_END), "left").join(
         passed, ["about", "subscriber", "keeper"], "left"
-    ).join(gone, ["about", "subscriber"], "left")  # fmt: skip
+    ).join(gone, ["about", "subscriber"], "left").join(readers, ["about", "subscriber"], "left")  # fmt: skip
     should = sql.expr("coalesce(last < reached, false) or coalesce(first + ahead < end, false)")
-    rest = sql.lit(at_rest) & sql.col("gone").isNull()
-    return found.withColumn("should", should | rest).drop("reached", "end", "gone")
+    rest = sql.lit(at_rest) & sql.col("gone").isNull() & sql.col("is_reader").isNull()
+    inside = sql.expr("coalesce(exists(lives, life -> life.low < first and last < life.high), false)")
+    return found.withColumns({"should": should | rest, "is_inside": inside, "is_synced": sql.col("synced") > 0}).drop(
+        "reached", "end", "gone", "is_reader", "lives"
+    )
 
 
 # ---- checks
 
 
-def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: _Doubts) -> DataFrame:
-    """What was not released to a subscriber that it is for: to nobody, or to others."""
+def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Doubts) -> DataFrame:
+    """What was not released to a subscriber that it is for: to nobody, or to others. Between two of its lives there may
+    have been one that told nothing: what that one acknowledged, ledgers tell soon.
+    """
     others = journeys.select(
         *STREAM,
         "section",
@@ -200,13 +182,24 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: _D
         sql.when(sql.col("had") > 0, LEFT_OUT).otherwise(LOST).alias("kind"),
         "keeper",
         "born",
+        "is_inside",
+        "is_synced",
     )  # fmt: skip
-    found = merge(kinds, (*_END, "kind")).withColumn("place", sql.col("last") + 1)
+    found = merge(kinds, (*_END, "kind", "is_inside", "is_synced")).withColumn("place", sql.col("last") + 1)
     given = traces.where("kind = 'released'").join(
         sql.broadcast(found.select(*_END).distinct()), list(_END), "left_semi"
     )
     passed = earliest(found, given.withColumn("place", sql.col("first")), _END, "by")
-    judged = doubts.judge(doubts.of_subscribers(passed), sql.col("born"), sql.col("by"))
+    born, by = sql.col("born"), sql.col("by")
+    judged = doubts.judge(doubts.of_subscribers(passed), born, by).where(f"verdict <> '{UNPROVEN}' or not is_synced")
+    told_by = by + _SYNC_TOLD
+    unknown = doubts.of_all_keepers(judged.drop("holes"), claim.settled(traces)).crossJoin(sql.broadcast(doubts.newest))
+    is_between = sql.col("verdict").eqNullSafe(VIOLATION) & ~sql.col("is_inside")
+    judged = unknown.where(
+        sql.lit(doubts.at_rest) | ~is_between | sql.coalesce(sql.col("newest") > told_by, sql.lit(True))
+    ).withColumn(
+        "verdict", sql.when(is_between & doubts.is_hidden(born, told_by), UNPROVEN).otherwise(sql.col("verdict"))
+    )
     what = sql.concat(
         sql.lit("stored by "),
         "keeper",
@@ -217,37 +210,69 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: _D
     return judged.withColumn("what", what)
 
 
-def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: _Doubts) -> DataFrame:
+def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: Doubts) -> DataFrame:
     """What was released twice in one life of a subscriber, or again after it had acknowledged it."""
     keys = (*_END, "incarnation")
     twice = sql.broadcast(deliveries.where("released > 1").select(*_END).distinct())
     given = claim.released(traces).join(twice, list(_END), "left_semi")
-    later = given.groupBy(*keys).agg(sql.min("first").alias("low"), sql.max("last").alias("high"))
+    later = _ranges(given, *keys)
     done = claim.acknowledged(traces).join(twice, list(_END), "left_semi").select(
         *_END, "first", "last", sql.col("at").alias("done_at"), sql.col("incarnation").alias("done_in")
     )  # fmt: skip
     before = done.join(later, list(_END)).where("incarnation > done_in and last >= low and first <= high")
-    claims = _union(_as(given.select(*keys, "first", "last"), "released"), _as(before.drop("low", "high"), "done"))
-    swept = sweep(claims, keys, ("released", "done"), ("done_at", "done_in"))
-    found = swept.where("released > 1 or (released > 0 and done > 0)").withColumn("again", sql.col("released") > 1)
-    merged = merge(found.select(*keys, "again", "first", "last", "done_at", "done_in"), (*keys, "again"))
+    claims = _union(
+        _as(given.select(*keys, "first", "last"), "released"),
+        _as(before.drop("low", "high", "began_at"), "done"),
+        _as(_durable_before(traces, _ranges(given, *keys, "keeper"), doubts.tolerance), "durable"),
+    )
+    swept = sweep(claims, keys, ("released", "done", "durable"), ("done_at", "done_in"))
+    found = swept.where("released > 1 or (released > 0 and done + durable > 0)").withColumns(
+        {"again": sql.col("released") > 1, "durable": sql.col("durable") > 0}
+    )
+    merged = merge(
+        found.select(*keys, "again", "durable", "first", "last", "done_at", "done_in"), (*keys, "again", "durable")
+    )
 
     def unsynced(hole: Column) -> Column:
         killed = (hole["why"] == KILLED) & (hole["incarnation"] == sql.col("done_in"))
         return killed & (hole["since"] - _SYNC <= sql.col("done_at"))
 
-    excused = ~sql.col("again") & sql.exists(sql.coalesce("holes", sql.array()), unsynced)
+    # an acknowledgement is promised to last once it is durable, and what is not acknowledged comes again
+    excused = ~sql.col("again") & ~sql.col("durable") & sql.exists(sql.coalesce("holes", sql.array()), unsynced)
     what = sql.when(sql.col("again"), "released twice in one life of the subscriber")
-    what = what.when(excused, "acknowledged just before the subscriber was killed, and released again")
-    return doubts.of_subscribers(merged).select(
-        sql.when(excused, UNPROVEN).otherwise(VIOLATION).alias("verdict"),
-        sql.lit(DUPLICATE).alias("kind"),
-        *keys,
-        "first",
-        "last",
-        sql.lit("").alias("keeper"),
-        what.otherwise("released again after it was acknowledged").alias("what"),
+    what = what.when(sql.col("durable"), "released again after its acknowledgement was durable")
+    return (
+        doubts.of_subscribers(merged)
+        .where(~excused)
+        .select(
+            sql.lit(VIOLATION).alias("verdict"),
+            sql.lit(DUPLICATE).alias("kind"),
+            *keys,
+            "first",
+            "last",
+            sql.lit("").alias("keeper"),
+            what.otherwise("released again after it was acknowledged").alias("what"),
+        )
     )
+
+
+def _ranges(given: DataFrame, *keys: str) -> DataFrame:
+    """From where to where releases go, and when they began."""
+    return given.groupBy(*keys).agg(
+        sql.min("first").alias("low"), sql.max("last").alias("high"), sql.min("at").alias("began_at")
+    )
+
+
+def _durable_before(traces: DataFrame, later: DataFrame, tolerance: int) -> DataFrame:
+    """What a repository had written down as acknowledged before a life began to which it released later ones."""
+    gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber")
+    noted = claim.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"]).where(
+        sql.col("at") + tolerance < sql.col("began_at")
+    ).join(gone, ["about", "subscriber"], "left_anti")  # fmt: skip
+    clipped = noted.select(
+        *_END, "incarnation", sql.greatest("first", "low").alias("first"), sql.least("last", "high").alias("last")
+    )
+    return clipped.where("last >= first").groupBy(*_END, "incarnation", "first").agg(sql.max("last").alias("last"))
 
 
 def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
@@ -273,16 +298,21 @@ def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
     )
 
 
-def _unstable(traces: DataFrame, doubts: _Doubts) -> DataFrame:
+def _unstable(traces: DataFrame, doubts: Doubts) -> DataFrame:
     """What was released under a sequence number that its repository had not told to be stable by then."""
     columns = (*_END, "first", "last", "keeper", "at", "born")
     given = traces.where("kind = 'released' and keeper <> ''").select(
         *columns, sql.col("end").alias("place"), section(sql.col("end")).alias("section")
     )
-    stable = sections(traces.where("kind = 'stable'").select("about", "keeper", "at", "start", "end"), "start", "end")
+    rows = traces.where("kind = 'stable'").select(
+        "about", "keeper", "at", "start", "end", claim.from_ledger().alias("again")
+    )
+    stable = sections(rows, "start", "end")
     keys = ("about", "keeper", "section")
-    found = earliest(given, stable.select(*keys, "at", end_in_section("end").alias("place")), keys, "stable_at")
+    first_told = stable.where("not again").select(*keys, "at", end_in_section("end").alias("place"))
+    found = earliest(given, first_told, keys, "stable_at")
     early = found.where(sql.col("stable_at").isNull() | (sql.col("stable_at") > sql.col("at") + doubts.tolerance))
+    early = _without_recovered(early, stable, keys)
     judged = doubts.judge(doubts.of_keepers(early), sql.col("born"), sql.col("at") + doubts.tolerance)
     ahead = ((sql.col("stable_at") - sql.col("at")) / 1e6).cast("decimal(18,1)").cast("string")
     what = sql.when(sql.col("stable_at").isNull(), sql.lit("never told to be stable")).otherwise(
@@ -291,7 +321,17 @@ def _unstable(traces: DataFrame, doubts: _Doubts) -> DataFrame:
     return judged.withColumn("kind", sql.lit(UNSTABLE)).withColumn("what", what)
 
 
-def _unstored(traces: DataFrame, journeys: DataFrame, doubts: _Doubts, *, at_rest: bool) -> DataFrame:
+def _without_recovered(early: DataFrame, stable: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Without what only the ledger of its repository tells to be stable: it was killed before it could say when."""
+    told = stable.select(*keys, "start", "end", "again")
+    around = early.select("keeper", "about", "section", "place").distinct().join(told, list(keys)).where(
+        "start <= place and place <= end"
+    )  # fmt: skip
+    recovered = around.groupBy(*keys, "place").agg(sql.min("again").alias("recovered")).where("recovered")
+    return early.join(recovered, [*keys, "place"], "left_anti")
+
+
+def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest: bool) -> DataFrame:
     """What was published and is stored nowhere, though later ones are, and readers have passed it or it is long ago."""
     settled = claim.settled(traces)
     reached = settled.groupBy(*STREAM).agg(sql.max("last").alias("reached"))
@@ -308,19 +348,21 @@ def _unstored(traces: DataFrame, journeys: DataFrame, doubts: _Doubts, *, at_res
     )
     passed = earliest(found, given.withColumn("place", sql.col("first")), STREAM, "by")
     late = passed.where(
-        sql.lit(at_rest) | sql.col("by").isNotNull() | (sql.col("newest") - sql.col("born") > _ON_ITS_WAY)
+        sql.lit(at_rest) | sql.col("by").isNotNull() | (sql.col("newest") - sql.col("born") > ON_ITS_WAY)
     )
-    judged = doubts.judge(doubts.of_all_keepers(late, settled), sql.col("born"), sql.col("by"))
+    told_by = sql.coalesce(sql.col("by"), sql.col("born") + ON_ITS_WAY)
+    judged = doubts.judge(doubts.of_all_keepers(late, settled), sql.col("born"), told_by)
     return _of_stream(judged, UNSTORED, sql.lit("published, and stored by no repository"))
 
 
-def _fewer(traces: DataFrame, journeys: DataFrame, doubts: _Doubts) -> DataFrame:
+def _fewer(traces: DataFrame, journeys: DataFrame, doubts: Doubts) -> DataFrame:
     """What fewer repositories have than have earlier and later ones."""
     settled = claim.settled(traces)
     copies = sql.col("stored") + sql.col("passed")
     rows = journeys.where("stored > 0").where(copies < sql.col("due"))
     found = merge(rows.select(*STREAM, "stored", "due", "first", "last", "born"), (*STREAM, "stored", "due"))
-    judged = doubts.judge(doubts.of_all_keepers(found, settled), sql.col("born"), sql.lit(None).cast("bigint"), WARNING)
+    told_by = sql.col("born") + ON_ITS_WAY
+    judged = doubts.judge(doubts.of_all_keepers(found, settled), sql.col("born"), told_by, WARNING)
     return _of_stream(judged, FEWER, sql.format_string("on %d repositories of %d", "stored", "due"))
 
 
@@ -330,10 +372,12 @@ def _of_stream(found: DataFrame, kind: str, what: Column) -> DataFrame:
 
 
 def _untold(unknown: DataFrame, *, since: bool) -> DataFrame:
-    """The holes themselves: also what seems to be right may have gone wrong in them."""
-    found = unknown.where(sql.col("why") != OPEN).where(sql.lit(not since) | (sql.col("why") != EARLIER))
+    """The holes themselves: also what seems to be right may have gone wrong in them. But what was promised to a node
+    that was killed, or of what it had, ledgers know.
+    """
+    found = unknown.where(~sql.col("why").isin(OPEN, KILLED)).where(sql.lit(not since) | (sql.col("why") != EARLIER))
     many = sql.concat(sql.col("count").cast("string"), sql.lit(" traces"))
-    reason = sql.when(sql.col("why") == KILLED, sql.lit("was killed: nothing more is known of it")).when(
+    reason = sql.when(
         sql.col("why") == EARLIER, sql.concat(many, sql.lit(" before its first one are not kept"))
     ).when(sql.col("why") == "dropped", sql.concat(sql.lit("had no room for "), many)).otherwise(
         sql.concat(many, sql.lit(" are lost"))
@@ -371,23 +415,30 @@ def _unknown(traces: DataFrame) -> DataFrame:
 # ---- sums
 
 
-def _topics(journeys: DataFrame) -> DataFrame:
-    return journeys.groupBy("about").agg(
+def _topics(journeys: DataFrame, recovered: DataFrame) -> DataFrame:
+    sums = journeys.groupBy("about").agg(
         _numbers("published > 0").alias("published"),
         _numbers("stored > 0").alias("stored"),
         _numbers("stored = 0 and passed > 0").alias("given_up"),
     )
+    ledgers = recovered.where("is_stored").groupBy("about").agg(_numbers("true").alias("from_ledgers"))
+    return sums.join(ledgers, "about", "left").fillna(0, ["from_ledgers"])
 
 
-def _subscribers(deliveries: DataFrame, missing: DataFrame) -> DataFrame:
-    sums = deliveries.groupBy("about", "subscriber").agg(
-        _numbers("wanted > 0").alias("wanted"),
+def _subscribers(traces: DataFrame, deliveries: DataFrame, missing: DataFrame, acknowledged: DataFrame) -> DataFrame:
+    """All who are registered or were given something; what ledgers know to be acknowledged counts as both."""
+    keys = ["about", "subscriber"]
+    sums = deliveries.groupBy(*keys).agg(
+        _numbers("wanted > 0 or released > 0").alias("wanted"),
         _numbers("released > 0").alias("released"),
         sql.sum(sql.expr("if(released > 1, (released - 1) * (last - first + 1), 0)")).alias("again"),
-        _numbers("acknowledged > 0").alias("acknowledged"),
+        _numbers("acknowledged > 0 or (released > 0 and synced > 0)").alias("acknowledged"),
     )
-    waiting = missing.where("not should").groupBy("about", "subscriber").agg(_numbers("true").alias("waiting"))
-    return sums.join(waiting, ["about", "subscriber"], "left").fillna(0, ["waiting"])
+    waiting = missing.where("not should").groupBy(*keys).agg(_numbers("true").alias("waiting"))
+    ledgers = acknowledged.groupBy(*keys).agg(_numbers("true").alias("from_ledgers"))
+    found = sums.join(claim.subscribers(traces), keys, "full").join(waiting, keys, "left").join(ledgers, keys, "left")
+    told = found.fillna(0)
+    return told.withColumns({name: sql.col(name) + sql.col("from_ledgers") for name in ("released", "acknowledged")})
 
 
 def _numbers(condition: str) -> Column:

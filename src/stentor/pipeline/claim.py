@@ -1,11 +1,14 @@
-"""Claims: which numbers of which stream traces say to be published, stored, wanted, released and acknowledged."""
+"""Claims: which numbers of which stream traces say to be published, stored, wanted, released and acknowledged, and what
+repositories tell from their ledgers when nodes that would have told it were killed.
+"""
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from stentor.pipeline.stretch import spread
+from stentor.model.trace import LEDGER
+from stentor.pipeline.stretch import spread, sweep
 
 STREAM: Final = ("about", "source_id", "life")
 _SPANS: Final = "array<array<bigint>>"
@@ -20,8 +23,29 @@ def published(traces: DataFrame) -> DataFrame:
 def settled(traces: DataFrame) -> DataFrame:
     """What repositories have decided: stored, given up or left to others."""
     return traces.where("kind in ('stored', 'voided', 'skipped')").select(
-        *_NUMBERS, "keeper", "start", "born", (sql.col("kind") == "stored").alias("is_stored"), "note", "body"
+        *_NUMBERS,
+        "keeper",
+        "start",
+        "born",
+        (sql.col("kind") == "stored").alias("is_stored"),
+        from_ledger().alias("is_retold"),
+        "note",
+        "body",
     )
+
+
+def from_ledger() -> Column:
+    """Whether a repository told this again when it opened its ledger: it knows that it is so, not since when."""
+    return sql.col("peer") == LEDGER
+
+
+def recovered(decided: DataFrame) -> DataFrame:
+    """Of what repositories have decided, that which only their ledgers told: the node was killed before it could."""
+    keys = (*STREAM, "keeper", "is_stored")
+    some = decided.join(decided.where("is_retold").select(*keys).distinct(), list(keys), "left_semi")
+    claims = some.withColumn("claim", sql.when(sql.col("is_retold"), "again").otherwise("told"))
+    swept = sweep(claims, keys, ("told", "again"), ("born",))
+    return swept.where("told = 0 and again > 0").select(*keys, "first", "last", "born")
 
 
 def released(traces: DataFrame) -> DataFrame:
@@ -32,14 +56,21 @@ def acknowledged(traces: DataFrame) -> DataFrame:
     return _at_an_end(traces, "acknowledged")
 
 
+def synced(traces: DataFrame) -> DataFrame:
+    """What repositories have durably written down: a subscriber is done with these, or they are not for it."""
+    return _at_an_end(traces, "synced")
+
+
 def _at_an_end(traces: DataFrame, kind: str) -> DataFrame:
-    rows = traces.where(sql.col("kind") == kind).select(*_NUMBERS, "subscriber", "incarnation", "catenation", "body")
+    rows = traces.where(sql.col("kind") == kind).select(
+        *_NUMBERS, "keeper", "subscriber", "incarnation", "catenation", "body"
+    )
     return spread(rows, sql.from_json(_text(), _SPANS)).drop("body")
 
 
 def wanted(traces: DataFrame) -> DataFrame:
-    """For whom what was stored is: by each repository that stored it, and by subscriptions to everything that began
-    before it; not what was published before a subscription begins.
+    """For whom what was stored is: by each repository that stored it, and by subscriptions to everything, also of what
+    was stored before they came; not what was published before a subscription begins.
     """
     stored = settled(traces).where("is_stored").select(
         *_NUMBERS,
@@ -51,7 +82,7 @@ def wanted(traces: DataFrame) -> DataFrame:
     )  # fmt: skip
     named = spread(stored.select("*", sql.explode("audience").alias("subscriber", "spans")), sql.col("spans"))
     unnamed = stored.join(sql.broadcast(_of_everything(traces)), ["about", "keeper"]).where(
-        "start > epoch and audience is not null and not map_contains_key(audience, subscriber)"
+        "audience is not null and not map_contains_key(audience, subscriber)"
     )
     columns = (*_NUMBERS, "keeper", "born", "ahead", "subscriber")
     claims = named.select(*columns).union(unnamed.select(*columns))
@@ -69,18 +100,22 @@ def _text() -> Column:
     return sql.col("body").cast("string")
 
 
+def subscribers(traces: DataFrame) -> DataFrame:
+    """Who is registered, and has not gone."""
+    gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber")
+    there = traces.where("kind = 'subscribed'").select("about", "subscriber").distinct()
+    return there.join(gone, ["about", "subscriber"], "left_anti")
+
+
 def _subscriptions(traces: DataFrame) -> DataFrame:
     intent = sql.from_json(_text(), _INTENT)
-    return traces.where("kind = 'subscribed'").select(
-        "about", "keeper", "subscriber", sql.col("end").alias("epoch"), intent.alias("intent")
-    )
+    return traces.where("kind = 'subscribed'").select("about", "keeper", "subscriber", intent.alias("intent"))
 
 
 def _of_everything(traces: DataFrame) -> DataFrame:
-    """Who has always wanted all of a topic, and what is the last number of a repository that it did not match then."""
+    """Who has always wanted all of a topic, by repository."""
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber").distinct()
     ever = _subscriptions(traces).groupBy("about", "keeper", "subscriber").agg(
-        sql.max("epoch").alias("epoch"),
         sql.max(sql.coalesce(sql.col("intent.where"), sql.lit("?"))).alias("where"),
         sql.max(sql.coalesce(sql.size("intent.changes"), sql.lit(0))).alias("changes"),
     )  # fmt: skip

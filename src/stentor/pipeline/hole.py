@@ -1,7 +1,8 @@
 """Holes: what nodes may have traced and nobody can know any more. What lies in one is neither proven nor refuted.
 
 A node numbers its traces, so what was lost on the way is seen by the numbers, and what it had no room for it says
-itself. Of a node that was killed, what it had not told is missing: it has not said that it ended.
+itself. Of a node that was killed, what it had not told is missing: it has not said that it ended. Ledgers know of what
+was promised there: a repository tells again what it stored when it is back, and what subscribers acknowledged.
 """
 
 from typing import Final
@@ -18,12 +19,14 @@ LOST, DROPPED, KILLED, OPEN, EARLIER = "lost", "dropped", "killed", "open", "ear
 def holes(traces: DataFrame, *, at_rest: bool) -> DataFrame:
     """`role`, `name` and `topic` of who told nothing after `since` until `until`, both in nanoseconds, and `why`.
 
-    What a life has not told yet that may go on is `open`, until for ever; nothing is, if all is at rest.
+    What a life has not told yet that may go on is `open`, until for ever. If all is at rest, only that of a repository
+    is: it may have been killed, and never have come back.
     """
     told = traces.where("kind <> 'hop'")
     lives = _lives(told).where(_part(1) != "")
     broken = lives.where("told <> newest or dropped").select(*_LIFE)
-    ends = lives.where("not ended").where("until is not null" if at_rest else "true").select(
+    may_go_on = sql.lit(not at_rest) | (_part(1) == "repository")
+    ends = lives.where("not ended").where(sql.col("until").isNotNull() | may_go_on).select(
         *_LIFE,
         "node",
         sql.when(sql.col("until").isNull(), OPEN).otherwise(KILLED).alias("why"),

@@ -10,7 +10,8 @@ _MEASURES = {"hop": "node", "stored": "keeper", "released": "subscriber"}  # and
 def latency(traces: DataFrame, window: str) -> DataFrame:
     """By window, measure, topic and place: events, percentiles in milliseconds; a batch counts with all its events."""
     place = sql.coalesce(*(sql.when(sql.col("kind") == kind, sql.col(where)) for kind, where in _MEASURES.items()))
-    taken = traces.where(sql.col("kind").isin(*_MEASURES)).where("born > 0").select(
+    first_told = (sql.col("kind") == "hop") | (sql.col("peer") == "")  # a ledger does not know since when
+    taken = traces.where(sql.col("kind").isin(*_MEASURES)).where("born > 0").where(first_told).select(
         sql.window("moment", window).alias("window"),
         sql.col("kind").alias("measure"),
         sql.col("about").alias("topic"),

@@ -56,8 +56,4 @@ class Epilogue:
             return False
         console.print("\nSpark audits the same by the traces that the fabric emitted (stentor pipeline audit):")
         console.print(self._text, markup=False, soft_wrap=True)
-        console.print(
-            "a process that is killed takes the traces with it that it has not told: of these Spark proves nothing, "
-            "the table above judges them too", style="dim",
-        )  # fmt: skip
         return self.picture.exists()

@@ -37,6 +37,7 @@ class Testimony:
         self._kept_upto = 0  # … and these traces are kept
         self._ledger_end = 0  # the ledger's last when it was opened: an earlier life may have traced what it holds
         self._progress: dict[tuple[str, StreamId], Spans] = {}  # numbers that are durably done with, and not traced
+        self._progress_upto: dict[tuple[str, StreamId], int] = {}  # … and are traced, all up to this number
         self._progress_due_at = 0
 
     # ---- after a crash
@@ -130,22 +131,30 @@ class Testimony:
             return
         self._progress_due_at = now + _PROGRESS_PAUSE + _PROGRESS_COST * len(self._progress)
         progress, self._progress = self._progress, {}
-        for (name, (publisher, incarnation)), spans in progress.items():
-            self._trail.add(
-                Trace(
-                    kind=TraceKind.SYNCED,
-                    at=now,
-                    about=self._topic,
-                    source_id=publisher,
-                    life=incarnation,
-                    first=spans.first,
-                    last=spans.last,
-                    count=sum(high - low + 1 for low, high in spans),
-                    keeper=self._repository,
-                    subscriber=name,
-                    body=numbers_body(spans.first, list(spans)),
-                )
+        for key, spans in progress.items():
+            upto = self._progress_upto.get(key, 0)
+            spans.remove(1, upto)
+            self._progress_upto[key] = spans.upto(upto + 1)
+            if spans:
+                self._tell_synced(now, *key, spans)
+
+    def _tell_synced(self, now: int, name: str, stream: StreamId, spans: Spans) -> None:
+        publisher, incarnation = stream
+        self._trail.add(
+            Trace(
+                kind=TraceKind.SYNCED,
+                at=now,
+                about=self._topic,
+                source_id=publisher,
+                life=incarnation,
+                first=spans.first,
+                last=spans.last,
+                count=sum(high - low + 1 for low, high in spans),
+                keeper=self._repository,
+                subscriber=name,
+                body=numbers_body(spans.first, list(spans)),
             )
+        )
 
     def registered(self, now: int) -> None:
         """Who wants what, if that has changed."""
@@ -156,6 +165,8 @@ class Testimony:
             return
         changed, self._table.changed = self._table.changed, {}
         self._former = None
+        for key in [key for key in self._progress_upto if key[0] in changed and key[0] not in self._table.destinations]:
+            del self._progress_upto[key]  # whoever comes under this name begins anew
         for name in changed if self._trail.on else ():
             destination, known = self._table.destinations.get(name), self._registry.subscriptions.get(name)
             kind, epoch, body = TraceKind.UNSUBSCRIBED, 0, b""

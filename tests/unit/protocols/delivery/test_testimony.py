@@ -91,7 +91,7 @@ def test_what_a_reader_is_done_with_is_traced_once_a_second_and_after_a_crash(de
     assert rows(desk, "synced") == []
     desk.wait(2)
     (row,) = rows(desk, "synced")
-    assert (row.first, row.last, row.count, numbers_of(row.body)) == (1, 39, 29, [(0, 19), (30, 38)])
+    assert (row.first, row.last, row.count, numbers_of(row.body)) == (11, 39, 19, [(0, 9), (20, 28)])
     desk.wait(2)
     assert rows(desk, "synced") == []
     desk.begin()
