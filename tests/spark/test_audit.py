@@ -1,12 +1,18 @@
 """The audit: what is planted is found, and nothing else. Each tale is one topic of a fabric that is audited once."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from tests.end_to_end.command import in_process
+from tests.end_to_end.network import until
+from tests.spark.stage import Stage
 from tests.spark.tale import MILLISECOND, START, Row, Tale, frame
 
+from stentor.pipeline import claim, traces
 from stentor.pipeline.audit import audit
 
 pytestmark = pytest.mark.req("SP-05")
@@ -336,3 +342,44 @@ def test_what_ledgers_know_is_counted_and_said_to_be_from_them(outcome: Outcome)
     assert outcome.killed["repository:r1-repository_is_back"] == 1
     assert outcome.killed["subscriber:half:killed"] == 1
     assert not outcome.killed["subscriber:half:healthy"]
+
+
+# ---- with a fabric
+
+READ, EACH = 500, 100
+
+
+def test_readers_of_what_is_stored_are_listed_as_their_ledgers_know_them(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+) -> None:
+    """Both come when all is stored. Spark acknowledges a batch when the next one begins, the archive also the last."""
+    topic = stage.topic("audited/read", subscriber="archive")
+    grant = in_process("topic", "grant", topic, "--subscriber", "spark", "--url", stage.url_of_all)
+    assert grant.returncode == 0, grant.stderr
+    stage.publish(topic, [b"%d" % number for number in range(READ)])
+    options = {"url": stage.url_of_all, "topic": topic, "from": "beginning", "maxEventsPerTrigger": str(EACH)}
+    source = spark.readStream.format("stentor").options(**options).load()
+    writer = source.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    lake = ("--lake", tmp_path / "lake", "--url", stage.url_of_all, "--master", "local[2]")
+    done = in_process("pipeline", "archive", "--topic", topic, *lake)
+    assert done.returncode == 0, done.stderr
+
+    def traced() -> dict[str, int]:
+        rows = claim.synced(traces.read(spark, url=stage.url_of_all).where(f"about = '{topic}'"))
+        return {
+            row.subscriber: row.upto for row in rows.groupBy("subscriber").agg(sql.max("last").alias("upto")).collect()
+        }
+
+    until(lambda: traced() == {"archive": READ, "spark": READ - EACH})
+    assert {name: READ - lag for name, lag in stage.lags(topic).items()} == traced()
+    found = audit(traces.read(spark, url=stage.url_of_all), topic)
+    assert [(row.verdict, row.what) for row in found.findings.collect()] == []
+    assert {
+        row.subscriber: (row.wanted, row.released, row.again, row.acknowledged, row.waiting, row.from_ledgers)
+        for row in found.subscribers.collect()
+    } == {
+        "archive": (READ, READ, 0, READ, 0, READ),
+        "spark": (READ, READ - EACH, 0, READ - EACH, EACH, READ - EACH),
+    }
+    found.held.forget()

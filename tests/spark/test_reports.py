@@ -24,7 +24,7 @@ START = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()) * 10**9
 COLUMNS = (
     "publisher string, incarnation bigint, catenation bigint, body binary, kind string, at bigint, about string, "
     "source string, source_id bigint, count bigint, size bigint, keeper string, subscriber string, node string, "
-    "born bigint, note bigint"
+    "born bigint, note bigint, peer string"
 )
 
 
@@ -33,7 +33,7 @@ def trace(number: int, kind: str, took: float, count: int = 1, **more: object) -
     born = START + (number // 1000) * MINUTE + number % 1000
     row = {"publisher": "e", "incarnation": 1, "catenation": number, "body": b"", "kind": kind, "about": "orders",
            "source": "shop", "source_id": 7, "count": count, "size": 100 * count, "keeper": "r1",
-           "subscriber": "billing", "node": "campus/b1", "note": 0}  # fmt: skip
+           "subscriber": "billing", "node": "campus/b1", "note": 0, "peer": ""}  # fmt: skip
     return {**row, "born": born, "at": born + int(took * 1e6), **more}
 
 
@@ -43,6 +43,9 @@ def told(spark: SparkSession) -> DataFrame:
     rows += [trace(1000, "released", took=5.0, count=99), trace(1001, "released", took=50.0)]
     rows += [trace(1002, "hop", took=2.0), trace(1003, "stored", took=3.0)]
     rows += [trace(500, "published", took=0.1, count=200), trace(501, "published", took=0.1, count=10, source="kiosk")]
+    rows += [
+        trace(1004, "stored", took=90_000.0, peer="ledger")
+    ]  # told again after a crash: it is not known since when
     rows += [trace(1500, "published", took=0.1, count=400), trace(1600, "acknowledged", took=9.0)]
     names = [part.split()[0] for part in COLUMNS.split(", ")]
     twice = [*rows, *rows[:50]]  # another repository keeps some of them too
