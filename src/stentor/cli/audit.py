@@ -142,8 +142,11 @@ def _show(console: Console, account: Account) -> None:
         console.print("no traces of these topics: is `traces` on, and does a repository keep them?")
         return
     console.print(_topics(account))
-    if account.subscribers:
-        console.print(_subscribers(account))
+    for topic in account.topics:
+        if any(row.about == topic.about for row in account.subscribers):
+            console.print(f"\nsubscribers of {escape(topic.about)}")
+            console.print(_subscribers(account, topic.about))
+    console.print()
     violations, warnings, unproven = map(account.count, ("violation", "warning", "unproven"))
     judged = [row for row in account.findings if row.verdict != "unproven"]
     if judged:
@@ -204,22 +207,21 @@ def _topics(account: Account) -> Table:
     table = _table(("topic",), ("published", "stored", "given up", "violations", "unproven"))
     for row in account.topics:
         judged = (account.count(verdict, row.about, "") for verdict in ("violation", "unproven"))
-        table.add_row(row.about, *(f"{number:,}" for number in (row.published, row.stored, row.given_up, *judged)))
+        table.add_row(
+            escape(row.about), *(f"{number:,}" for number in (row.published, row.stored, row.given_up, *judged))
+        )
     if everywhere := account.count("unproven", ""):
         table.add_row("repositories", "", "", "", "", f"{everywhere:,}")
     return table
 
 
-def _subscribers(account: Account) -> Table:
-    """A row for each subscriber, under its topic if there are several."""
-    table = _table(("subscriber",), ("for it", "released", "again", "acked", "waiting", "wrong", "unproven"))
-    for topic in account.topics:
-        rows = [row for row in account.subscribers if row.about == topic.about]
-        if rows and len(account.topics) > 1:
-            table.add_row(f"[dim]{escape(topic.about)}[/]")
-        for row in rows:
+def _subscribers(account: Account, topic: str) -> Table:
+    """A row for each subscriber of a topic."""
+    table = _table(("name",), ("for it", "released", "again", "acked", "waiting", "wrong", "unproven"))
+    for row in account.subscribers:
+        if row.about == topic:
             numbers = (row.wanted, row.released, row.again, row.acknowledged, row.waiting)
-            judged = (account.count(verdict, row.about, row.subscriber) for verdict in ("violation", "unproven"))
+            judged = (account.count(verdict, topic, row.subscriber) for verdict in ("violation", "unproven"))
             table.add_row(escape(row.subscriber), *(f"{number:,}" for number in (*numbers, *judged)))
     return table
 

@@ -417,7 +417,7 @@ def _unknown(traces: DataFrame) -> DataFrame:
 
 def _topics(journeys: DataFrame, recovered: DataFrame) -> DataFrame:
     sums = journeys.groupBy("about").agg(
-        _numbers("published > 0").alias("published"),
+        _numbers("published > 0 or stored > 0").alias("published"),  # a killed publisher has not told all
         _numbers("stored > 0").alias("stored"),
         _numbers("stored = 0 and passed > 0").alias("given_up"),
     )

@@ -45,6 +45,10 @@ class Epilogue:
         self._code = process.returncode or 0
         self._text, self._errors = said.decode().rstrip(), errors.decode().strip()
 
+    @property
+    def is_violated(self) -> bool:
+        return self._code == 1 and "violated" in self._text
+
     def show(self, console: Console) -> bool:
         """Whether there is a picture."""
         if not self.is_possible():

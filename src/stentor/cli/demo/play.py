@@ -109,7 +109,7 @@ class _Play:
         sound = self._summarise(nodes)
         if self._spark:
             self.is_drawn = self.epilogue.show(self._console)
-        return sound
+        return sound and not self.epilogue.is_violated
 
     def _tell(self, text: str) -> None:
         self._scene += 1
