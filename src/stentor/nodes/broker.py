@@ -158,9 +158,8 @@ class Broker:
             if ready:
                 effects.append(Send(outbox.link, ready))
         self._forwarder.touched.clear()
-        if self._effects:
-            effects += self._effects
-            self._effects = []
+        effects += self._effects
+        self._effects = []
         return effects
 
     def _act(self, effect: Effect) -> None:
@@ -473,8 +472,7 @@ class Broker:
         self._herald.conclude(now)
         self._effects = self._flush()  # events, such as our last traces, leave before a farewell ends the link
         for client in list(self._clients.values()):
-            outbox = client.connection.outbox
-            outbox.post(Farewell("the broker is stopping"))
+            (outbox := client.connection.outbox).post(Farewell("the broker is stopping"))
             self._effects += [Send(outbox.link, outbox.release()), Close(outbox.link, "the broker is stopping")]
             self._forget(client)
 
