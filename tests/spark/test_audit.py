@@ -353,7 +353,7 @@ def test_readers_of_what_is_stored_are_listed_as_their_ledgers_know_them(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
     """Both come when all is stored. Spark acknowledges a batch when the next one begins, the archive also the last."""
-    topic = stage.topic("audited/read", subscriber="archive")
+    topic = stage.topic("read/orders", subscriber="archive")
     grant = in_process("topic", "grant", topic, "--subscriber", "spark", "--url", stage.url_of_all)
     assert grant.returncode == 0, grant.stderr
     stage.publish(topic, [b"%d" % number for number in range(READ)])
