@@ -25,6 +25,7 @@ from tests.end_to_end.command import (
 from tests.end_to_end.command import stentor as command
 from tests.end_to_end.own_loopback import UNAVAILABLE
 from tests.integration.ports import free_port
+from tests.skipping import lacks
 
 import stentor
 
@@ -57,7 +58,7 @@ connect = "chain"
 def launcher() -> list[str]:
     """How to run a command where port 7420 is free."""
     if subprocess.run([*OWN_LOOPBACK, "/bin/true"], check=False).returncode == UNAVAILABLE:
-        pytest.skip("no network namespaces here: the ports that everybody uses may be in use")
+        lacks("no network namespaces here: the ports that everybody uses may be in use")
     return OWN_LOOPBACK
 
 
