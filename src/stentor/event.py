@@ -131,6 +131,11 @@ class StoredBatch(Batch):
         return self._portion.redelivered
 
     @property
+    def position(self) -> int:
+        """Where the first of them stands among all events that this life was given, from 1; of the past, below 0."""
+        return self._portion.position
+
+    @property
     def epochs(self) -> tuple[str, int, int]:
         """The repository that steers us, and its first and last sequence number of these."""
         return self._portion.repository, self._portion.first, self._portion.last
@@ -153,6 +158,11 @@ class StoredEvent(Event):
     def redelivered(self) -> bool:
         """Whether an earlier life of this name may have had it."""
         return self._batch.redelivered
+
+    @property
+    def position(self) -> int:
+        """Where it stands among all events that this life was given, from 1; of the past, below 0."""
+        return self._batch.position + self._index
 
     def ack(self) -> None:
         """It is done with: it never comes again."""

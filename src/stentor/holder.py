@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import Effect, Input, StopRequested
@@ -126,13 +127,17 @@ class Holder:
 
     async def _safe(self, copies: int, timeout: float | None) -> int:
         """Wait until everything said before is safe; on how many repositories it is."""
+        return await self._assured(lambda token: Awaited(token, copies), timeout)
+
+    async def _assured(self, question: Callable[[int], Input], timeout: float | None) -> int:
+        """Tell the machine something, and wait for its Assure."""
         self._check()
         assert self._driver is not None
         self._tokens += 1
         token = self._tokens
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
-            self._tell(Awaited(token, copies))
+            self._tell(question(token))
             return await asyncio.wait_for(future, timeout)
         except TimeoutError:
             why = f": {self._trouble}" if self._trouble else ""

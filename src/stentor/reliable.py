@@ -47,6 +47,7 @@ from stentor.protocols.delivery.dialogue import (
     Attach,
     Entrusted,
     EntrustedMany,
+    Leaving,
     MakeRoom,
     Release,
     TurnEnded,
@@ -232,6 +233,7 @@ class Subscription(Holder):
         self._telling: asyncio.TimerHandle | None = None
         self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
+        self._handed = 0  # the position of the last event that the application was handed
 
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
@@ -251,6 +253,7 @@ class Subscription(Holder):
         if self._error is None and self._driver is not None:
             with suppress(StentorError):  # what is not known may come again, and is marked then
                 await self.sync(_LINGER)
+                await self._assured(lambda token: Leaving(token, self._handed), _LINGER)
         if self._past is not None:
             await self._past.close()
         await self._end()
@@ -270,6 +273,7 @@ class Subscription(Holder):
             batch = await self._take()
             self._current.extend(StoredEvent(batch, index) for index in range(len(batch)))
         event = self._current.popleft()
+        self._handed = max(self._handed, event.position)
         if self._auto:
             self._last = event
         return event
@@ -282,6 +286,7 @@ class Subscription(Holder):
                 batch = await self._take()
             except StopAsyncIteration:
                 return
+            self._handed = max(self._handed, batch.position + len(batch) - 1)
             if self._auto:
                 self._last = batch
             yield batch

@@ -42,8 +42,10 @@ from stentor.model.control import (
     RepositoryNak,
     Retransmission,
     SubscriberAck,
+    SubscriberEnd,
     SubscriberNak,
     end_name,
+    inbox_of,
     repository_name,
 )
 from stentor.model.ids import publisher_id
@@ -135,6 +137,7 @@ class Repository:
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,
+            SubscriberEnd: self._subscriber_end,
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
@@ -290,10 +293,23 @@ class Repository:
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
+        if event.asks:
+            self.dispatch.ask(reader)
         if event.missing:
             self.dispatch.resend(reader, event.missing)
         if event.after is not None:
             self.dispatch.inform(reader, event.after)
+
+    def _subscriber_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
+        destination = self.table.destinations.get(event.sender)
+        if destination is None or not self._is_subscriber(event.sender, sender):
+            return
+        reader = self.dispatch.readers.get(event.sender)
+        if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
+            self.dispatch.end(reader, {(publisher, life): number for publisher, life, number in event.given})
+        elif reader is None and (destination.handed.life, destination.handed.ended) == (event.incarnation, True):
+            inbox = inbox_of(end_name("subscriber", event.sender, self.topic))
+            self.dispatch.part(event.sender, inbox, event.attempt)  # the answer was lost
 
     # ---- what was registered
 

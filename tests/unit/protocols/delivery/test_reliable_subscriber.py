@@ -39,7 +39,8 @@ from stentor.protocols.delivery.dialogue import (
     Wanted,
 )
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire.block import Block
 
 IDS = {"r": 77, "q": 78}
@@ -128,7 +129,8 @@ class Bench:
         return self.step(Acknowledged(spans))
 
     def nak(self, *missing: Span, after: int | None = None, tuned: bool = False) -> Post:
-        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned)
+        asks = after is not None  # questions say so, whatever they are about; requests for events need not
+        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned, asks)
         return Post(inbox_of(repository_name(self.repository)), (event,))
 
     def ack(self, *spans: Span) -> Post:
@@ -141,8 +143,8 @@ class Bench:
 def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[Held, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(Linked("alice"))
-    bench.steer(sync, done=done)
     bench.step(Wanted())
+    bench.steer(sync, done=done)
     return bench
 
 
@@ -454,6 +456,7 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
 def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench = Bench()
     bench.step(Linked("alice"))
+    bench.step(Wanted())
     bench.steer(chorus=9)
     bench.step(Listening(chorus_of("t", "r", 9)))
     bench.step(Unlinked())
