@@ -97,6 +97,11 @@ class Publisher(Holder):
         return self._machine.recovered
 
     @property
+    def stored(self) -> int:
+        """How many events of this life are known to be stored: the first ones, without a gap."""
+        return self._machine.stored
+
+    @property
     def largest_body(self) -> int:
         """Bytes that a body may have; known once it is open."""
         return self._machine.largest_body
@@ -223,7 +228,7 @@ class Subscription(Holder):
         self.where = where
         self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
         self._canonical = str(Filter(where)) if where else ""
-        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, _since(from_))
+        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, since_of(from_))
         self._auto = ack == "auto"
         self._batches: deque[StoredBatch] = deque()
         self._current: deque[StoredEvent] = deque()
@@ -270,8 +275,7 @@ class Subscription(Holder):
     async def __anext__(self) -> StoredEvent:
         self._done()
         if not self._current:
-            batch = await self._take()
-            self._current.extend(StoredEvent(batch, index) for index in range(len(batch)))
+            self._current.extend(await self._take())
         event = self._current.popleft()
         self._handed = max(self._handed, event.position)
         if self._auto:
@@ -410,7 +414,8 @@ def _resumption(resume: Resume | None) -> Resumption | None:
     return Resumption(Incarnation(incarnation), number)
 
 
-def _since(from_: From) -> str:
+def since_of(from_: From) -> str:
+    """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
     if isinstance(from_, int) and not isinstance(from_, bool):

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import printable
 from stentor.cli.spark import MasterOption, followed, plain_errors, start
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
@@ -133,7 +134,7 @@ def _show(events: int, results: list[Match], *, days: bool) -> None:
     for each in results:
         moments = [f"{moment:%Y-%m-%d %H:%M:%S}" if moment else "-" for moment in (each.first, each.last)]
         count = "" if days else f"{len(each.days):,}"
-        name = Text(each.name, overflow="fold")
+        name = Text(printable(each.name), overflow="fold")
         table.add_row(name, count, f"{each.events:,}", f"{each.share:.2%}", f"{each.bytes:,}", *moments)
         for day in each.days if days else ():
             table.add_row("", day.day.isoformat(), f"{day.events:,}", "", f"{day.bytes:,}", "", "")

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from stentor.model.attribute import Value, schema_of
 from stentor.model.errors import InvalidInput
+from stentor.reliable import From
 
 UrlOption = Annotated[
     str | None,
@@ -21,6 +23,26 @@ AttributesOption = Annotated[
     list[str] | None,
     typer.Option("--attr", "-a", help="k=v infers integer, decimal, boolean or string; k:=JSON states it."),
 ]
+
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", help="Where to begin: beginning, now, an epoch (a sequence number), or a time."),
+]
+
+
+def parse_from(text: str) -> From:
+    """Return where to begin; a time without a zone is UTC."""
+    if text in ("beginning", "now"):
+        return "beginning" if text == "beginning" else "now"
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"--from {text}: expected beginning, now, an epoch (a number), or a time such as 2026-11-01T12:00"
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def parse_attributes(pairs: list[str]) -> dict[str, Value]:

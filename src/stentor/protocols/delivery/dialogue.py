@@ -74,6 +74,7 @@ class Portion(NamedTuple):
     repository: str  # whose sequence numbers these are
     first: int
     last: int
+    sequences: Sequence[Span] = ()  # all of them; none if the events came from a lake
 
 
 class Release(Effect, frozen=True):

@@ -343,7 +343,8 @@ class ReliableSubscriber:
         part = run.part(0, count)
         position = self._receipts.give(part, chain.attempt)
         first, last = int(part.sequences[0]), int(part.sequences[-1])
-        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last))
+        sequences = to_spans(part.sequences)
+        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last, sequences))
         self._ready_size += len(block.frame)
         self.bodies.release(source, part.numbers)
         return count

@@ -187,7 +187,8 @@ def test_whole_frames_stay_whole() -> None:
     bench.arrive(first, second)
     bench.persistent(0, 20, told(1, 3), told(12, 2, 5), told(17, 1, 8))
     assert [portion.block for portion in bench.portions] == [first, second]
-    assert [portion[1:] for portion in bench.portions] == [(1, False, "r", 1, 3), (4, False, "r", 12, 17)]
+    assert [portion[1:-1] for portion in bench.portions] == [(1, False, "r", 1, 3), (4, False, "r", 12, 17)]
+    assert [portion.sequences for portion in bench.portions] == [[(1, 3)], [(12, 13), (17, 17)]]
 
 
 def test_only_what_is_told_of_a_frame_is_released() -> None:
