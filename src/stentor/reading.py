@@ -65,9 +65,11 @@ class Correspondent(Protocol):
 
 
 class Reader:
-    """Reads under a name that the owners of topics have granted, over a connected client. Use it with `async with`."""
+    """Reads under a name that the owners of topics have granted, or their own topics without a name, over a connected
+    client. Use it with `async with`.
+    """
 
-    def __init__(self, fabric: Correspondent, name: str) -> None:
+    def __init__(self, fabric: Correspondent, name: str = "") -> None:
         self.name = name
         self._fabric = fabric
         self._machine = Retrieval(fabric.name, name)

@@ -243,12 +243,15 @@ def test_a_new_name_begins_where_it_wants(tmp_path: Path) -> None:
                 await shop.send(b"1")
                 async with fabric.subscribe("orders", name="now") as now:
                     await shop.send(b"2")
+                    assert shop.stored == 3
                     assert bodies(await take(now, 1)) == [b"2"]
                 async with fabric.subscribe("orders", name="all", from_="beginning") as everything:
                     batches = everything.batches()
                     first = await anext(batches)
                     assert first.bodies[0] == b"0"
                     _, epoch, _ = (await anext(batches)).epochs
+                    start = first.epochs[1]
+                    assert [(event.repository, event.sequence) for event in first] == [("r1", start)]
                 async with fabric.subscribe("orders", name="later", from_=noon) as later:
                     assert bodies(await take(later, 2)) == [b"1", b"2"]
                 async with fabric.subscribe("orders", name="epoch", from_=epoch) as rest:

@@ -495,6 +495,22 @@ def test_registrations_take_sequence_numbers_that_readers_skip() -> None:
     bundle.publish(1, 1)
     (event,) = bundle.told(Persistent, "billing")
     assert event.stretches[0].sequence == before + 2
+    bundle.publish(2, 4)
+    assert bundle.repositories["r1"].status(bundle.now)["events"] == 5
+    bundle.start("r1")
+    assert bundle.repositories["r1"].status(bundle.now)["events"] == 5, "it counts what it finds on its disk, too"
+
+
+@pytest.mark.req("RD-01")
+def test_a_topic_that_exists_is_not_created_again_with_other_settings() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", copies=2)
+    for copies, code in ((2, None), (0, None), (3, Refusal.TOPIC)):
+        bundle.clear()
+        bundle.owner("r1", TopicTask.CREATE, repositories=("r1", "r2", "r3"), copies=copies)
+        bundle.pass_time(200)
+        (receipt,) = bundle.told(RegistrationReceipt)
+        assert receipt.code is code
+    assert bundle.repositories["r1"].registry.terms.copies == 2
 
 
 @pytest.mark.req("RD-14")
