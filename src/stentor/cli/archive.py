@@ -10,6 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import cell
 from stentor.cli.spark import LakeOption, MasterOption, start
 from stentor.cli.status import size
 from stentor.model.errors import StentorError
@@ -102,7 +103,7 @@ def _show(lake: Lake) -> None:
         events = sum(parquet.read_metadata(path).num_rows for path in files)
         days = len({path.parent for path in files})
         table.add_row(
-            topic, str(days), f"{len(files):,}", f"{events:,}", size(sum(path.stat().st_size for path in files))
+            cell(topic), str(days), f"{len(files):,}", f"{events:,}", size(sum(path.stat().st_size for path in files))
         )
     console = Console(highlight=False)
     console.print(table if table.rows else f"the lake {lake.path} is empty")
