@@ -1,9 +1,11 @@
 """What a terminal is shown of texts that others chose."""
 
+import json
+
 import pytest
 from rich.console import Console
 
-from stentor.cli.printable import cell, printable, printable_lines
+from stentor.cli.printable import cell, printable, printable_json, printable_lines
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,14 @@ from stentor.cli.printable import cell, printable, printable_lines
 )
 def test_characters_that_a_terminal_acts_upon_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_json_says_the_same_without_controls() -> None:
+    value = {"body": 'a\x1b\x9b\x7f\u202e\u2028 Zürich \U000e0041 "quoted" \\'}
+    text = printable_json(value).decode()
+    assert text.isprintable()
+    assert "Zürich" in text
+    assert json.loads(text) == value
 
 
 def test_an_error_keeps_its_own_lines() -> None:
