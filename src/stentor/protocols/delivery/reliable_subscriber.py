@@ -342,9 +342,8 @@ class ReliableSubscriber:
             block = Block(block.excerpt(to_array(rows)), block.schema)
         part = run.part(0, count)
         position = self._receipts.give(part, chain.attempt)
-        first, last = int(part.sequences[0]), int(part.sequences[-1])
-        sequences = to_spans(part.sequences)
-        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last, sequences))
+        first, last, all_of_them = int(part.sequences[0]), int(part.sequences[-1]), to_spans(part.sequences)
+        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last, all_of_them))
         self._ready_size += len(block.frame)
         self.bodies.release(source, part.numbers)
         return count
