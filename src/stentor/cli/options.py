@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from stentor.config import Address, check_exposure
 from stentor.model.attribute import Value, schema_of
 from stentor.model.errors import InvalidInput
 from stentor.reliable import From
@@ -18,6 +19,10 @@ UrlOption = Annotated[
 TlsOption = Annotated[
     Path | None,
     typer.Option("--tls", envvar="STENTOR_TLS", help="A certificate directory as `stentor certs` writes it."),
+]
+HttpOption = Annotated[
+    str,
+    typer.Option("--http", help='host:port for health and metrics; port 0 takes a free one and keeps it, "" is off.'),
 ]
 AttributesOption = Annotated[
     list[str] | None,
@@ -43,6 +48,15 @@ def parse_from(text: str) -> From:
             f"--from {text}: expected beginning, now, an epoch (a number), or a time such as 2026-11-01T12:00"
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def http_address(text: str, tls: Path | None) -> str | None:
+    """Return where a node is to serve HTTP, or None for nowhere."""
+    if not text:
+        return None
+    address = Address.parse(text)
+    check_exposure(address, secured=tls is not None)
+    return str(address)
 
 
 def parse_attributes(pairs: list[str]) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor import operation
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import HttpOption, TlsOption, UrlOption, http_address
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.process import RepositoryAssignment, become
 from stentor.cli.registrar import JsonOption, WithinOption, registrar, waiting
@@ -49,6 +49,7 @@ def add(
     ] = "sqlite:",
     unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
+    http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
     log: LogOption = None,
@@ -72,6 +73,7 @@ def add(
             addresses=addresses,
             storage=line,
             home=str(home_of(name, data)),
+            http=http_address(http, tls),
             certificates=None if tls is None else str(tls),
             log=log or "info",
             json_log=json_log,

@@ -156,8 +156,7 @@ class Supervisor:
 def _settle(assignment: AnyAssignment, node: Readiness) -> AnyAssignment:
     if not isinstance(assignment, Assignment):
         return assignment
-    http = node.http and node.http.partition("://")[2]
-    return msgspec.structs.replace(assignment, listen=node.listen, http=http)
+    return msgspec.structs.replace(assignment, listen=node.listen)
 
 
 def _describe(code: int) -> str:

@@ -113,6 +113,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
     ] = None
+    http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
