@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import uvloop
 from msgspec.structs import replace
 from rich.console import Console
 
+from stentor.cli.node_logs import LineWriter
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
@@ -79,11 +81,13 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: boo
     assignments = assign_all(chosen, log, json_log, supervised=True, embedded=embedded)
 
     async def run() -> None:
-        supervisor = Supervisor(assignments, _warn)
+        output = LineWriter()
+        tell = partial(output.print, _warn)
+        supervisor = Supervisor(assignments, tell, output)
         meanwhile = None
         if chosen.elasticity is not None:
-            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, _warn).run
-        await supervisor.run(lambda nodes: _show(chosen, nodes), meanwhile)
+            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, tell).run
+        await supervisor.run(partial(output.print, _show, chosen), meanwhile)
 
     asyncio.run(run())
 
