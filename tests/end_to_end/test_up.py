@@ -340,6 +340,24 @@ def test_a_broker_shows_the_repository_inside_it(tmp_path: Path) -> None:
         assert fetch(running.http(), "/readyz") == "ready\n"
 
 
+def test_process_titles_name_the_node(tmp_path: Path) -> None:
+    (tmp_path / "stentor.toml").write_text(ONE_OF_EACH)
+    with Fabric("--config", "stentor.toml", cwd=tmp_path) as running:
+        assert title(running.process.pid) == "stentor: up stentor.toml"
+        assert sorted(map(title, running.nodes())) == ["stentor: broker b1", "stentor: repository r1"]
+    with Command("node", "b1", "--config", "stentor.toml", cwd=tmp_path) as alone:
+        alone.line('"name":"b1"')
+        assert title(alone.process.pid) == "stentor: broker b1"
+    with fabric(tmp_path) as running:
+        assert title(running.process.pid) == "stentor: up"
+        assert [title(node) for node in running.nodes()] == ["stentor: broker local"]
+
+
+def title(pid: int) -> str:
+    """What `ps` shows of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
 def test_repositories_in_one_process_serve_health_where_the_file_says_so(tmp_path: Path) -> None:
     more = 'http = "127.0.0.1:0"\n[[repository]]\nname = "r2"\n'
     (tmp_path / "stentor.toml").write_text(ONE_OF_EACH + more)

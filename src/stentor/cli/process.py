@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import uvloop
+from setproctitle import setproctitle
 
 from stentor.cli.health import Health
 from stentor.config import COSTS, Address, Channel, Gateway
@@ -114,6 +115,8 @@ def become(assignment: AnyAssignment) -> NoReturn:
 
 def main() -> None:
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=AnyAssignment)
+    role = "broker" if isinstance(assignment, Assignment) else "repository"
+    setproctitle(f"stentor: {role} {assignment.name}")
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     Filter("ready = TRUE")  # the grammar takes its time, once
     gc.collect()

@@ -10,6 +10,7 @@ import typer
 import uvloop
 from msgspec.structs import replace
 from rich.console import Console
+from setproctitle import setproctitle
 
 from stentor.cli.node_logs import LineWriter
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
@@ -72,6 +73,7 @@ def up(
         chosen = _without_any_http(chosen)
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
         chosen = settle_ports(chosen, held)
+        setproctitle("stentor: up" if config is None else f"stentor: up {config}")
         (_run_together if in_process else _run_apart)(chosen, log, json_log, embedded=config is None)
     _console().print("stopped")
 
