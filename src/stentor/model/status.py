@@ -41,6 +41,14 @@ class LinkStatus(msgspec.Struct, frozen=True, gc=False):
     idle: float  # seconds since we last heard of it
 
 
+class TopicHealth(msgspec.Struct, frozen=True, gc=False):
+    """Whether a repository serves a topic: it is ready, does not leave, and has no trouble."""
+
+    ready: bool
+    leaving: bool
+    trouble: str  # why nothing can be written; "" if something can
+
+
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str
     role: str

@@ -11,6 +11,7 @@ from prometheus_client.utils import floatToGoString
 
 from stentor.gateways.http.node import ServedNode
 from stentor.gateways.http.series import Series
+from stentor.model.status import TopicHealth
 from stentor.registration import RepositoryReport, TopicReport
 from stentor.runtime.ledgers import CommitTimes
 from stentor.runtime.repository import RepositoryHost
@@ -28,9 +29,9 @@ def repository_node(name: str, host: RepositoryHost, directory: Path | None = No
     def waits_for() -> list[str]:
         reasons = [] if host.node.linked else [f"{name} has no link to a broker: it tries {', '.join(host.addresses)}"]
         return reasons + [
-            f"{topic.topic} at {name}: {_state(topic)}{f' ({topic.trouble})' if topic.trouble else ''}"
-            for topic in report().topics.values()
-            if _state(topic) != _SERVING
+            f"{topic} at {name}: {_state(health)}{f' ({health.trouble})' if health.trouble else ''}"
+            for topic, health in host.node.health().items()
+            if _state(health) != _SERVING
         ]
 
     def metrics() -> Iterator[Metric]:
@@ -48,7 +49,7 @@ def repository_node(name: str, host: RepositoryHost, directory: Path | None = No
     return ServedNode(name, "repository", host.status, waits_for, metrics, directory)
 
 
-def _state(topic: TopicReport) -> str:
+def _state(topic: TopicHealth | TopicReport) -> str:
     if topic.trouble:
         return _FAILING
     if topic.leaving:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from stentor.machine import (
     MILLISECOND,
     CommitFailed,
@@ -49,6 +51,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.ids import publisher_id
+from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
@@ -463,6 +466,10 @@ class Repository:
 
     # ---- people
 
+    @property
+    def health(self) -> TopicHealth:
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.commits.trouble)
+
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
         store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
@@ -470,9 +477,7 @@ class Repository:
             "topic": self.topic,
             "repository": self._settings.name,
             "unit": self._settings.unit,
-            "ready": self.gossip.ready,
-            "leaving": self.gossip.leaving,
-            "trouble": self.commits.trouble,
+            **msgspec.structs.asdict(self.health),
             "bytes": self._size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             **survey.topic(store, registry),
