@@ -89,7 +89,6 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     next: int
     horizon: int
-    events: int = 0  # that are stored here
     bytes: int
     conflicts: int
     unauthorised: int

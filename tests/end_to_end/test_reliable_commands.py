@@ -368,7 +368,12 @@ def test_tables_of_topics_fit_a_narrow_terminal(url: str) -> None:
 
 
 @pytest.mark.req("UX-04")
-def test_a_terminal_is_shown_no_control_characters(url: str) -> None:
+def test_a_terminal_is_shown_no_control_characters(tmp_path: Path) -> None:
+    with fabric(tmp_path) as up:  # its own: a table of subscriptions is cut short where there are many
+        show_control_characters(up.url())
+
+
+def show_control_characters(url: str) -> None:
     topic = f"evil/{EVIL}"
     with Command("sub", "evil/#", "--count", "1", "--url", url) as live:
         live.line("subscribed", err=True)

@@ -24,7 +24,6 @@ def topic(store: Store, registry: Registry) -> dict[str, Any]:
         "first": store.first,
         "next": store.next,
         "horizon": store.horizon,
-        "events": store.behind({}),
         "conflicts": store.conflicts,
         "unauthorised": store.strangers,
         "publishers": {name: grant.holder for name, grant in registry.grants("publisher").items()},
