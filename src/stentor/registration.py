@@ -16,7 +16,6 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from stentor.client import Events, Fabric
-from stentor.config.problem import suggestion
 from stentor.config.quantity import span
 from stentor.model.control import (
     REPOSITORIES,
@@ -29,6 +28,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.suggestion import suggestion
 from stentor.model.topic import check_topic
 from stentor.wire.letter import read, write
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell, print_json
-from stentor.config.problem import suggestion
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 from stentor.survey import Survey, survey, within_unit
 

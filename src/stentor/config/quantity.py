@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from stentor.config.problem import describe, suggestion
+from stentor.config.problem import describe
 from stentor.model.errors import InvalidInput
+from stentor.model.suggestion import suggestion
 
 SIZES: dict[str, int | Decimal] = {
     "B": 1,

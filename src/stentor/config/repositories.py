@@ -7,12 +7,13 @@ from stentor.config import value as values
 from stentor.config.check import Addresses
 from stentor.config.lines import Key
 from stentor.config.network import Network
-from stentor.config.problem import describe, nearest
+from stentor.config.problem import describe
 from stentor.config.settings import ANY_HTTP, Repository, storage_in
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT
 from stentor.model.errors import InvalidInput
 from stentor.model.scope import ScopePath
+from stentor.model.suggestion import nearest
 
 STORAGE = "^(sqlite:|segments:|postgres(ql)?://.)"
 _FILES = ("sqlite", "segments")
