@@ -13,7 +13,6 @@ from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell
 from stentor.cli.spark import LakeOption, MasterOption, start
 from stentor.cli.status import size
-from stentor.model.errors import StentorError
 from stentor.storage.lake import Lake, lake_of
 
 if TYPE_CHECKING:
@@ -60,8 +59,7 @@ def archive(
             _follow(query)
         except KeyboardInterrupt:
             query.stop()
-        finally:
-            job.settle(where, options)
+        job.settle(where, options)  # not after an error, of which the fabric may be the reason: the next run does it
     _show(where)
 
 
@@ -81,15 +79,7 @@ def _follow(query: "StreamingQuery") -> None:
                     progress.update(bar, description=f"{events:,} events archived, {rate:,.0f} a second")
             time.sleep(_LOOK)
     if (failure := query.exception()) is not None:
-        raise StentorError(_reason(str(failure)))
-
-
-def _reason(text: str) -> str:
-    """What our own code said, out of what Spark made of it."""
-    for line in reversed(text.splitlines()):
-        if "stentor.model.errors." in line or "stentor.storage.lake." in line:
-            return line.split(": ", 1)[-1]
-    return text
+        raise failure
 
 
 def _show(lake: Lake) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import printable
-from stentor.cli.spark import MasterOption, followed, plain_errors, start
+from stentor.cli.spark import MasterOption, followed, start
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
 from stentor.pipeline.filters import parse_filters
@@ -70,8 +70,7 @@ def match_filters(
     history.check()
     wanted = _read(filters)
     spark = start(master, "stentor match")
-    with plain_errors():
-        found = _daily(spark, history, wanted)
+    found = _daily(spark, history, wanted)
     instants = found.selectExpr("filter", "day", "events", "bytes", "unix_micros(first)", "unix_micros(last)")
     rows = followed(spark, "matching", instants.toDF(*found.columns).orderBy("day").collect, quiet=json)
     events, results = _gather(rows, wanted)
