@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell
 from stentor.cli.spark import LakeOption, MasterOption, start
 from stentor.cli.status import size
+from stentor.cli.traces import table_of
 from stentor.storage.lake import Lake, lake_of
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ def _follow(query: "StreamingQuery") -> None:
 def _show(lake: Lake) -> None:
     import pyarrow.parquet as parquet
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("topic", "days", "files", "events", "size"):
-        table.add_column(heading, justify="left" if heading == "topic" else "right")
+    table = table_of(("topic",), ("days", "files", "events", "size"))
     for topic in lake.topics():
         files = lake.files(topic)
         events = sum(parquet.read_metadata(path).num_rows for path in files)
