@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
