@@ -129,7 +129,7 @@ class Fabric:
         self._turn = self._unflushed = False
         self._since_turn = self._numbers = 0
         self._error: Exception | None = None
-        self._trouble = ""
+        self.trouble = ""  # why the link broke, or was not made
         self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
         self._changed = asyncio.Event()
@@ -154,8 +154,8 @@ class Fabric:
             await asyncio.wait_for(self._opening, self._timeout)
         except TimeoutError:
             await self.close()
-            trouble = f" ({self._trouble})" if self._trouble else ""
-            hint = ": is `stentor up` running there?" if self._trouble in ("", "connection refused") else ""
+            trouble = f" ({self.trouble})" if self.trouble else ""
+            hint = ": is `stentor up` running there?" if self.trouble in ("", "connection refused") else ""
             raise Unreachable(f"no broker at {self.url} within {self._timeout:g} s{trouble}{hint}") from None
         except BaseException:
             await self.close()
@@ -345,7 +345,7 @@ class Fabric:
                     self._opening.set_result(None)
             case Disconnect():
                 self._set_connected(False)
-                self._trouble = effect.reason
+                self.trouble = effect.reason
             case Halt():
                 refusal = Fenced if effect.code is Refusal.FENCED else Refused
                 self._fail(refusal(effect.code, effect.reason))

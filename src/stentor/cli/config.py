@@ -57,7 +57,7 @@ def _table(config: Config) -> Table:
         guard = config.broker_of(repository).tls
         place = (
             f"to {repository.broker}",
-            "",
+            str(repository.http or "off"),
             str(guard.directory) if guard else "off",
             without_password(repository.storage),
         )

@@ -1,18 +1,17 @@
 """`stentor route`: the way from a broker to a unit or another broker, as each broker on it would go on."""
 
 import asyncio
-import sys
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from stentor.cli.options import TlsOption, UrlOption
-from stentor.config.problem import suggestion
+from stentor.cli.printable import cell, print_json
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 from stentor.survey import Survey, survey, within_unit
 
@@ -56,7 +55,7 @@ def route(
         raise InvalidInput(f"there is no broker or unit {goal!r} in this network{suggestion(goal, known)}")
     way = follow(found, start, goal)
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(way)).decode() + "\n")
+        print_json(way)
     else:
         _show(way)
     if not way.arrives:
@@ -112,17 +111,17 @@ def _show(way: Route) -> None:
         column.overflow = "fold"
     for number, step in enumerate(way.steps):
         table.add_row(
-            str(number), Text(step.broker, "bold"), Text(step.address, "dim"), Text(step.towards),
-            distance_text(step.distance), Text(step.hop),
+            str(number), cell(step.broker, "bold"), cell(step.address, "dim"), cell(step.towards),
+            distance_text(step.distance), cell(step.hop),
         )  # fmt: skip
     console.print(table)
     if way.arrives:
         hops = len(way.steps) - 1
         console.print(
-            Text(f"arrives at {way.goal} after {hops} hop{'' if hops == 1 else 's'}", "green"), soft_wrap=True
+            cell(f"arrives at {way.goal} after {hops} hop{'' if hops == 1 else 's'}", "green"), soft_wrap=True
         )
     else:
-        console.print(Text(f"ends at {way.steps[-1].broker}: {way.reason}", "red"), soft_wrap=True)
+        console.print(cell(f"ends at {way.steps[-1].broker}: {way.reason}", "red"), soft_wrap=True)
 
 
 def distance_text(distance: tuple[float, ...]) -> str:

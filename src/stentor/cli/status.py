@@ -1,16 +1,14 @@
 """`stentor status`: what a broker does, and who is slow."""
 
 import asyncio
-import sys
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import cell, print_json
 from stentor.client import connect
 from stentor.model.status import NodeStatus
 
@@ -30,7 +28,7 @@ def status(
 
     answer = asyncio.run(ask())
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n")
+        print_json(answer)
         return
     console = Console(highlight=False)
     console.print(_summary(answer))
@@ -41,7 +39,8 @@ def status(
 
 def _summary(status: NodeStatus) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("node", f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}")
+    node = f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}"
+    table.add_row("node", cell(node))
     table.add_row("events", f"{status.events_in:,} in, {status.events_out:,} out")
     table.add_row("bytes", f"{size(status.bytes_in)} in, {size(status.bytes_out)} out")
     mean = status.events_in / status.chunks if status.chunks else 0
@@ -65,7 +64,7 @@ def _links(status: NodeStatus) -> Table:
     )
     for link in [each for each in status.links if each.role == "client"][:_SHOWN]:
         table.add_row(
-            Text(link.name), link.address, f"{link.events_in:,}", f"{link.events_out:,}", size(link.queued),
+            cell(link.name), cell(link.address), f"{link.events_in:,}", f"{link.events_out:,}", size(link.queued),
             f"{link.dropped:,}", f"{link.idle:.1f} s", "[red]slow[/]" if link.slow else "",
         )  # fmt: skip
     if status.clients > _SHOWN:
@@ -77,7 +76,7 @@ def _interests(status: NodeStatus) -> Table:
     table = Table("client", "pattern", "where", "accepted", "rejected", title="subscriptions", title_justify="left")
     for interest in status.interests[:_SHOWN]:
         table.add_row(
-            Text(interest.client), Text(interest.pattern), Text(interest.where),
+            cell(interest.client), cell(interest.pattern), cell(interest.where),
             f"{interest.accepted:,}", f"{interest.rejected:,}",
         )  # fmt: skip
     return table
