@@ -56,11 +56,13 @@ def connect(
     name: str | None = None,
     tls: str | Path | None = None,
     timeout: float = 5.0,
+    wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
 ) -> "BlockingFabric":
     """As `stentor.connect`, to be used with `with`."""
-    return BlockingFabric(client.connect(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window))
+    fabric = client.connect(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
+    return BlockingFabric(fabric)
 
 
 class BlockingFabric:

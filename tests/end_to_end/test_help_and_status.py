@@ -99,7 +99,7 @@ def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
     with (
         fabric(tmp_path, "--no-traces") as running,  # which are events too
         Command("sub", "flights/#", "--where", "n > 1", "--url", running.url()) as reader,
-        stentor.blocking.connect(running.url(), name="airport [bold]", timeout=PATIENCE) as client,
+        stentor.blocking.connect(running.url(), name="airport [bold]", wait=PATIENCE) as client,
     ):
         reader.line("subscribed", err=True)
         client.publish_many("flights/jfk", [b""] * 3, {"n": [1, 2, 3]})

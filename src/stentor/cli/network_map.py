@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from stentor.cli.drawing import draw, short
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.model.errors import StentorError
 from stentor.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 
@@ -29,13 +29,14 @@ def network_map(
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show the network: units, brokers and their load, links with level, cost and traffic, and what is not reached.
 
     A broker sees only its own surroundings, so the walk begins at --url and goes on to every broker that anybody there
     knows. Who does not answer within 4 seconds is marked. With --svg or --png, a picture is drawn.
     """
-    found = asyncio.run(survey(url, tls))
+    found = asyncio.run(survey(url, tls, wait=wait))
     if svg is not None or png is not None:
         picture = draw(found)
         if svg is not None:

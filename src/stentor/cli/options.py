@@ -17,6 +17,17 @@ TlsOption = Annotated[
     Path | None,
     typer.Option("--tls", envvar="STENTOR_TLS", help="A certificate directory as `stentor certs` writes it."),
 ]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        envvar="STENTOR_WAIT",
+        min=0.0,
+        metavar="SECONDS",
+        help="Keep trying while no broker is there yet, instead of failing at once.",
+        show_default=False,
+    ),
+]
 AttributesOption = Annotated[
     list[str] | None,
     typer.Option("--attr", "-a", help="k=v infers integer, decimal, boolean or string; k:=JSON states it."),

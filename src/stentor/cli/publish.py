@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stentor.cli.options import AttributesOption, TlsOption, UrlOption, parse_attributes
+from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.client import connect
 from stentor.model.errors import InvalidInput
 from stentor.model.topic import check_topic
@@ -33,6 +33,7 @@ def pub(
     ] = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Publish events; returns when the broker has taken them in."""
     if body is not None and from_ is not None:
@@ -49,7 +50,7 @@ def pub(
         async def run() -> int:
             published = 0
             began = time.monotonic()
-            async with connect(url, tls=tls) as fabric:
+            async with connect(url, tls=tls, wait=wait) as fabric:
                 async for each in _paced(_bodies(source, body, count), rate):
                     await fabric.publish(topic, each, attributes=attributes)
                     published += 1

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor import operation
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.process import RepositoryAssignment, become
 from stentor.cli.registrar import JsonOption, WithinOption, print_json, registrar, waiting
 from stentor.cli.status import size
@@ -49,6 +49,7 @@ def add(
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -62,7 +63,7 @@ def add(
     line = storage_line(storage, storage_in(data))
     if unit:
         ScopePath.parse(unit)
-    addresses = asyncio.run(_look_around(name, unit, url, tls))
+    addresses = asyncio.run(_look_around(name, unit, url, tls, wait))
     become(
         RepositoryAssignment(
             name=name,
@@ -77,9 +78,9 @@ def add(
     )
 
 
-async def _look_around(name: str, unit: str, url: str | None, tls: Path | None) -> tuple[str, ...]:
+async def _look_around(name: str, unit: str, url: str | None, tls: Path | None, wait: float) -> tuple[str, ...]:
     """The brokers that it may link to; that it would not take the place of another one."""
-    async with connect(url, tls=tls) as fabric, Registrar(fabric) as asking:
+    async with connect(url, tls=tls, wait=wait) as fabric, Registrar(fabric) as asking:
         if name in await asking.find(within=1.0):
             raise InvalidInput(f"there is a repository {name} already: choose another name")
         view = await operation.view(fabric)
@@ -91,24 +92,36 @@ async def _look_around(name: str, unit: str, url: str | None, tls: Path | None) 
 
 
 @app.command()
-def remove(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+def remove(
+    name: NameArgument,
+    timeout: WithinOption = 60.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
     """Make a repository leave all its topics and end; refused if it is the last one of a topic.
 
     One that `stentor up` runs is not started again until the next `stentor up`.
     """
-    asyncio.run(_drain(name, url, tls, timeout, retire=True))
+    asyncio.run(_drain(name, url, tls, wait, timeout, retire=True))
     typer.echo(f"{name} left")
 
 
 @app.command()
-def drain(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+def drain(
+    name: NameArgument,
+    timeout: WithinOption = 60.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
     """Make a repository leave all its topics, and go on without any; refused if it is the last one of a topic."""
-    asyncio.run(_drain(name, url, tls, timeout, retire=False))
+    asyncio.run(_drain(name, url, tls, wait, timeout, retire=False))
     typer.echo(f"{name} has no topics any more")
 
 
-async def _drain(name: str, url: str | None, tls: Path | None, timeout: float, *, retire: bool) -> None:
-    async with registrar(url, tls) as asking:
+async def _drain(name: str, url: str | None, tls: Path | None, wait: float, timeout: float, *, retire: bool) -> None:
+    async with registrar(url, tls, wait) as asking:
         await asking.drain(name, retire=retire)
         end = asyncio.get_running_loop().time() + timeout
         with waiting(f"{name} leaves") as progress:
@@ -132,12 +145,13 @@ def status(
     json: JsonOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show what repositories store, how far their subscribers are, whom they steer and how they get on together."""
     wanted = list(dict.fromkeys(names or []))
 
     async def ask() -> dict[str, RepositoryReport]:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             found = await asking.find(wanted)
             return {name: found[name] for name in wanted or found if name in found}
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.config.problem import suggestion
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.view import MemberView, NetworkView
@@ -43,13 +43,14 @@ def route(
     json: Annotated[bool, typer.Option("--json", help="The way, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show the way from a broker to a unit or broker, hop by hop, with the distance that each broker sees.
 
     Every broker decides by its own routing cache, so each one on the way is asked. Exit codes: 0 it arrives, 1 it ends
     before, 2 there is no such broker or unit, 3 nobody can be asked.
     """
-    found = asyncio.run(survey(url, tls))
+    found = asyncio.run(survey(url, tls, wait=wait))
     check_broker(found, start)
     known = [unit.name for unit in found.units() if unit.name] + list(found.brokers)
     if goal not in known:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.client import connect
 from stentor.model.status import NodeStatus
 
@@ -21,11 +21,12 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show what the broker counts: events, clients, subscriptions, queues, who is slow."""
 
     async def ask() -> NodeStatus:
-        async with connect(url, tls=tls) as fabric:
+        async with connect(url, tls=tls, wait=wait) as fabric:
             return await fabric.status()
 
     answer = asyncio.run(ask())

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.client import Events, connect
 from stentor.event import Event
 
@@ -24,12 +24,15 @@ def sub(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Subscribe and print events until Ctrl-C, or --count of them."""
-    asyncio.run(_run(pattern, where, count, json, url, tls))
+    asyncio.run(_run(pattern, where, count, json, url, tls, wait))
 
 
-async def _run(pattern: str, where: str | None, count: int | None, json: bool, url: UrlOption, tls: TlsOption) -> None:
+async def _run(
+    pattern: str, where: str | None, count: int | None, json: bool, url: UrlOption, tls: TlsOption, wait: float
+) -> None:
     errors = Console(stderr=True, highlight=False)
     task = asyncio.current_task()
     assert task is not None
@@ -43,7 +46,7 @@ async def _run(pattern: str, where: str | None, count: int | None, json: bool, u
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        async with connect(url, tls=tls) as fabric, fabric.subscribe(pattern, where) as events:
+        async with connect(url, tls=tls, wait=wait) as fabric, fabric.subscribe(pattern, where) as events:
             errors.print(f"subscribed to {pattern}" + (f" where {where}" if where else ""), markup=False)
             await _print(events, count, json, errors)
     except asyncio.CancelledError:

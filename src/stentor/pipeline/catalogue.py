@@ -25,7 +25,7 @@ class Catalogue:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._loop = Loop()
-        self._fabric = connect(options.url, tls=options.tls, timeout=_CONNECT, window=PAGES)
+        self._fabric = connect(options.url, tls=options.tls, wait=_CONNECT, window=PAGES)
         self._reader = Reader(self._fabric, options.subscriber)
         self._topics: tuple[str, ...] = ()
         self._looked = 0.0

@@ -87,7 +87,7 @@ def _check(publisher: Publisher, topic: str, stream: int, after: int, upto: int)
 
 @asynccontextmanager
 async def _publisher(options: WriteOptions, topic: str, resume: Resume | None) -> AsyncIterator[Publisher]:
-    fabric = connect(options.url, tls=options.tls, timeout=_CONNECT)
+    fabric = connect(options.url, tls=options.tls, wait=_CONNECT)
     try:
         async with fabric.publisher(topic, name=options.publisher, resume=resume) as publisher:
             yield publisher
@@ -101,7 +101,7 @@ async def _publisher(options: WriteOptions, topic: str, resume: Resume | None) -
 
 async def _look(options: WriteOptions) -> None:
     """Whether there is a broker, and such a topic."""
-    async with connect(options.url, tls=options.tls, timeout=_CONNECT) as fabric, Registrar(fabric) as registrar:
+    async with connect(options.url, tls=options.tls, wait=_CONNECT) as fabric, Registrar(fabric) as registrar:
         try:
             if options.topic:
                 await registrar.show(options.topic)
