@@ -28,7 +28,7 @@ def told(caplog: pytest.LogCaptureFixture, logger: str = "stentor.client") -> li
     ]
 
 
-@pytest.mark.req("UX-06")
+@pytest.mark.req("UX-02")
 def test_a_link_that_is_up_lost_and_up_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         first = await Node.start(tmp_path)
