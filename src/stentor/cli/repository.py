@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor import operation
+from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.process import RepositoryAssignment, become
 from stentor.cli.registrar import JsonOption, WithinOption, print_json, registrar, waiting
@@ -165,15 +166,14 @@ def status(
         console = Console(highlight=False)
         for report in reports.values():
             serves = f"{report.repository}, serves {report.unit or 'everyone'}"
-            console.print(_table(report, serves) if report.topics else f"{serves}, has no topics")
+            console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
 
 
-def _table(report: RepositoryReport, title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(report: RepositoryReport, title: str, width: int) -> Table:
     topics = report.topics.values()
-    columns: dict[str, list[str | Text]] = {
+    columns: dict[str, list[Cell]] = {
         "topic": [Text(topic.topic) for topic in topics],
         "state": [state(topic) for topic in topics],
         "first": [f"{topic.first:,}" for topic in topics],
@@ -185,12 +185,8 @@ def _table(report: RepositoryReport, title: str) -> Table:
         "disk": [size(topic.bytes) for topic in topics],
         "trouble": [Text(topic.trouble, style="red") for topic in topics],
     }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    for name in shown:
-        table.add_column(name, overflow="fold", no_wrap=name in ("topic", "first", "next", "horizon", "disk"))
-    for row in zip(*shown.values(), strict=True):
-        table.add_row(*row)
-    return table
+    right = ("first", "next", "horizon", "disk")
+    return narrow_table(columns, width, right=right, spare=("first", "horizon", "steers"), title=title)
 
 
 def _subscribers(topic: TopicReport) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.config.problem import suggestion
 from stentor.model.errors import InvalidInput, Unreachable
@@ -108,15 +108,15 @@ def _towards(view: NetworkView, goal: str) -> MemberView | None:
 
 def _show(way: Route) -> None:
     console = Console(highlight=False)
-    table = Table("", "broker", "address", "sees", "distance", "goes to", box=None, pad_edge=False)
-    for column in table.columns[1:]:  # half a name is of no use
-        column.overflow = "fold"
-    for number, step in enumerate(way.steps):
-        table.add_row(
-            str(number), Text(step.broker, "bold"), Text(step.address, "dim"), Text(step.towards),
-            distance_text(step.distance), Text(step.hop),
-        )  # fmt: skip
-    console.print(table)
+    columns: dict[str, list[Cell]] = {
+        "": [str(number) for number in range(len(way.steps))],
+        "broker": [Text(step.broker, "bold") for step in way.steps],
+        "address": [Text(step.address, "dim") for step in way.steps],
+        "sees": [Text(step.towards) for step in way.steps],
+        "distance": [distance_text(step.distance) for step in way.steps],
+        "goes to": [Text(step.hop) for step in way.steps],
+    }
+    console.print(narrow_table(columns, console.width, spare=("address",)))
     if way.arrives:
         hops = len(way.steps) - 1
         console.print(
