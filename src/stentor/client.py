@@ -352,9 +352,8 @@ class Fabric:
                     self._first.succeed()
             case Disconnect():
                 self._set_connected(False)
-                self._log.down(effect.reason, self.url)
-                if self._first is not None:
-                    self._first.on_disconnect(effect.reason)
+                if self._first is None or self._first.on_disconnect(effect.reason):
+                    self._log.down(effect.reason, self.url)
             case Halt():
                 refused = (Fenced if effect.code is Refusal.FENCED else Refused)(effect.code, effect.reason)
                 self._log.refused(refused)

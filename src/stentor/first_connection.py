@@ -48,11 +48,13 @@ class FirstConnection:
         if not self._done.done():
             self._done.set_exception(error)
 
-    def on_disconnect(self, reason: str) -> None:
-        """Give up at once if nobody is at any address, unless somebody may still come."""
+    def on_disconnect(self, reason: str) -> bool:
+        """Return whether the client tries again; it gives up if nobody is at any address, unless somebody may come."""
         self._trouble = reason
-        if self._is_absent() and asyncio.get_running_loop().time() >= self._patient_until:
-            self.fail(Unreachable(self._absence(self._access.wait)))
+        if self._done.done() or not self._is_absent() or asyncio.get_running_loop().time() < self._patient_until:
+            return True
+        self.fail(Unreachable(self._absence(self._access.wait)))
+        return False
 
     async def wait(self, describe: Callable[[float], str] | None = None) -> None:
         """Return when `succeed` was called; Unreachable with a description after the time for an answer."""

@@ -153,9 +153,8 @@ class Holder:
                 self._log.up(effect.node, self._access.url)
             case Disconnect():
                 self._trouble = effect.reason
-                self._log.down(effect.reason, self._access.url)
-                if self._first is not None:
-                    self._first.on_disconnect(effect.reason)
+                if self._first is None or self._first.on_disconnect(effect.reason):
+                    self._log.down(effect.reason, self._access.url)
             case Forbid() | Halt():
                 refused = _refused(effect.code, effect.reason)
                 self._log.refused(refused)

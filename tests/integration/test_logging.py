@@ -163,6 +163,17 @@ async def refused(here: House, caplog: pytest.LogCaptureFixture) -> None:
     assert [level for level, text in told(caplog, "stentor.reliable") if text.startswith("refused: ")] == ["ERROR"]
 
 
+def test_who_gives_up_at_once_does_not_say_that_it_keeps_trying(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        fabric = stentor.connect(f"stentor://127.0.0.1:{free_port()}")
+        for opening in (fabric, fabric.publisher("orders", name="shop")):
+            with pytest.raises(stentor.Unreachable):
+                await opening.__aenter__()
+        assert caplog.records == []
+
+    run(main())
+
+
 def test_a_program_that_configures_nothing_sees_nothing() -> None:
     program = (
         "import asyncio, stentor\n"
