@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark bench-traces lock clean
+.PHONY: help setup demo test test-shuffled soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
 	    wait $$types && exit $$tests
+
+test-shuffled: $(READY) ## all tests in a random order; pytest prints the seed, SEED=… repeats it
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -p randomly $(addprefix --randomly-seed=,$(SEED))
 
 soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
 	$(BIN)/pytest -m slow

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.postgresql import database, own_database, pytest_configure
+from tests.skipping import pytest_runtest_makereport
+
+__all__ = ["database", "own_database", "pytest_configure", "pytest_runtest_makereport"]  # fixtures and hooks
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many processes compiles all of the house anew
 
@@ -29,9 +33,10 @@ _LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files stay together, since their tests share what was started for them."""
-    items.sort(key=lambda item: _rank(item.path))
+    if not config.pluginmanager.hasplugin("randomly"):  # `make test-shuffled` has an order of its own
+        items.sort(key=lambda item: _rank(item.path))
 
 
 def _rank(path: Path) -> int:

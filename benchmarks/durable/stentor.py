@@ -31,6 +31,7 @@ http = ""
 [[repository]]
 name = "r1"
 storage = "{storage}:{directory}/ledgers"
+http = ""
 """
 
 

@@ -98,11 +98,14 @@ class BlockingFabric:
     def connected(self) -> bool:
         return self._fabric.connected
 
+    @property
+    def trouble(self) -> str:
+        """Why the link broke, or was not made."""
+        return self._fabric.trouble
+
     def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
         """Return when the link to the broker is up, or down; Unresponsive after a timeout."""
-        state = "not connected" if connected else "connected"
-        wait = partial(self._fabric.wait_until, connected=connected)
-        self._loop.run(_within(wait, timeout, f"still {state} after"))
+        self._loop.run(_connected(self._fabric, connected, timeout))
 
     def publish(
         self, topic: str, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value
@@ -290,6 +293,24 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
     def move(self, url: str) -> None:
         self._loop.call(self._source.move, url)
 
+    def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
+        """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
+        self._loop.run(_connected(self._source, connected, timeout))
+
+    @property
+    def connected(self) -> bool:
+        return self._source.connected
+
+    @property
+    def node(self) -> str:
+        """The broker's name."""
+        return self._source.node
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker, or no repository, serves it."""
+        return self._source.trouble
+
     @property
     def topic(self) -> str:
         return self._source.topic
@@ -371,6 +392,29 @@ class BlockingPublisher:
     def move(self, url: str) -> None:
         self._loop.call(self._publisher.move, url)
 
+    def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
+        """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
+        self._loop.run(_connected(self._publisher, connected, timeout))
+
+    @property
+    def connected(self) -> bool:
+        return self._publisher.connected
+
+    @property
+    def node(self) -> str:
+        """The broker's name."""
+        return self._publisher.node
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker, or no repository, serves it."""
+        return self._publisher.trouble
+
+    @property
+    def stored(self) -> int:
+        """How many events of this life are known to be stored, from the first one on."""
+        return self._publisher.stored
+
     @property
     def topic(self) -> str:
         return self._publisher.topic
@@ -404,6 +448,11 @@ class BlockingPublisher:
 
 def _close(loop: Loop, fabric: client.Fabric) -> None:
     loop.end(fabric.close())
+
+
+async def _connected(twin: client.Fabric | Publisher | Subscription, connected: bool, timeout: float | None) -> None:
+    state = "not connected" if connected else "connected"
+    await _within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")
 
 
 async def _within(wait: Callable[[], Awaitable[None]], timeout: float | None, otherwise: str) -> None:

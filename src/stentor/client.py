@@ -135,6 +135,7 @@ class Fabric:
         self._turn = self._unflushed = False
         self._since_turn = self._numbers = 0
         self._error: Exception | None = None
+        self.trouble = ""  # why the link broke, or was not made
         self._log = LinkLog("stentor.client", f"client {self.name!r}")
         self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
@@ -352,6 +353,7 @@ class Fabric:
                     self._first.succeed()
             case Disconnect():
                 self._set_connected(False)
+                self.trouble = effect.reason
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self.url)
             case Halt():

@@ -55,6 +55,12 @@ class Batch:
         """The catenation number of each event: it grows by one per publisher and topic."""
         return [self._block.catenation + offset for offset in self._block.offsets()]
 
+    def number_of(self, index: int) -> int:
+        return self._block.catenation + self._block.offsets()[index]
+
+    def time_of(self, index: int) -> datetime:
+        return datetime.fromtimestamp(self._block.times()[index] / 1e9, UTC)
+
     def attributes_of(self, index: int) -> Mapping[str, Value]:
         if self._rows is None:
             self._rows = self._block.rows()
@@ -92,12 +98,12 @@ class Event:
     @property
     def number(self) -> int:
         """Its catenation number: grows by one per publisher and topic."""
-        return self._batch.numbers[self._index]
+        return self._batch.number_of(self._index)
 
     @property
     def time(self) -> datetime:
         """When it was published, by the publisher's clock."""
-        return self._batch.times[self._index]
+        return self._batch.time_of(self._index)
 
     def __getitem__(self, name: str) -> Value:
         return self.attributes[name]
@@ -125,15 +131,30 @@ class StoredBatch(Batch):
         self._portion = portion
         self._acknowledge = acknowledge
 
+    def __iter__(self) -> Iterator["StoredEvent"]:
+        return (StoredEvent(self, index) for index in range(len(self)))
+
     @property
     def redelivered(self) -> bool:
         """Whether an earlier life of this name may have had them."""
         return self._portion.redelivered
 
     @property
+    def position(self) -> int:
+        """Where the first of them stands among all events that this life was given, from 1; of the past, below 0."""
+        return self._portion.position
+
+    @property
     def epochs(self) -> tuple[str, int, int]:
         """The repository that steers us, and its first and last sequence number of these."""
         return self._portion.repository, self._portion.first, self._portion.last
+
+    def sequence_of(self, index: int) -> int:
+        for first, last in self._portion.sequences:
+            if index <= last - first:
+                return first + index
+            index -= last - first + 1
+        return 0
 
     def ack(self) -> None:
         """All of them are done with."""
@@ -153,6 +174,21 @@ class StoredEvent(Event):
     def redelivered(self) -> bool:
         """Whether an earlier life of this name may have had it."""
         return self._batch.redelivered
+
+    @property
+    def position(self) -> int:
+        """Where it stands among all events that this life was given, from 1; of the past, below 0."""
+        return self._batch.position + self._index
+
+    @property
+    def repository(self) -> str:
+        """The repository that it came from."""
+        return self._batch.epochs[0]
+
+    @property
+    def sequence(self) -> int:
+        """Its sequence number at this repository; 0 if it came from a lake."""
+        return self._batch.sequence_of(self._index)
 
     def ack(self) -> None:
         """It is done with: it never comes again."""

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import threading
 import time
+from collections.abc import Callable
 
 from stentor.first_connection import Access, FirstConnection
 from stentor.link_log import LinkLog
@@ -67,7 +68,10 @@ class Holder:
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._tokens = 0
         self._error: Exception | None = None
-        self._trouble = ""
+        self.trouble = ""  # why no broker, or no repository, serves us
+        self.node = ""  # the broker's name
+        self.connected = False
+        self._changed = asyncio.Event()
 
     async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
         assert self._driver is None, "it is entered once"
@@ -83,7 +87,7 @@ class Holder:
             raise
 
     def _describe(self, within: float) -> str:
-        trouble = f" ({self._trouble})" if self._trouble else ""
+        trouble = f" ({self.trouble})" if self.trouble else ""
         hint = f"is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
         return f"no repository of {self.topic!r} within {within:g} s{trouble}: {hint}"
 
@@ -97,6 +101,13 @@ class Holder:
     @property
     def is_open(self) -> bool:
         return self._driver is not None and self._error is None
+
+    async def wait_until(self, *, connected: bool) -> None:
+        """Return when the link to the broker is up, or down."""
+        while self.connected is not connected:
+            self._check()
+            self._changed.clear()
+            await self._changed.wait()
 
     def move(self, url: str) -> None:
         """Go to another broker; nothing is lost on the way."""
@@ -118,16 +129,20 @@ class Holder:
 
     async def _safe(self, copies: int, timeout: float | None) -> int:
         """Wait until everything said before is safe; on how many repositories it is."""
+        return await self._assured(lambda token: Awaited(token, copies), timeout)
+
+    async def _assured(self, question: Callable[[int], Input], timeout: float | None) -> int:
+        """Tell the machine something, and wait for its Assure."""
         self._check()
         assert self._driver is not None
         self._tokens += 1
         token = self._tokens
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
-            self._tell(Awaited(token, copies))
+            self._tell(question(token))
             return await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            why = f": {self._trouble}" if self._trouble else ""
+            why = f": {self.trouble}" if self.trouble else ""
             raise Unresponsive(f"no repository of {self.topic!r} confirmed it within {timeout:g} s{why}") from None
         finally:
             self._waiting.pop(token, None)
@@ -135,7 +150,7 @@ class Holder:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Attach():
-                self.repository, self._trouble = effect.repository, ""
+                self.repository, self.trouble = effect.repository, ""
                 self._log.steered(effect.repository)
                 if self._first is not None:
                     self._first.succeed()
@@ -147,12 +162,15 @@ class Holder:
                     else:
                         future.set_exception(_refused(effect.code, effect.reason))
             case Complain():
-                self._trouble = effect.reason
+                self.trouble = effect.reason
                 self._log.unsteered(effect.reason)
             case Connect():
+                self.node = effect.node
+                self._set_connected(True)
                 self._log.up(effect.node, self._access.url)
             case Disconnect():
-                self._trouble = effect.reason
+                self.trouble = effect.reason
+                self._set_connected(False)
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self._access.url)
             case Forbid() | Halt():
@@ -160,7 +178,12 @@ class Holder:
                 self._log.refused(refused)
                 self._fail(refused)
 
+    def _set_connected(self, connected: bool) -> None:
+        self.connected = connected
+        self._changed.set()
+
     def _fail(self, error: Exception) -> None:
+        self._set_connected(False)
         if self._error is None or isinstance(error, Closed):
             self._error = error
         if self._first is not None:

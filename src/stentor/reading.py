@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from stentor.event import Event
-from stentor.machine import Effect, Input, StartTimer, TimerFired
-from stentor.model.errors import FrameError, Refusal, Refused, StentorError, Unreachable
+from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
 from stentor.model.position import Position
 from stentor.model.reading import StockRequest
 from stentor.protocols.delivery.post import Heard, Linked, Post
@@ -65,9 +65,11 @@ class Correspondent(Protocol):
 
 
 class Reader:
-    """Reads under a name that the owners of topics have granted, over a connected client. Use it with `async with`."""
+    """Reads under a name that the owners of topics have granted, or their own topics without a name, over a connected
+    client. Use it with `async with`.
+    """
 
-    def __init__(self, fabric: Correspondent, name: str) -> None:
+    def __init__(self, fabric: Correspondent, name: str = "") -> None:
         self.name = name
         self._fabric = fabric
         self._machine = Retrieval(fabric.name, name)
@@ -144,8 +146,12 @@ class Reader:
         parts: int = 1,
         enrol: bool = False,
         where: str = "",
+        patience: float = 0.0,
     ) -> Available:
-        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch N", "time NANOSECONDS"."""
+        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch N", "time NANOSECONDS".
+
+        Unreachable if nobody answers for `patience` seconds; 0 is what is usual.
+        """
         token = self._fabric.token()
         request = StockRequest(
             topic, "", 0, "", "", since, (done or Position()).held, (upto or Position()).held, most, size, parts, enrol,
@@ -153,7 +159,7 @@ class Reader:
         )  # fmt: skip
         answers = self._answers[token] = asyncio.Queue()
         try:
-            self._tell(Enquired(token, request))
+            self._tell(Enquired(token, request, int(patience * SECOND)))
             answer = await answers.get()
         finally:
             del self._answers[token]
@@ -165,9 +171,17 @@ class Reader:
         return answer.available
 
     async def pages(
-        self, topic: str, wanted: Position, where: str = "", repositories: Sequence[str] = ()
+        self,
+        topic: str,
+        wanted: Position,
+        where: str = "",
+        repositories: Sequence[str] = (),
+        patience: float = 0.0,
     ) -> AsyncIterator[Leaf]:
-        """All of these events that a filter takes, each once; from one repository after the other if need be."""
+        """All of these events that a filter takes, each once; from one repository after the other if need be.
+
+        An error if nothing comes for `patience` seconds; 0 is what is usual.
+        """
         order = list(repositories) or list(self._members.get(topic, ()))
         if not order:
             raise Unreachable(f"the repositories of {topic!r} are not known: ask for its stock first")
@@ -175,12 +189,12 @@ class Reader:
         answers = self._answers[token] = asyncio.Queue()
         rest = wanted
         try:
-            self._tell(Sought(token, topic, wanted, where, order))
+            self._tell(Sought(token, topic, wanted, where, order, int(patience * SECOND)))
             while rest.streams:
                 answer = await answers.get()
                 if isinstance(answer, Fail):
                     refused = Refused(answer.code, answer.reason)
-                    raise StentorError(answer.reason) if answer.code is Refusal.SILENT else refused
+                    raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else refused
                 assert isinstance(answer, Give)
                 rest = answer.rest
                 yield answer.leaf

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from stentor.client import Events, Fabric
-from stentor.config.problem import suggestion
+from stentor.config.quantity import span
 from stentor.model.control import (
     REPOSITORIES,
     Registration,
@@ -28,6 +28,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.suggestion import suggestion
 from stentor.model.topic import check_topic
 from stentor.wire.letter import read, write
 
@@ -82,6 +83,9 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     keep: int
     expire: int
     hold: bool = False  # events leave their top-level unit when a repository for it has them
+    events: int  # that are stored here
+    # Sequence numbers of this repository: of its oldest record, of the next one that it writes, and up to which readers
+    # are shown what it has. Registrations and gaps take numbers, too, so a difference of these counts no events.
     first: int
     next: int
     horizon: int
@@ -216,15 +220,8 @@ class Registrar:
             raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
         for report in found.values():
             known = report.topics.get(topic)
-            if known is not None and known.members and known.hold != hold:
-                held = "is held" if known.hold else "is not held"
-                raise Refused(Refusal.TOPIC, f"{topic} exists already, and {held} at borders: that cannot be changed")
-            if known is not None and known.members and set(known.members) != set(there):
-                members = ", ".join(known.members)
-                raise Refused(
-                    Refusal.TOPIC,
-                    f"{topic} exists already, on {members}; `stentor topic bundle {topic}` adds and removes some",
-                )
+            if known is not None and known.members:
+                _check_same(known, tuple(there), copies, keep, expire, hold)
         names = tuple(there)
         answers = await asyncio.gather(
             *(
@@ -402,6 +399,33 @@ class Registrar:
         finally:
             del self._waiting[registration.token]
         raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
+
+
+def _check_same(
+    known: TopicReport, repositories: tuple[str, ...], copies: int, keep: int, expire: int, hold: bool
+) -> None:
+    """Refuse what differs from a topic that exists already; what is 0 is not asked for."""
+    topic = known.topic
+    if known.hold != hold:
+        held = "is held" if known.hold else "is not held"
+        raise Refused(Refusal.TOPIC, f"{topic} exists already, and {held} at borders: that cannot be changed")
+    if set(known.members) != set(repositories):
+        members = ", ".join(known.members)
+        raise Refused(
+            Refusal.TOPIC,
+            f"{topic} exists already, on {members}; `stentor topic bundle {topic}` adds and removes some",
+        )
+    settings = (
+        ("copies", f"{known.copies}", f"{copies}" if copies else ""),
+        ("keep", span(known.keep), span(keep) if keep else ""),
+        ("expire", span(known.expire) if known.expire else "never", span(expire) if expire else ""),
+    )
+    others = [f"{name} is {so}, not {wanted}" for name, so, wanted in settings if wanted and wanted != so]
+    if others:
+        raise Refused(
+            Refusal.TOPIC,
+            f"{topic} exists already with other settings: {'; '.join(others)}; nothing was changed, nor can it be",
+        )
 
 
 def _waits_for(names: Sequence[str]) -> Callable[[dict[str, TopicReport]], str]:

@@ -48,6 +48,7 @@ from stentor.protocols.delivery.dialogue import (
     Attach,
     Entrusted,
     EntrustedMany,
+    Leaving,
     MakeRoom,
     Release,
     TurnEnded,
@@ -95,6 +96,11 @@ class Publisher(Holder):
     def recovered(self) -> tuple[int, int] | None:
         """What was stored of this name before: of the incarnation that it resumes, or the newest, the last number."""
         return self._machine.recovered
+
+    @property
+    def stored(self) -> int:
+        """How many events of this life are known to be stored: the first ones, without a gap."""
+        return self._machine.stored
 
     @property
     def largest_body(self) -> int:
@@ -223,7 +229,7 @@ class Subscription(Holder):
         self.where = where
         self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
         self._canonical = str(Filter(where)) if where else ""
-        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, _since(from_))
+        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, since_of(from_))
         self._auto = ack == "auto"
         self._batches: deque[StoredBatch] = deque()
         self._current: deque[StoredEvent] = deque()
@@ -233,6 +239,7 @@ class Subscription(Holder):
         self._telling: asyncio.TimerHandle | None = None
         self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
+        self._handed = 0  # the position of the last event that the application was handed
 
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
@@ -252,6 +259,7 @@ class Subscription(Holder):
         if self._error is None and self._driver is not None:
             with suppress(StentorError):  # what is not known may come again, and is marked then
                 await self.sync(_LINGER)
+                await self._assured(lambda token: Leaving(token, self._handed), _LINGER)
         if self._past is not None:
             await self._past.close()
         await self._end()
@@ -268,9 +276,9 @@ class Subscription(Holder):
     async def __anext__(self) -> StoredEvent:
         self._done()
         if not self._current:
-            batch = await self._take()
-            self._current.extend(StoredEvent(batch, index) for index in range(len(batch)))
+            self._current.extend(await self._take())
         event = self._current.popleft()
+        self._handed = max(self._handed, event.position)
         if self._auto:
             self._last = event
         return event
@@ -287,6 +295,7 @@ class Subscription(Holder):
         """The next batch, of which the one before is acknowledged; StopAsyncIteration when this was closed."""
         self._done()
         batch = await self._take()
+        self._handed = max(self._handed, batch.position + len(batch) - 1)
         if self._auto:
             self._last = batch
         return batch
@@ -411,7 +420,8 @@ def _resumption(resume: Resume | None) -> Resumption | None:
     return Resumption(Incarnation(incarnation), number)
 
 
-def _since(from_: From) -> str:
+def since_of(from_: From) -> str:
+    """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
     if isinstance(from_, int) and not isinstance(from_, bool):

@@ -5,11 +5,12 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("stentor.spark needs PySpark: pip install 'stentor[spark]'", name=error.name) from error
 
+from stentor.pipeline.failure import plain_errors
 from stentor.pipeline.session import LOCAL
 from stentor.pipeline.session import session as _session
 from stentor.pipeline.source import Source
 
-__all__ = ["register", "session"]
+__all__ = ["plain_errors", "register", "session"]
 
 
 def session(master: str = LOCAL, app: str = "stentor", **conf: str | int | bool) -> SparkSession:

@@ -171,7 +171,7 @@ class Fabric(Command):
         return self.line(rf"{re.escape(node)}\s+(stentor://\S+)")[1]
 
     def http(self, node: str = "local") -> str:
-        return self.line(rf"{re.escape(node)}\s+stentor://\S+\s+(https?://\S+)")[1]
+        return self.line(rf"● {re.escape(node)}\s.*\s(https?://\S+)")[1]
 
     def nodes(self) -> list[int]:
         """The processes of its nodes."""

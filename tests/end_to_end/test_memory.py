@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
 from tests.end_to_end.command import PATIENCE, Fabric, resident
+from tests.skipping import lacks
 
 import stentor
 from stentor.model.ids import Incarnation
@@ -24,7 +24,7 @@ def files(count: int) -> Iterator[None]:
     """So many open files, or the test cannot be done here."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
-        pytest.skip(f"this machine lets a process have {hard} open files, {count} are needed")
+        lacks(f"this machine lets a process have {hard} open files, {count} are needed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
     try:
         yield

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,18 @@ name = "r3"
 """
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
+@contextmanager
+def repositories(folder: Path) -> Iterator[Fabric]:
     """A broker and three repositories, each as a process."""
-    folder = tmp_path_factory.mktemp("three")
     (folder / "three.toml").write_text(THREE)
     with Fabric("--config", "three.toml", cwd=folder) as running:
-        running.folder = folder  # type: ignore[attr-defined]
+        yield running
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
+    """Shared by tests that do not mind which topics there are."""
+    with repositories(tmp_path_factory.mktemp("three")) as running:
         yield running
 
 
@@ -121,7 +127,12 @@ def test_reliable_topics_out_of_the_box(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("RD-15", "RD-20", "RD-21")
-def test_a_bundle_grows_shrinks_and_survives(three: Fabric, tmp_path: Path) -> None:
+def test_a_bundle_grows_shrinks_and_survives(tmp_path: Path) -> None:
+    with repositories(tmp_path) as three:
+        grow_shrink_and_survive(three, tmp_path)
+
+
+def grow_shrink_and_survive(three: Fabric, tmp_path: Path) -> None:
     url = three.url("b1")
     told = tell(url, "topic", "create", "orders", "--reliable", "--repositories", "r1,r2", "--keep", "2d")
     assert told == "orders is reliable on r1, r2, 2 copies\n"
@@ -133,7 +144,7 @@ def test_a_bundle_grows_shrinks_and_survives(three: Fabric, tmp_path: Path) -> N
     left = {"r1": [], "r2": ["orders"], "r3": ["orders"]}
     until(lambda: {name: list(topics) for name, topics in status(url).items()} == left)
 
-    os.kill(process(three.folder, "repositories/r2"), signal.SIGKILL)  # type: ignore[attr-defined]
+    os.kill(process(tmp_path, "repositories/r2"), signal.SIGKILL)
     three.line("node r2 is back")
 
     def whole() -> bool:

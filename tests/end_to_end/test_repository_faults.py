@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.end_to_end.network import until
 from tests.end_to_end.troupe import REPOSITORIES, TOPIC, Client, Network, Troupe
-from tests.unit.storage.conftest import Database, database  # noqa: F401
+from tests.postgresql import Database
+from tests.skipping import lacks, system_tool
 
 from stentor.cli.demo.evidence import Kept
 from stentor.cli.demo.stage import stored
@@ -39,13 +40,16 @@ def performance(folder: Path, network: Network, copies: int) -> Iterator[Troupe]
 
 
 def mount(*arguments: str | Path) -> None:
-    done = subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run([system_tool("mount"), *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+        lacks(f"nothing can be mounted here: {done.stderr.strip()}")
 
 
 def unmount(path: Path) -> None:
-    until(lambda: subprocess.run(["umount", path], capture_output=True, check=False).returncode == 0, "unmounted")
+    until(
+        lambda: subprocess.run([system_tool("umount"), path], capture_output=True, check=False).returncode == 0,
+        "unmounted",
+    )
 
 
 @pytest.fixture
@@ -110,9 +114,7 @@ def test_what_was_acknowledged_is_there_after_a_power_cut(tmp_path: Path, place:
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(64 << 20)
-    made = subprocess.run(["mkfs.ext4", "-q", "-F", image], capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no file system can be made here: {made.stderr.strip()}")
+    subprocess.run([system_tool("mkfs.ext4"), "-q", "-F", image], capture_output=True, text=True, check=True)
     mount("-o", "loop", image, place)
     network = Network(tmp_path, {"r2": f"{kind}:{place / 'ledgers'}"})
     with performance(tmp_path, network, copies=3) as cast:
@@ -160,16 +162,16 @@ def cut_power(path: Path) -> None:
     try:
         fcntl.ioctl(directory, _SHUTDOWN, struct.pack("I", _WITHOUT_FLUSHING_THE_LOG))
     except OSError as error:
-        pytest.skip(f"the power of this file system cannot be cut: {error}")
+        lacks(f"the power of this file system cannot be cut: {error}")
     finally:
         os.close(directory)
 
 
 @pytest.mark.req("RD-14", "RD-23")
-def test_a_database_that_is_restarted_is_waited_for(tmp_path: Path, database: Database) -> None:  # noqa: F811
-    network = Network(tmp_path, {"r1": database.url})
+def test_a_database_that_is_restarted_is_waited_for(tmp_path: Path, own_database: Database) -> None:
+    network = Network(tmp_path, {"r1": own_database.url})
     with performance(tmp_path, network, copies=3) as cast:
         for _ in range(2):
-            database.kill()
-            database.start()
+            own_database.kill()
+            own_database.start()
             cast.flows(100)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.end_to_end.command import (
 from tests.end_to_end.command import stentor as command
 from tests.end_to_end.own_loopback import UNAVAILABLE
 from tests.integration.ports import free_port
+from tests.skipping import lacks
 
 import stentor
 
@@ -53,11 +55,21 @@ connect = "chain"
 """
 
 
+ONE_OF_EACH = """
+[[node]]
+name = "b1"
+listen = "127.0.0.1:0"
+
+[[repository]]
+name = "r1"
+"""
+
+
 @pytest.fixture
 def launcher() -> list[str]:
     """How to run a command where port 7420 is free."""
     if subprocess.run([*OWN_LOOPBACK, "/bin/true"], check=False).returncode == UNAVAILABLE:
-        pytest.skip("no network namespaces here: the ports that everybody uses may be in use")
+        lacks("no network namespaces here: the ports that everybody uses may be in use")
     return OWN_LOOPBACK
 
 
@@ -274,3 +286,86 @@ def test_a_node_on_any_port_that_comes_back_can_be_found(tmp_path: Path) -> None
         found = re.search(r"stentor://\S+", back)
         with stentor.blocking.connect(found[0] if found else running.url(), wait=PATIENCE) as again:
             assert again.status().boot == 2
+
+
+def test_health_is_where_it_was_when_a_node_or_the_fabric_is_started_again(tmp_path: Path) -> None:
+    (tmp_path / "stentor.toml").write_text(ONE_OF_EACH)
+    with Fabric("--config", "stentor.toml", cwd=tmp_path) as running:
+        places = {name: running.http(name) for name in ("b1", "r1")}
+        assert len(set(places.values())) == 2
+        for place in places.values():
+            assert fetch(place, "/livez") == "alive\n"
+        assert "stentor_repository_linked 1.0" in fetch(places["r1"], "/metrics")
+        for node in running.nodes():
+            os.kill(node, signal.SIGKILL)
+        for name, place in places.items():
+            running.line(f"node {name} is back")
+            assert fetch(place, "/livez") == "alive\n"
+        running.interrupt()
+        assert running.ended() == 0
+    with Fabric("--config", "stentor.toml", cwd=tmp_path) as running:
+        assert {name: running.http(name) for name in ("b1", "r1")} == places
+    with Command("node", "r1", "--config", "stentor.toml", cwd=tmp_path) as alone:
+        alone.line('"name":"r1"')
+        assert json.loads(alone.out[0])["http"] == places["r1"]
+        assert fetch(places["r1"], "/livez") == "alive\n"
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            fetch(places["r1"], "/readyz")
+
+
+def test_a_port_of_the_last_time_that_others_have_now(tmp_path: Path) -> None:
+    (tmp_path / "stentor.toml").write_text(ONE_OF_EACH)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for home in ("b1", "repositories/r1"):
+            (tmp_path / ".stentor" / home).mkdir(parents=True)
+            (tmp_path / ".stentor" / home / "http").write_text(f"{taken.getsockname()[1]}\n")
+        with Fabric("--config", "stentor.toml", cwd=tmp_path) as running:
+            for name in ("b1", "r1"):
+                assert fetch(running.http(name), "/livez") == "alive\n"
+
+
+def test_a_broker_shows_the_repository_inside_it(tmp_path: Path) -> None:
+    with fabric(tmp_path) as running:
+        metrics = fetch(running.http(), "/metrics")
+        assert "stentor_clients " in metrics
+        assert "stentor_repository_linked 1.0" in metrics
+        assert json.loads(fetch(running.http(), "/status"))["repository"]["repository"] == "main"
+        assert fetch(running.http(), "/readyz") == "ready\n"
+        page = fetch(running.http(), "/")
+        assert "<h1>local</h1>" in page
+        assert "<h1>main</h1>" in page
+        assert command("repository", "remove", "main", "--url", running.url(), cwd=tmp_path).returncode == 0
+        while "stentor_repository_linked" in fetch(running.http(), "/metrics"):
+            continue
+        assert fetch(running.http(), "/readyz") == "ready\n"
+
+
+def test_process_titles_name_the_node(tmp_path: Path) -> None:
+    (tmp_path / "stentor.toml").write_text(ONE_OF_EACH)
+    with Fabric("--config", "stentor.toml", cwd=tmp_path) as running:
+        assert title(running.process.pid) == "stentor: up stentor.toml"
+        assert sorted(map(title, running.nodes())) == ["stentor: broker b1", "stentor: repository r1"]
+    with Command("node", "b1", "--config", "stentor.toml", cwd=tmp_path) as alone:
+        alone.line('"name":"b1"')
+        assert title(alone.process.pid) == "stentor: broker b1"
+    with fabric(tmp_path) as running:
+        assert title(running.process.pid) == "stentor: up"
+        assert [title(node) for node in running.nodes()] == ["stentor: broker local"]
+
+
+def title(pid: int) -> str:
+    """What `ps` shows of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
+def test_repositories_in_one_process_serve_health_where_the_file_says_so(tmp_path: Path) -> None:
+    more = 'http = "127.0.0.1:0"\n[[repository]]\nname = "r2"\n'
+    (tmp_path / "stentor.toml").write_text(ONE_OF_EACH + more)
+    with Fabric("--config", "stentor.toml", "--in-process", cwd=tmp_path) as running:
+        assert fetch(running.http("r1"), "/readyz") == "ready\n"
+        assert "http" not in running.line("r2 .*")[0]
+
+
+def fetch(place: str, path: str) -> str:
+    with urllib.request.urlopen(place + path, timeout=PATIENCE) as answer:
+        return str(answer.read(), "utf-8")

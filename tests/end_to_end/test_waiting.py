@@ -31,7 +31,7 @@ def test_a_wait_for_nobody_ends(host: str) -> None:
 
 def test_every_command_that_asks_a_broker_can_wait_for_it() -> None:
     """Those of the pipeline wait as long as the options of Spark's sink and source say."""
-    topics = [("topic", each) for each in ("create", "grant", "revoke", "show", "bundle", "delete")]
+    topics = [("topic", each) for each in ("create", "grant", "revoke", "show", "peek", "bundle", "delete")]
     repositories = [("repository", each) for each in ("add", "remove", "drain", "status")]
     others = [("link", "add"), ("link", "remove"), ("link", "cost"), ("broker", "add"), ("broker", "remove")]
     single = [(each,) for each in ("pub", "sub", "status", "map", "route", "explain")]

@@ -19,6 +19,7 @@ from tests.integration.ports import free_port
 from stentor.client import Events, Fabric, connect
 from stentor.event import Batch, Event
 from stentor.gateways.http.app import HttpServer, application
+from stentor.gateways.http.broker import broker_node
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.limits import Limits
@@ -89,7 +90,10 @@ async def standstill(progress: Callable[[], int]) -> int:
 class Node:
     """A broker with a real disk and real sockets."""
 
-    def __init__(self, broker: Broker, driver: Driver, storage: NodeStorage, server: asyncio.Server) -> None:
+    def __init__(
+        self, broker: Broker, driver: Driver, storage: NodeStorage, server: asyncio.Server, home: Path
+    ) -> None:
+        self.home = home
         self.broker = broker
         self.driver = driver
         self.server = server
@@ -111,12 +115,13 @@ class Node:
         await driver.serving
         within = (limits or Limits()).hello_within
         port = port or free_port()  # that it may be started again there
-        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates, within))
+        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates, within), home)
 
     def serve_http(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.http_port = listener.getsockname()[1]
-        self.http = HttpServer(application(self.status, lambda: self.broker.ready), listener, None)
+        served = broker_node("test/b1", self.status, lambda: self.broker.ready, self.home)
+        self.http = HttpServer(application([served]), listener, None)
 
     def status(self) -> NodeStatus:
         return self.broker.status(time.monotonic_ns())

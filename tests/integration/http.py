@@ -1,6 +1,7 @@
 """The smallest HTTP client that can be: one request, one answer."""
 
 import asyncio
+import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -26,7 +27,9 @@ async def scrape(port: int) -> dict[Sample, float]:
     assert status == 200
     found: dict[Sample, float] = {}
     for family in text_string_to_metric_families(text):
-        assert family.documentation
+        assert re.fullmatch(r"[A-Z].*\.", family.documentation), (
+            f"{family.name} has no sentence: {family.documentation}"
+        )
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
             assert key not in found, f"{key} twice: Prometheus refuses all of it"

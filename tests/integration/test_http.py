@@ -1,14 +1,20 @@
 """Health, status and metrics over HTTP beside a node."""
 
 import json
+import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.integration.house import node, run, take, until
-from tests.integration.http import get, scrape
+from tests.integration.house import node, run, take, until, until_asked
+from tests.integration.http import Sample, get, scrape
 from tests.integration.peer import Peer
 
 import stentor
+from stentor.gateways.http.node import ServedNode
+from stentor.gateways.http.page import page
+from stentor.model.ids import is_made_up
+from stentor.model.limits import Limits
 
 
 def test_alive_and_ready(tmp_path: Path) -> None:
@@ -20,7 +26,7 @@ def test_alive_and_ready(tmp_path: Path) -> None:
             assert await get(broker.http_port, "/readyz") == (200, "ready\n")
             broker.broker.ready = False
             assert await get(broker.http_port, "/livez") == (200, "alive\n")
-            assert await get(broker.http_port, "/readyz") == (503, "not ready\n")
+            assert await get(broker.http_port, "/readyz") == (503, "not ready\ntest/b1 starts or stops\n")
             assert (await get(broker.http_port, "/nowhere"))[0] == 404
 
     run(main())
@@ -63,20 +69,93 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
             assert found["stentor_batch_events_count", ()] >= 1
             assert found["stentor_events_dropped_total", (("reason", "no subscriber"),)] == 1
             assert found["stentor_refusals_total", (("reason", "protocol"),)] == 1
-            counts = {
-                dict(labels)["subscription"]: (value, found["stentor_subscription_rejected_total", labels])
-                for (name, labels), value in found.items()
-                if name == "stentor_subscription_accepted_total"
-            }
-            ids = [str(each.id) for each in sorted(broker.status().interests, key=lambda interest: interest.id)]
-            assert [counts[number] for number in ids] == [(30, 0), (10, 20), (0, 0)]
-            clients = {
-                dict(labels)["client"] for name, labels in found if name == "stentor_subscription_accepted_total"
-            }
-            assert clients == {'desk "1"\\'}
+            assert found["stentor_subscription_accepted_total", ()] == 10
+            assert found["stentor_subscription_rejected_total", ()] == 20
+            assert found["stentor_disk_free_bytes", (("role", "broker"),)] > 0
             assert elsewhere.missed == 0
 
     run(main())
+
+
+def test_what_filters_took_is_counted_on_when_their_subscriptions_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node(tmp_path) as broker, stentor.connect(broker.url) as fabric:
+            broker.serve_http()
+            for turn in range(1, 4):
+                async with fabric.subscribe("t", where="n < 3") as some, fabric.subscribe("t", where="n < 6"):
+                    await fabric.publish_many("t", [b""] * 10, {"n": list(range(10))})
+                    await take(some, 3)
+                found = await scrape(broker.http_port)
+                assert found["stentor_subscription_accepted_total", ()] == 9 * turn
+                assert found["stentor_subscription_rejected_total", ()] == 11 * turn
+
+    run(main())
+
+
+def clients(found: dict[Sample, float], metric: str) -> set[tuple[str, str]]:
+    """The clients and principals that a metric names."""
+    labels = [dict(labels) for name, labels in found if name == metric]
+    return {(each["client"], each["principal"]) for each in labels}
+
+
+def test_no_label_is_a_filter_or_a_name_that_was_made_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = Limits(queue=128 << 10)
+        async with node(tmp_path, limits) as broker, stentor.connect(broker.url) as publisher, AsyncExitStack() as held:
+            broker.serve_http()
+            for name in (None, None, "desk", 'a "desk"\\', "other"):
+                slow = await held.enter_async_context(stentor.connect(broker.url, name=name, window=1 << 16))
+                await held.enter_async_context(slow.subscribe("t", where="n >= 0"))
+
+            async def all_lag() -> bool:
+                for number in range(50):
+                    await publisher.publish("t", bytes(1000), n=number)
+                await publisher.flush()
+                return sum(link.queued > 0 and link.dropped > 0 for link in broker.status().links) == 5
+
+            await until_asked(all_lag)
+            found = await scrape(broker.http_port)
+            named = {(name, "anonymous") for name in ("desk", 'a "desk"\\', "other")}
+            assert clients(found, "stentor_client_queue_bytes") == {*named, ("other", "other")}
+            assert clients(found, "stentor_client_events_dropped_total") == named
+            assert "n >= 0" not in (await get(broker.http_port, "/metrics"))[1]
+            waiting = [value for (name, _), value in found.items() if name == "stentor_client_queue_bytes"]
+            assert sum(waiting) == found["stentor_queue_bytes", ()] > 0
+
+    run(main())
+
+
+def test_a_client_without_a_name_is_recognised_by_the_one_that_is_made_up() -> None:
+    async def main() -> None:
+        assert is_made_up(stentor.connect("stentor://127.0.0.1:1").name)
+        assert not is_made_up("billing-2024-q3")
+
+    run(main())
+
+
+def test_the_page_says_what_is_where(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node(tmp_path) as broker:
+            broker.serve_http()
+            code, text = await get(broker.http_port, "/")
+            assert code == 200
+            for word in ("test/b1", "broker", "ready", f"Stentor {stentor.__version__}"):
+                assert word in text
+            links = re.findall('href="([^"]+)"', text)
+            assert links == ["/metrics", "/livez", "/readyz", "/status"]
+            for link in links:
+                assert (await get(broker.http_port, link))[0] == 200
+            assert (await get(broker.http_port, "/nowhere"))[0] == 404
+
+    run(main())
+
+
+def test_the_page_shows_names_and_reasons_as_they_are() -> None:
+    name = '<b>&"it\'s"</b>'
+    text = page([ServedNode(name, "broker", dict, lambda: [f"{name} starts or stops"], list, None)])
+    assert "<b>" not in text
+    assert text.count("&lt;b&gt;&amp;&quot;it&#x27;s&quot;&lt;/b&gt;") == 3, "in the title, as a heading, in a reason"
+    assert "not ready" in text
 
 
 def test_counts_of_a_subscription_beside_one_that_takes_all(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_what_every_retry_meets_is_told_once(caplog: pytest.LogCaptureFixture) -
             writer.close()
 
         async with pretender(hang_up) as port:
-            fabric = stentor.connect(f"stentor://127.0.0.1:{port},127.0.0.1:{free_port()}", timeout=PATIENCE)
+            fabric = stentor.connect(f"stentor://127.0.0.1:{port},127.0.0.1:{free_port()}", wait=PATIENCE)
             connecting = asyncio.create_task(fabric.__aenter__())
             await until(lambda: met >= 4)
             connecting.cancel()

@@ -163,6 +163,28 @@ def test_those_who_may_not_read_are_told_why(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.req("RD-01")
+def test_an_owner_reads_without_a_name_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            house(tmp_path, "r1") as here,
+            here.client() as fabric,
+            Registrar(fabric) as registrar,
+            Reader(fabric) as reader,
+        ):
+            await fill(fabric, 0, 50)
+            before = (await registrar.show("orders"))["r1"]
+            stock = await everywhere(reader, 50)
+            assert bodies(await read(reader, stock.end)) == list(range(50))
+            await reader.acknowledge("orders", stock.end)
+            with pytest.raises(Refused, match="events are kept for a name: this reader has none"):
+                await reader.stock("orders", since="beginning", enrol=True)
+            after = (await registrar.show("orders"))["r1"]
+            assert (after.subscribers, after.next, after.events) == (before.subscribers, before.next, 50)
+
+    run(main())
+
+
 def test_a_position_is_the_same_after_it_was_written_down() -> None:
     from stentor.model.errors import InvalidInput
     from stentor.model.span import Spans

@@ -158,7 +158,52 @@ def test_what_a_crashed_application_had_not_acknowledged_comes_again_and_is_mark
             async with fabric.subscribe("orders", name="billing") as events:
                 again = await take(events, 2)
                 assert bodies(again) == [b"1", b"2"]
-                assert again[0].redelivered
+                assert [event.redelivered for event in again] == [True, False], "the other one was never handed out"
+
+    run(main())
+
+
+@pytest.mark.req("RD-13")
+@pytest.mark.parametrize("repositories", [("r1",), ("r1", "r2", "r3")])
+def test_a_life_that_never_asked_leaves_no_mark(tmp_path: Path, repositories: tuple[str, ...]) -> None:
+    async def main() -> None:
+        async with (
+            house(tmp_path, *repositories) as here,
+            here.client() as fabric,
+            fabric.publisher("orders", name="shop") as shop,
+        ):
+            killed = fabric.subscribe("orders", name="billing")
+            await killed.__aenter__()
+            for number in range(6):
+                await shop.send(b"%d" % number)
+            await killed._driver.close()  # type: ignore[union-attr]  # as a kill would end it: nothing more is said
+            async with here.client() as other, other.subscribe("orders", name="billing") as events:
+                first = await take(events, 2)
+            async with here.client() as other, other.subscribe("orders", name="billing") as events:
+                rest = await take(events, 4)
+            assert bodies([*first, *rest]) == [b"%d" % number for number in range(6)]
+            assert not any(event.redelivered for event in (*first, *rest))
+
+    run(main())
+
+
+@pytest.mark.req("RD-13")
+def test_what_a_killed_life_was_told_of_is_marked_and_what_came_later_is_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            house(tmp_path, "r1") as here,
+            here.client() as fabric,
+            fabric.publisher("orders", name="shop") as shop,
+        ):
+            killed = fabric.subscribe("orders", name="billing")
+            await killed.__aenter__()
+            await shop.send(b"0")
+            await take(killed, 1)
+            await killed._driver.close()  # type: ignore[union-attr]
+            async with here.client() as other, other.subscribe("orders", name="billing") as events:
+                await shop.send(b"1")
+                got = await take(events, 2)
+            assert [(event.body, event.redelivered) for event in got] == [(b"0", True), (b"1", False)]
 
     run(main())
 
@@ -198,12 +243,15 @@ def test_a_new_name_begins_where_it_wants(tmp_path: Path) -> None:
                 await shop.send(b"1")
                 async with fabric.subscribe("orders", name="now") as now:
                     await shop.send(b"2")
+                    assert shop.stored == 3
                     assert bodies(await take(now, 1)) == [b"2"]
                 async with fabric.subscribe("orders", name="all", from_="beginning") as everything:
                     batches = everything.batches()
                     first = await anext(batches)
                     assert first.bodies[0] == b"0"
                     _, epoch, _ = (await anext(batches)).epochs
+                    start = first.epochs[1]
+                    assert [(event.repository, event.sequence) for event in first] == [("r1", start)]
                 async with fabric.subscribe("orders", name="later", from_=noon) as later:
                     assert bodies(await take(later, 2)) == [b"1", b"2"]
                 async with fabric.subscribe("orders", name="epoch", from_=epoch) as rest:

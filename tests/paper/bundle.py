@@ -26,6 +26,7 @@ from stentor.model.control import (
     Retransmission,
     Role,
     SubscriberAck,
+    SubscriberEnd,
     SubscriberNak,
     TopicTask,
     bundle_of,
@@ -205,8 +206,11 @@ class PaperBundle:
         self.say(role, name, Probe(TOPIC, name, role, 1))
 
     def recover(self, role: Role, name: str, to: str, *, attempt: int = 1, incarnation: int = 5, where: str = "",
-                since: str = "now", last: int = 0, node: str = "") -> None:  # fmt: skip
-        self.say(role, name, Recovery(TOPIC, name, role, attempt, "", incarnation, last, where, since, node), to)
+                since: str = "now", last: int = 0, node: str = "", asks: bool = True) -> None:  # fmt: skip
+        recovery = Recovery(
+            TOPIC, name, role, attempt, "", incarnation, last, where, since, node, asks=asks and role == "subscriber"
+        )
+        self.say(role, name, recovery, to)
 
     def arrive(self, block: Block, *only: str) -> None:
         """Events reach the repositories, as they were published."""
@@ -234,9 +238,13 @@ class PaperBundle:
 
     def miss(
         self, name: str, to: str, *spans: tuple[int, int], attempt: int = 1, after: int | None = None,
-        tuned: bool = False,
+        tuned: bool = False, asks: bool = False,
     ) -> None:  # fmt: skip
-        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after, tuned), to)
+        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after, tuned, asks), to)
+
+    def end(self, name: str, to: str, *given: tuple[int, int, int], incarnation: int = 5, attempt: int = 1) -> None:
+        """A life of a subscriber ends in good order."""
+        self.say("subscriber", name, SubscriberEnd(TOPIC, name, attempt, incarnation, given), to)
 
     # ---- what clients were told
 

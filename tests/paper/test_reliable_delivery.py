@@ -189,6 +189,45 @@ def test_a_subscriber_that_comes_back_without_any_state_is_told_what_it_missed()
     assert rest.redelivered >= start + 8, "it may have had them"
 
 
+@pytest.mark.req("RD-08", "RD-13")
+def test_a_subscriber_is_told_of_nothing_before_its_application_asks_and_a_second_repository_knows_that() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", asks=False)
+    bundle.pass_time(200)
+    bundle.publish(1, 5)
+    assert bundle.told(Persistent, "billing") == []
+    bundle.deaf.add("r2")
+    bundle.miss("billing", "r1", after=0, asks=True)
+    assert all(not told.stretches for told in bundle.told(Persistent, "billing")), "r1 is alone with that knowledge"
+    bundle.deaf.clear()
+    bundle.pass_time(1000)
+    (told,) = [told for told in bundle.told(Persistent, "billing") if told.stretches]
+    assert [(each.first, each.count) for each in told.stretches] == [(1, 5)]
+
+
+@pytest.mark.req("RD-13")
+def test_only_what_an_earlier_life_may_have_been_handed_is_marked_as_redelivered() -> None:
+    """Life 5 is handed three of five events, acknowledges one and ends; life 6 never asks; life 7 gets the rest."""
+    bundle = steered("r1", "r2")
+    start = bundle.ledgers["r1"].next
+    bundle.publish(1, 5)
+    bundle.acknowledge("billing", "r1", (start, start))
+    bundle.end("billing", "r1", (block(1, 1).publisher, 5, 3))
+    assert [sync.ended for sync in bundle.told(Sync, "billing")][-1:] == [True]
+    bundle.recover("subscriber", "billing", "r2", incarnation=6, asks=False)
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r2", incarnation=7)
+    told = bundle.told(Persistent, "billing")
+    marks = {
+        each.first + row: each.sequence + row <= part.redelivered
+        for part in told
+        for each in part.stretches
+        for row in range(each.count)
+    }
+    assert marks == {2: True, 3: True, 4: False, 5: False}
+
+
 @pytest.mark.req("RD-13", "RD-25")
 def test_a_publisher_that_comes_back_learns_its_last_number_and_begins_a_new_incarnation() -> None:
     bundle = steered("r1")
@@ -456,6 +495,22 @@ def test_registrations_take_sequence_numbers_that_readers_skip() -> None:
     bundle.publish(1, 1)
     (event,) = bundle.told(Persistent, "billing")
     assert event.stretches[0].sequence == before + 2
+    bundle.publish(2, 4)
+    assert bundle.repositories["r1"].status(bundle.now)["events"] == 5
+    bundle.start("r1")
+    assert bundle.repositories["r1"].status(bundle.now)["events"] == 5, "it counts what it finds on its disk, too"
+
+
+@pytest.mark.req("RD-01")
+def test_a_topic_that_exists_is_not_created_again_with_other_settings() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", copies=2)
+    for copies, code in ((2, None), (0, None), (3, Refusal.TOPIC)):
+        bundle.clear()
+        bundle.owner("r1", TopicTask.CREATE, repositories=("r1", "r2", "r3"), copies=copies)
+        bundle.pass_time(200)
+        (receipt,) = bundle.told(RegistrationReceipt)
+        assert receipt.code is code
+    assert bundle.repositories["r1"].registry.terms.copies == 2
 
 
 @pytest.mark.req("RD-14")

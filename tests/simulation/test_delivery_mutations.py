@@ -20,7 +20,8 @@ from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits
-from stentor.protocols.delivery.destination import Destination, Reader
+from stentor.protocols.delivery.cursor import Reader
+from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
@@ -175,6 +176,15 @@ def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_marked_as_redelivered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reader, "doubtful", always(0))
+
+
+def whatever_a_later_life_gets_is_marked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reader, "given_before", always(None))
+
+
+def an_end_forgets_what_was_handed_out(patch: pytest.MonkeyPatch) -> None:
+    original = Reader.testify
+    patch.setattr(Reader, "testify", lambda self, **_: original(self, ended=bool(_)))
 
 
 def collection_ignores_those_who_lag(patch: pytest.MonkeyPatch) -> None:
@@ -364,6 +374,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
     (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
     (publishers_send_again_to_all_units, {"left-its-unit"}),
+    (nothing_is_marked_as_redelivered, {"duplicate"}),
+    (whatever_a_later_life_gets_is_marked, {"marked-in-vain"}),
+    (an_end_forgets_what_was_handed_out, {"duplicate"}),
     (releases_are_not_traced, {"false-trace"}),
     (traced_before_it_is_durable, {"false-trace"}),
     (pages_claim_more_than_they_hold, {"wrong-batch"}),
@@ -374,7 +387,6 @@ RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (registrations_are_on_one_repository, {"lost-write", "answered-before-durable"}),
     (gaps_are_never_given_up, {"not-converged"}),
     (progress_is_forgotten, {"duplicate", "not-converged"}),
-    (nothing_is_marked_as_redelivered, {"duplicate"}),
     (floors_are_not_written_down, {"not-converged"}),
     (members_are_invited_once, {"not-converged"}),
     (one_leaves_with_what_nobody_else_has, {"lost-write"}),

@@ -10,6 +10,16 @@ from tests.spark.standalone import FRUGAL, ROOT, Cluster
 
 import stentor.spark
 
+_ours: list[SparkSession] = []  # the session of this worker, once a test has asked for it
+
+
+@pytest.fixture(autouse=True)
+def no_other_session() -> Iterator[None]:
+    """Whoever starts a session without this module's settings leaves it to all tests that come after it."""
+    yield
+    found = SparkSession.getActiveSession()
+    assert found is None or found in _ours, "this test starts a session of its own: it must use the fixture `spark`"
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -24,7 +34,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     spark = stentor.spark.session("local[2]", "tests", **conf)
+    _ours.append(spark)
     yield spark
+    _ours.clear()
     spark.stop()
 
 

@@ -214,6 +214,7 @@ def test_wrong_use_is_exit_code_2_with_a_hint(arguments: tuple[str, ...], hint: 
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("spark")
 def test_what_spark_finds_wrong_is_one_line(tmp_path: Path) -> None:
     done = match("a > 1", "--parquet", tmp_path / "nothing")
     assert done.returncode == 1

@@ -24,30 +24,34 @@ START = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()) * 10**9
 COLUMNS = (
     "publisher string, incarnation bigint, catenation bigint, body binary, kind string, at bigint, about string, "
     "source string, source_id bigint, count bigint, size bigint, keeper string, subscriber string, node string, "
-    "born bigint, note bigint"
+    "born bigint, note bigint, life bigint, first bigint, last bigint"
 )
 
 
-def trace(number: int, kind: str, took: float, count: int = 1, **more: object) -> dict[str, object]:
+def trace(number: int, kind: str, took: float, count: int = 1, first: int = 1, **more: object) -> dict[str, object]:
     """One that was told `took` milliseconds after its events were born, in a minute of its own for each thousand."""
     born = START + (number // 1000) * MINUTE + number % 1000
     row = {"publisher": "e", "incarnation": 1, "catenation": number, "body": b"", "kind": kind, "about": "orders",
            "source": "shop", "source_id": 7, "count": count, "size": 100 * count, "keeper": "r1",
-           "subscriber": "billing", "node": "campus/b1", "note": 0}  # fmt: skip
+           "subscriber": "billing", "node": "campus/b1", "note": 0,
+           "life": 1, "first": first, "last": first + count - 1}  # fmt: skip
     return {**row, "born": born, "at": born + int(took * 1e6), **more}
+
+
+def frame_of(spark: SparkSession, rows: list[dict[str, object]]) -> DataFrame:
+    names = [part.split()[0] for part in COLUMNS.split(", ")]
+    return traces.tidy(spark.createDataFrame([Row(**{name: row[name] for name in names}) for row in rows], COLUMNS))
 
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession) -> DataFrame:
-    rows = [trace(number, "released", took=number + 1.0) for number in range(100)]
-    rows += [trace(1000, "released", took=5.0, count=99), trace(1001, "released", took=50.0)]
+    rows = [trace(number, "released", took=number + 1.0, first=number + 1) for number in range(100)]
+    rows += [trace(1000, "released", took=5.0, count=99, first=201), trace(1001, "released", took=50.0, first=300)]
     rows += [trace(1002, "hop", took=2.0), trace(1003, "stored", took=3.0)]
-    rows += [trace(500, "published", took=0.1, count=200), trace(501, "published", took=0.1, count=10, source="kiosk")]
-    rows += [trace(1500, "published", took=0.1, count=400), trace(1600, "acknowledged", took=9.0)]
-    names = [part.split()[0] for part in COLUMNS.split(", ")]
-    twice = [*rows, *rows[:50]]  # another repository keeps some of them too
-    frame = spark.createDataFrame([Row(**{name: row[name] for name in names}) for row in twice], COLUMNS)
-    return traces.tidy(frame).persist()
+    rows += [trace(500, "published", took=0.1, count=200)]
+    rows += [trace(501, "published", took=0.1, count=10, source="kiosk", source_id=8)]
+    rows += [trace(1500, "published", took=0.1, count=400, first=201), trace(1600, "acknowledged", took=9.0)]
+    return frame_of(spark, [*rows, *rows[:50]]).persist()  # another repository keeps some of them too
 
 
 def test_percentiles_by_window_and_place_count_every_event_of_a_batch(told: DataFrame) -> None:
@@ -70,6 +74,35 @@ def test_traffic_shares_and_talkers(told: DataFrame) -> None:
     largest = talkers(told, "1 hour", most=1).collect()
     assert [(row.rank, row.source, row.events) for row in largest] == [(1, "shop", 600)]
     assert {row.what for row in summary(told, "1 minute", 3).collect()} == {"topic", "talker", "subscriber"}
+
+
+AGAIN = trace(2, "released", took=9.0, count=100, incarnation=2)
+RESUMED = trace(2, "published", took=9.0, count=100, incarnation=2)
+UNTOLD = trace(2, "released", took=9.0, count=50, first=101)
+SOME = trace(2, "released", took=0.1, subscriber="late", count=3, note=5, last=10, body=b"[[0,0],[8,9]]")
+NEXT = trace(1000, "published", took=0.1, count=2, first=101)
+ACROSS = trace(1001, "released", took=0.1, count=23, first=80)
+
+
+@pytest.mark.parametrize(
+    ("more", "shares"),
+    [
+        pytest.param([AGAIN], {0: 1.0}, id="the subscriber crashed and was given them again"),
+        pytest.param([RESUMED], {0: 1.0}, id="the publisher resumed and sent them again"),
+        pytest.param([UNTOLD], {0: 1.0}, id="nobody told that some were published"),
+        pytest.param([NEXT, ACROSS], {0: 1.0, 1: 1.0}, id="a batch that was released has events of two windows"),
+        pytest.param([SOME], {0: 1.0}, id="another subscriber is given some of a stretch"),
+    ],
+)
+def test_a_share_is_of_events_that_were_published_then(
+    spark: SparkSession, more: list[dict[str, object]], shares: dict[int, float]
+) -> None:
+    rows = [trace(0, "published", took=0.1, count=100), trace(1, "released", took=1.0, count=100)]
+    found = rates(frame_of(spark, rows + more), "1 minute").collect()
+    assert {row.start.minute: row.share for row in found if row.subscriber == "billing"} == shares
+    assert {row.share for row in found if row.subscriber == "late"} <= {0.03}
+    events = {row.start.minute: row.events for row in traffic(frame_of(spark, rows + more), "1 minute").collect()}
+    assert events == {row.start.minute: row.published for row in found}, "shares are of what topics have"
 
 
 def test_a_report_is_kept_and_drawn(told: DataFrame, tmp_path: Path) -> None:

@@ -42,5 +42,6 @@ def network(folder: Path, *, connected: bool, forwarding: str = "content", stora
     for one, other in (*_LINKS, *(_MORE_LINKS if connected else ())):
         lines += ["[[link]]", f'between = ["{BROKERS[one]}", "{BROKERS[other]}"]']
     for name, at in STORAGES.items() if storages else ():
-        lines += ["[[repository]]", f'name = "{name}"', f'broker = "{BROKERS[at]}"', f'storage = "sqlite:{name}"']
+        lines += ["[[repository]]", f'name = "{name}"', f'broker = "{BROKERS[at]}"', 'http = ""']
+        lines += [f'storage = "sqlite:{name}"']
     return parse("\n".join(lines), str(folder / "ges22.toml"))

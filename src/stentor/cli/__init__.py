@@ -14,14 +14,20 @@ def main() -> None:
     try:
         build(named(sys.argv[1:]))()
     except StentorError as error:
-        print(f"stentor: {error}", file=sys.stderr)
+        _say(error)
         sys.exit(exit_code(error))
     except OSError as error:  # a file that cannot be read, an output that cannot be written
         with suppress(OSError):
-            print(f"stentor: {error}", file=sys.stderr)
+            _say(error)
         os._exit(1)  # flushing what cannot be written would only fail again
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _say(error: Exception) -> None:
+    from stentor.cli.printable import printable_lines  # what others chose may be quoted
+
+    print(f"stentor: {printable_lines(str(error))}", file=sys.stderr)
 
 
 def exit_code(error: StentorError) -> int:

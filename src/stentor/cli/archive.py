@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import cell
 from stentor.cli.spark import LakeOption, MasterOption, start
 from stentor.cli.status import size
-from stentor.model.errors import StentorError
+from stentor.cli.traces import table_of
 from stentor.storage.lake import Lake, lake_of
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def archive(
             _follow(query)
         except KeyboardInterrupt:
             query.stop()
-        finally:
-            job.settle(where, options)
+        job.settle(where, options)  # not after an error, of which the fabric may be the reason: the next run does it
     _show(where)
 
 
@@ -80,29 +79,19 @@ def _follow(query: "StreamingQuery") -> None:
                     progress.update(bar, description=f"{events:,} events archived, {rate:,.0f} a second")
             time.sleep(_LOOK)
     if (failure := query.exception()) is not None:
-        raise StentorError(_reason(str(failure)))
-
-
-def _reason(text: str) -> str:
-    """What our own code said, out of what Spark made of it."""
-    for line in reversed(text.splitlines()):
-        if "stentor.model.errors." in line or "stentor.storage.lake." in line:
-            return line.split(": ", 1)[-1]
-    return text
+        raise failure
 
 
 def _show(lake: Lake) -> None:
     import pyarrow.parquet as parquet
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("topic", "days", "files", "events", "size"):
-        table.add_column(heading, justify="left" if heading == "topic" else "right")
+    table = table_of(("topic",), ("days", "files", "events", "size"))
     for topic in lake.topics():
         files = lake.files(topic)
         events = sum(parquet.read_metadata(path).num_rows for path in files)
         days = len({path.parent for path in files})
         table.add_row(
-            topic, str(days), f"{len(files):,}", f"{events:,}", size(sum(path.stat().st_size for path in files))
+            cell(topic), str(days), f"{len(files):,}", f"{events:,}", size(sum(path.stat().st_size for path in files))
         )
     console = Console(highlight=False)
     console.print(table if table.rows else f"the lake {lake.path} is empty")

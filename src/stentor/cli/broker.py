@@ -8,7 +8,7 @@ import typer
 
 from stentor import operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import HttpOption, TlsOption, UrlOption, WaitOption, http_address
 from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
@@ -32,6 +32,7 @@ def add(
     name: Annotated[str, typer.Argument(help="Such as campus/library/b4: says which unit it joins, or makes.")],
     knowing: Annotated[str, typer.Option(help="Any broker of the network: host:port or URL.")],
     listen: Annotated[str, typer.Option(help="host:port; port 0 takes a free one at each start.")] = "127.0.0.1:0",
+    http: HttpOption = "127.0.0.1:0",
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
     link: Annotated[
         list[str] | None, typer.Option(help="A broker to link with, by name or host:port; may be given repeatedly.")
@@ -55,7 +56,7 @@ def add(
     assignment = Assignment(
         name=name,
         listen=str(address),
-        http=str(Address("127.0.0.1", 0)),
+        http=http_address(http, tls),
         storage=str(data.joinpath(*path.parts)),
         certificates=None if tls is None else str(tls),
         limits=Limits(),

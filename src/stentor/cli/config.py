@@ -55,9 +55,9 @@ def _table(config: Config, width: int) -> Table:
         rows.append((str(node.name), node.role, str(node.listen), http, tls, str(node.storage)))
     for repository in config.repositories:
         guard = config.broker_of(repository).tls
-        tls = str(guard.directory) if guard else "off"
+        http, tls = str(repository.http or "off"), str(guard.directory) if guard else "off"
         storage = without_password(repository.storage)
-        rows.append((repository.name, "repository", f"to {repository.broker}", "", tls, storage))
+        rows.append((repository.name, "repository", f"to {repository.broker}", http, tls, storage))
     headings = ("node", "role", "listen", "http", "tls", "storage")
     return narrow_table(
         {name: [Text(cell) for cell in cells] for name, cells in zip(headings, zip(*rows, strict=True), strict=True)},

@@ -1,7 +1,6 @@
 """`stentor explain`: where an event would go, hop by hop, and why."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from rich.tree import Tree
 
 from stentor import operation
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
+from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.route import check_broker
 from stentor.client import connect
 from stentor.model.attribute import Value
@@ -61,7 +61,7 @@ def explain(
     attributes = parse_attributes(attr or [])
     journey = asyncio.run(_explain(topic, attributes, start, url, tls, wait))
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(journey)).decode() + "\n")
+        print_json(journey)
         return
     console = Console(highlight=False)
     tree = Tree(_headline(journey, None))
@@ -127,10 +127,11 @@ def _headline(station: Station, hop: HopView | None) -> Text:
     told = station.explanation
     label = Text()
     if hop is not None:
-        label.append("" if hop.units == (hop.peer,) else f"for {', '.join(hop.units)} ", "dim").append("→ ", "dim")
-    label.append(station.broker, "bold")
+        units = "" if hop.units == (hop.peer,) else printable(f"for {', '.join(hop.units)} ")
+        label.append(units, "dim").append("→ ", "dim")
+    label.append(printable(station.broker), "bold")
     if told is None:
-        return label.append(f"  {station.trouble}", "red")
+        return label.append(f"  {printable(station.trouble)}", "red")
     if hop is None:
         label.append("  begins here, matching no. 1")
     elif told.enters:
@@ -138,7 +139,8 @@ def _headline(station: Station, hop: HopView | None) -> Text:
     else:
         label.append("  hands it on unread")
     if told.matched:
-        label.append(f"; for the members of {', '.join(each or 'the network' for each in told.matched)}", "cyan")
+        members = ", ".join(each or "the network" for each in told.matched)
+        label.append(printable(f"; for the members of {members}"), "cyan")
     return label
 
 
@@ -147,13 +149,13 @@ def _grow(branch: Tree, station: Station) -> None:
     if told is None:
         return
     if told.clients:
-        branch.add(Text("wanted by its clients ").append(", ".join(told.clients), "green"))
+        branch.add(Text("wanted by its clients ").append(printable(", ".join(told.clients)), "green"))
     if told.stranded:
-        branch.add(Text(f"wanted by {', '.join(told.stranded)}, which cannot be reached", "red"))
+        branch.add(cell(f"wanted by {', '.join(told.stranded)}, which cannot be reached", "red"))
     for leg in station.onward:
         if leg.station is None:
             units = ", ".join(leg.hop.units)
-            branch.add(Text(f"for {units} → {leg.hop.peer}  the channel to it lets no such event pass", "yellow"))
+            branch.add(cell(f"for {units} → {leg.hop.peer}  the channel to it lets no such event pass", "yellow"))
         else:
             _grow(branch.add(_headline(leg.station, leg.hop)), leg.station)
     if not (told.clients or told.stranded or station.onward):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor.cli.options import AttributesOption, parse_attributes
+from stentor.cli.printable import printable, printable_lines
 from stentor.matching.description import describe
 from stentor.matching.normal import normal_form
 from stentor.matching.pairs import PairIndex
@@ -39,14 +40,14 @@ def check(
         where = Filter.parse_cesql(expression) if cesql else Filter(expression)
         attributes = parse_attributes(attr or [])
     except (FilterError, InvalidInput) as error:
-        typer.echo(str(error), err=True)
+        typer.echo(printable_lines(str(error)), err=True)
         raise typer.Exit(2) from error
     table = Table(box=None, pad_edge=False, show_header=False)
     rows = [("filter", str(where)), ("id", f"{where.id:016x}"), ("looks at", ", ".join(sorted(where.names)) or "-")]
     rows += [("event", ", ".join(f"{name} = {value!r}" for name, value in attributes.items()) or "without attributes")]
     rows += [*_evaluation(where, attributes), *_indexing(where), *_cost(where, attributes)]
     for name, text in rows:
-        table.add_row(name, Text(text, overflow="fold"))
+        table.add_row(name, Text(printable(text), overflow="fold"))
     Console().print(table)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
-from stentor.cli.spark import MasterOption, followed, plain_errors, start
+from stentor.cli.printable import cell
+from stentor.cli.spark import MasterOption, followed, start
+from stentor.cli.traces import table_of
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
 from stentor.pipeline.filters import parse_filters
@@ -69,8 +69,7 @@ def match_filters(
     history.check()
     wanted = _read(filters)
     spark = start(master, "stentor match")
-    with plain_errors():
-        found = _daily(spark, history, wanted)
+    found = _daily(spark, history, wanted)
     instants = found.selectExpr("filter", "day", "events", "bytes", "unix_micros(first)", "unix_micros(last)")
     rows = followed(spark, "matching", instants.toDF(*found.columns).orderBy("day").collect, quiet=json)
     events, results = _gather(rows, wanted)
@@ -127,14 +126,18 @@ def _gather(rows: "list[Row]", wanted: dict[str, Filter]) -> tuple[int, list[Mat
 def _show(events: int, results: list[Match], *, days: bool) -> None:
     console = Console(highlight=False)
     console.print(f"{events:,} events")
-    table = Table(box=None, pad_edge=False)
-    for head in ("filter", "day" if days else "days", "events", "share", "bytes", "first", "last"):
-        table.add_column(head, justify="left" if head in ("filter", "day", "first", "last") else "right")
+    table = table_of(
+        ("filter", *(["day"] if days else []), "first", "last"),
+        (*([] if days else ["days"]), "events", "share", "bytes"),
+    )
     for each in results:
         moments = [f"{moment:%Y-%m-%d %H:%M:%S}" if moment else "-" for moment in (each.first, each.last)]
-        count = "" if days else f"{len(each.days):,}"
-        name = Text(each.name, overflow="fold")
-        table.add_row(name, count, f"{each.events:,}", f"{each.share:.2%}", f"{each.bytes:,}", *moments)
-        for day in each.days if days else ():
-            table.add_row("", day.day.isoformat(), f"{day.events:,}", "", f"{day.bytes:,}", "", "")
+        amounts = (f"{each.events:,}", f"{each.share:.2%}", f"{each.bytes:,}")
+        name = cell(each.name)
+        if not days:
+            table.add_row(name, *moments, f"{len(each.days):,}", *amounts)
+            continue
+        table.add_row(name, "", *moments, *amounts)
+        for day in each.days:
+            table.add_row("", day.day.isoformat(), "", "", f"{day.events:,}", "", f"{day.bytes:,}")
     console.print(table)

@@ -1,11 +1,9 @@
 """`stentor map`: the whole network, asked broker by broker, for people, programs and pictures."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +13,7 @@ from rich.tree import Tree
 from stentor.cli.drawing import draw, short
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.printable import cell, print_json, printable
 from stentor.model.errors import StentorError
 from stentor.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 
@@ -45,7 +44,7 @@ def network_map(
         if png is not None:
             png.write_bytes(render(picture))
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        print_json(found)
         return
     console = Console(highlight=False)
     console.print(_tree(found))
@@ -53,7 +52,7 @@ def network_map(
         console.print(_links(found, console.width))
     troubles = concerns(found)
     for line in troubles:
-        console.print(Text(f"! {line}", "red"), soft_wrap=True)
+        console.print(cell(f"! {line}", "red"), soft_wrap=True)
     if not troubles:
         console.print("all brokers answer, and no unit is in parts", style="green")
     for path in (svg, png):
@@ -82,14 +81,14 @@ def _tree(found: Survey) -> Tree:
 
 def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
     for each in unit.units:
-        label = Text(each.name.rpartition("/")[2], "bold")
+        label = cell(each.name.rpartition("/")[2], "bold")
         if len(each.parts) > 1:
             label.append(f"  in {len(each.parts)} parts", "red")
         if not each.seen:
             label.append("  nobody answers", "red")
         policy = _forwarding(found, each.name)
         if policy not in ("", "content"):
-            label.append(f"  {policy}", "dim")
+            label.append(f"  {printable(policy)}", "dim")
         _grow(branch.add(label), each, found)
     for name in unit.brokers:
         branch.add(_broker(found.brokers[name], first=name == found.origin))
@@ -104,28 +103,28 @@ def _forwarding(found: Survey, unit: str) -> str:
 def _broker(broker: BrokerSeen, *, first: bool) -> Text:
     colour = _COLOURS[broker.state]
     label = Text("● " if broker.view is not None else "○ ", colour)
-    label.append(broker.name.rpartition("/")[2], "bold underline" if first else "bold")
+    label.append(printable(broker.name.rpartition("/")[2]), "bold underline" if first else "bold")
     view = broker.view
     if view is None:
-        return label.append(f"  {broker.state}", colour).append(f"  {broker.address}", "dim")
+        return label.append(f"  {broker.state}", colour).append(f"  {printable(broker.address)}", "dim")
     clients = f"{view.clients:,} client{'' if view.clients == 1 else 's'}"
     label.append(f"  {clients}, {view.relayed:,} relayed, {view.entered:,} entered")
     if view.stranded or view.circling:
         label.append(f", {view.stranded:,} stranded, {view.circling:,} circling", "red")
     above = [unit for unit in view.speaks_for if unit != view.node]
     if above:
-        label.append(f"  speaks for {', '.join(above)}", "cyan")
-    return label.append(f"  {broker.address}", "dim")
+        label.append(printable(f"  speaks for {', '.join(above)}"), "cyan")
+    return label.append(f"  {printable(broker.address)}", "dim")
 
 
 def _links(found: Survey, width: int) -> Table:
     links = sorted(found.links, key=lambda link: (-link.level, link.one, link.other))
     columns: dict[str, list[Cell]] = {
-        "from": [Text(link.one) for link in links],
-        "to": [Text(link.other or f"? at {link.address}") for link in links],
+        "from": [cell(link.one) for link in links],
+        "to": [cell(link.other or f"? at {link.address}") for link in links],
         "level": [str(link.level) for link in links],
         "cost": [f"{link.cost:g}" for link in links],
-        "state": [Text(_state(link.ends, link.state), _COLOURS[link.state]) for link in links],
+        "state": [cell(_state(link.ends, link.state), _COLOURS[link.state]) for link in links],
         "round trip": [f"{1000 * link.round_trip:.1f} ms" if link.round_trip else "–" for link in links],
         "events →": [short(link.onward) for link in links],
         "events ←": [short(link.backward) for link in links],

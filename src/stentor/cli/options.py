@@ -1,13 +1,16 @@
 """Options that several commands share."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from stentor.config import Address, check_exposure
 from stentor.model.attribute import Value, schema_of
 from stentor.model.errors import InvalidInput
+from stentor.reliable import From
 
 UrlOption = Annotated[
     str | None,
@@ -28,10 +31,43 @@ WaitOption = Annotated[
         show_default=False,
     ),
 ]
+HttpOption = Annotated[
+    str,
+    typer.Option("--http", help='host:port for health and metrics; port 0 takes a free one and keeps it, "" is off.'),
+]
 AttributesOption = Annotated[
     list[str] | None,
     typer.Option("--attr", "-a", help="k=v infers integer, decimal, boolean or string; k:=JSON states it."),
 ]
+
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", help="Where to begin: beginning, now, an epoch (a sequence number), or a time."),
+]
+
+
+def parse_from(text: str) -> From:
+    """Return where to begin; a time without a zone is UTC."""
+    if text in ("beginning", "now"):
+        return "beginning" if text == "beginning" else "now"
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"--from {text}: expected beginning, now, an epoch (a number), or a time such as 2026-11-01T12:00"
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def http_address(text: str, tls: Path | None) -> str | None:
+    """Return where a node is to serve HTTP, or None for nowhere."""
+    if not text:
+        return None
+    address = Address.parse(text)
+    check_exposure(address, secured=tls is not None)
+    return str(address)
 
 
 def parse_attributes(pairs: list[str]) -> dict[str, Value]:

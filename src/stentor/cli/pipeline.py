@@ -1,5 +1,7 @@
 """`stentor pipeline`: jobs on Spark, embedded or on a cluster. Spark is imported when a job runs, not for help."""
 
+from collections.abc import Callable
+
 import typer
 
 from stentor.cli.archive import archive
@@ -8,12 +10,17 @@ from stentor.cli.campaign import campaign
 from stentor.cli.match import match_filters
 from stentor.cli.replay import replay
 from stentor.cli.traces import latency, traffic
+from stentor.pipeline.failure import plain_errors
 
 app = typer.Typer(help="Jobs on Spark, on this machine or on a cluster.", no_args_is_help=True)
-app.command()(archive)
-app.command("campaign")(campaign)
-app.command("match")(match_filters)
-app.command()(latency)
-app.command()(replay)
-app.command()(traffic)
-app.command()(audit)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "archive": archive,
+    "campaign": campaign,
+    "match": match_filters,
+    "latency": latency,
+    "replay": replay,
+    "traffic": traffic,
+    "audit": audit,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(plain_errors()(_command))

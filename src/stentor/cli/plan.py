@@ -3,12 +3,12 @@
 import sys
 from typing import Annotated, get_args
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from stentor.cli.printable import print_json
 from stentor.model.errors import InvalidInput
 from stentor.planning.shape import Shape
 from stentor.planning.survey import Graph, Plan, Wish
@@ -45,7 +45,7 @@ def plan(
         task = progress.add_task("following events", total=samples)
         found = survey(wish, lambda done, total: progress.update(task, completed=done, total=total))
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        print_json(found)
         return
     console.print(_levels(found))
     console.print(_graphs(found))

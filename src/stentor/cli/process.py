@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,10 +17,12 @@ from typing import Any, NoReturn
 
 import msgspec
 import uvloop
+from setproctitle import setproctitle
 
+from stentor.cli.health import Health
 from stentor.config import COSTS, Address, Channel, Gateway
 from stentor.machine import StopRequested
-from stentor.model.errors import ConfigError, StentorError
+from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
@@ -61,6 +62,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     storage: str  # a line that says where its ledgers are
     lake: str = ""  # a directory; "" is none
     home: str  # the directory that only one process may use
+    http: str | None = None  # unless it is inside a broker, which shows it
     certificates: str | None
     log: str
     json_log: bool = False
@@ -113,6 +115,8 @@ def become(assignment: AnyAssignment) -> NoReturn:
 
 def main() -> None:
     assignment = msgspec.json.decode(sys.stdin.buffer.readline(), type=AnyAssignment)
+    role = "broker" if isinstance(assignment, Assignment) else "repository"
+    setproctitle(f"stentor: {role} {assignment.name}")
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     Filter("ready = TRUE")  # the grammar takes its time, once
     gc.collect()
@@ -162,27 +166,17 @@ async def _serve_broker(
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    http, sound = None, True
+    health, sound, started = None, True, asyncio.Event()
     if not driver.stopped.done():
         server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
-        if assignment.http is not None:
-            from stentor.gateways.http.app import HttpServer, application  # heavy: not for nodes without it
-
-            health = Address.parse(assignment.http)
-            http = HttpServer(
-                application(lambda: broker.status(time.monotonic_ns()), lambda: broker.ready),
-                listener := _bind(health),
-                None if health.loopback else certificates,
-            )
-        ready = Readiness(
-            name=assignment.name,
-            listen=_name(server.sockets[0]),
-            http=None if http is None else f"{'http' if health.loopback else 'https'}://{_name(listener)}",
-            pid=os.getpid(),
-        )
-        inside = None if assignment.repository is None else _Inside(assignment.repository, ready.listen, end, log)
-        if inside is not None:
+        health = Health(assignment.http, Path(assignment.storage), certificates)
+        health.show_broker(assignment.name, broker, started, Path(assignment.storage))
+        ready = Readiness(name=assignment.name, listen=_name(server.sockets[0]), http=health.url, pid=os.getpid())
+        inside = None
+        if assignment.repository is not None:
+            inside = _Inside(assignment.repository, ready.listen, end, log, health)
             await inside.ready()
+        started.set()
         tell(ready)
         log.log("info", "listening", {"on": ready.listen, "http": ready.http or "off"})
         await end.wait()
@@ -190,15 +184,20 @@ async def _serve_broker(
         server.close()
     driver.tell(StopRequested())
     await driver.close()
-    if http is not None:
-        await http.close()
+    if health is not None:
+        await health.close()
     storage.close()
     return _exit_code(driver.stopped, log) or int(not sound)
 
 
 async def _serve_repository(
-    assignment: RepositoryAssignment, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger
+    assignment: RepositoryAssignment,
+    end: asyncio.Event,
+    tell: Callable[[Readiness], None],
+    log: Logger,
+    around: Health | None = None,
 ) -> int:
+    """One repository until `end`; a broker `around` it shows it beside itself."""
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
     certificates = Path(assignment.certificates) if assignment.certificates else None
@@ -206,15 +205,21 @@ async def _serve_repository(
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
     host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake)
     host.stopped.add_done_callback(lambda _: end.set())
+    health = around or Health(assignment.http, Path(assignment.home), certificates)
+    health.show_repository(assignment.name, host, assignment.storage)
     host.start()
     ending = asyncio.ensure_future(end.wait())
     waiting: list[asyncio.Future[Any]] = [host.linked, ending]
     await asyncio.wait(waiting, timeout=_LINKED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
     if not end.is_set():
-        tell(Readiness(name=assignment.name, listen="", http=None, pid=os.getpid()))
-        log.log("info", "storing", {"linked": str(host.linked.done()).lower()})
+        tell(Readiness(name=assignment.name, listen="", http=health.url, pid=os.getpid()))
+        log.log("info", "storing", {"linked": str(host.linked.done()).lower(), "http": health.url or "off"})
     await ending
     await host.close()
+    if around is None:
+        await health.close()
+    else:
+        around.hide(assignment.name)
     home.close()
     return _exit_code(host.stopped, log)
 
@@ -222,14 +227,16 @@ async def _serve_repository(
 class _Inside:
     """A repository in the process of a broker; if it fails, both are started again."""
 
-    def __init__(self, assignment: RepositoryAssignment, broker: str, end: asyncio.Event, log: Logger) -> None:
+    def __init__(
+        self, assignment: RepositoryAssignment, broker: str, end: asyncio.Event, log: Logger, health: Health
+    ) -> None:
         address = Address.parse(broker)
         if ip_address(address.host).is_unspecified:
             address = Address("::1" if ":" in address.host else "127.0.0.1", address.port)
         here = msgspec.structs.replace(assignment, addresses=(str(address),))
         self._all, self._end = end, asyncio.Event()
         self._told: asyncio.Future[Readiness] = asyncio.get_running_loop().create_future()
-        running = _serve_repository(here, self._end, self._told.set_result, log.named(assignment.name))
+        running = _serve_repository(here, self._end, self._told.set_result, log.named(assignment.name), health)
         self._task = asyncio.get_running_loop().create_task(running)
         self._task.add_done_callback(self._ended)
 
@@ -279,20 +286,6 @@ def _notice_end(end: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         end.set()
-
-
-def _bind(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address.host, address.port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"cannot serve HTTP on {address}: {error.strerror or error}; set another http address"
-        ) from None
-    return listener
 
 
 def _name(listener: socket.socket) -> str:

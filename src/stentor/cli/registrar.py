@@ -1,12 +1,10 @@
 """What `stentor topic` and `stentor repository` have in common: whom they ask, and how they show that they wait."""
 
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
@@ -32,10 +30,6 @@ def waiting(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: line.update(f"{what}: {text}")
 
 
-def print_json(value: object) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
-
-
 def seconds(text: str | None, option: str) -> int:
     """Whole seconds, as people write them; 0 if nothing is said."""
     if text is None:
@@ -52,11 +46,3 @@ def seconds(text: str | None, option: str) -> int:
 def several(texts: list[str] | None) -> list[str]:
     """Names, given one by one or joined by commas."""
     return [name for text in texts or [] for name in text.split(",") if name]
-
-
-def span(number: int) -> str:
-    """Seconds for people."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if number and number % size == 0:
-            return f"{number // size} {unit}"
-    return f"{number} s"

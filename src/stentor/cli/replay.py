@@ -13,7 +13,7 @@ import typer
 
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
-from stentor.cli.spark import MasterOption, followed, plain_errors, start
+from stentor.cli.spark import MasterOption, followed, start
 from stentor.model.errors import FilterError, InvalidInput, StentorError
 from stentor.model.filter import Filter
 from stentor.model.topic import check_topic, matches
@@ -160,8 +160,7 @@ def _tell(choice: Choice, options: WriteOptions, master: str, speed: float) -> i
     from stentor.pipeline.replay import reach, tell
 
     reach(options)
-    with plain_errors():
-        turns = choice.load(spark)
+    turns = choice.load(spark)
     return followed(spark, "replaying", lambda: tell(turns, options, speed))
 
 
@@ -179,9 +178,8 @@ def _store(choice: Choice, options: WriteOptions, master: str) -> tuple[int, boo
         since=choice.since.isoformat() if choice.since else "",
         until=choice.until.isoformat() if choice.until else "",
     )
-    with plain_errors():
-        turns = choice.load(spark)
-        schema = turns.select("event.*").schema
+    turns = choice.load(spark)
+    schema = turns.select("event.*").schema
     try:
         work = Replay(options, schema, definition)
     except StentorError as error:

@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from stentor import operation
 from stentor.cli.narrow_table import Cell, narrow_table
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import HttpOption, TlsOption, UrlOption, WaitOption, http_address
+from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.process import RepositoryAssignment, become
-from stentor.cli.registrar import JsonOption, WithinOption, print_json, registrar, waiting
+from stentor.cli.registrar import JsonOption, WithinOption, registrar, waiting
 from stentor.cli.status import size
 from stentor.cli.topic import state
 from stentor.cli.up import JsonLogOption, LogOption, check_level
@@ -48,6 +50,7 @@ def add(
     ] = "sqlite:",
     unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
+    http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
@@ -72,6 +75,7 @@ def add(
             addresses=addresses,
             storage=line,
             home=str(home_of(name, data)),
+            http=http_address(http, tls),
             certificates=None if tls is None else str(tls),
             log=log or "info",
             json_log=json_log,
@@ -165,7 +169,7 @@ def status(
     else:
         console = Console(highlight=False)
         for report in reports.values():
-            serves = f"{report.repository}, serves {report.unit or 'everyone'}"
+            serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}"))
             console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
@@ -174,18 +178,19 @@ def status(
 def _table(report: RepositoryReport, title: str, width: int) -> Table:
     topics = report.topics.values()
     columns: dict[str, list[Cell]] = {
-        "topic": [Text(topic.topic) for topic in topics],
+        "topic": [cell(topic.topic) for topic in topics],
         "state": [state(topic) for topic in topics],
+        "events": [f"{topic.events:,}" for topic in topics],
         "first": [f"{topic.first:,}" for topic in topics],
         "next": [f"{topic.next:,}" for topic in topics],
         "horizon": [f"{topic.horizon:,}" for topic in topics],
-        "subscribers": [Text("\n".join(_subscribers(topic))) for topic in topics],
-        "steers": [Text("\n".join(topic.steers)) for topic in topics],
+        "subscribers": [Text("\n".join(map(printable, _subscribers(topic)))) for topic in topics],
+        "steers": [Text("\n".join(map(printable, topic.steers))) for topic in topics],
         "others": ["\n".join(_peers(topic)) for topic in topics],
         "disk": [size(topic.bytes) for topic in topics],
-        "trouble": [Text(topic.trouble, style="red") for topic in topics],
+        "trouble": [cell(topic.trouble, "red") for topic in topics],
     }
-    right = ("first", "next", "horizon", "disk")
+    right = ("events", "first", "next", "horizon", "disk")
     return narrow_table(columns, width, right=right, spare=("first", "horizon", "steers"), title=title)
 
 
@@ -197,7 +202,7 @@ def _subscribers(topic: TopicReport) -> list[str]:
 
 
 def _peers(topic: TopicReport) -> list[str]:
-    return [f"{name} {_peer(each)}" for name, each in topic.peers.items()]
+    return [f"{escape(printable(name))} {_peer(each)}" for name, each in topic.peers.items()]
 
 
 def _peer(peer: PeerReport) -> str:

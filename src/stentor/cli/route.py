@@ -1,18 +1,17 @@
 """`stentor route`: the way from a broker to a unit or another broker, as each broker on it would go on."""
 
 import asyncio
-import sys
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
-from stentor.config.problem import suggestion
+from stentor.cli.printable import cell, print_json
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 from stentor.survey import Survey, survey, within_unit
 
@@ -57,7 +56,7 @@ def route(
         raise InvalidInput(f"there is no broker or unit {goal!r} in this network{suggestion(goal, known)}")
     way = follow(found, start, goal)
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(way)).decode() + "\n")
+        print_json(way)
     else:
         _show(way)
     if not way.arrives:
@@ -110,20 +109,20 @@ def _show(way: Route) -> None:
     console = Console(highlight=False)
     columns: dict[str, list[Cell]] = {
         "": [str(number) for number in range(len(way.steps))],
-        "broker": [Text(step.broker, "bold") for step in way.steps],
-        "address": [Text(step.address, "dim") for step in way.steps],
-        "sees": [Text(step.towards) for step in way.steps],
+        "broker": [cell(step.broker, "bold") for step in way.steps],
+        "address": [cell(step.address, "dim") for step in way.steps],
+        "sees": [cell(step.towards) for step in way.steps],
         "distance": [distance_text(step.distance) for step in way.steps],
-        "goes to": [Text(step.hop) for step in way.steps],
+        "goes to": [cell(step.hop) for step in way.steps],
     }
     console.print(narrow_table(columns, console.width, spare=("address",)))
     if way.arrives:
         hops = len(way.steps) - 1
         console.print(
-            Text(f"arrives at {way.goal} after {hops} hop{'' if hops == 1 else 's'}", "green"), soft_wrap=True
+            cell(f"arrives at {way.goal} after {hops} hop{'' if hops == 1 else 's'}", "green"), soft_wrap=True
         )
     else:
-        console.print(Text(f"ends at {way.steps[-1].broker}: {way.reason}", "red"), soft_wrap=True)
+        console.print(cell(f"ends at {way.steps[-1].broker}: {way.reason}", "red"), soft_wrap=True)
 
 
 def distance_text(distance: tuple[float, ...]) -> str:

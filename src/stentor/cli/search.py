@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from stentor import operation
 from stentor.client import DEFAULT_URL, Fabric, connect
-from stentor.config.problem import suggestion
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
+from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 from stentor.url import address_of
 

@@ -1,17 +1,15 @@
 """`stentor status`: what a broker does, and who is slow."""
 
 import asyncio
-import sys
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.printable import cell, print_json
 from stentor.client import connect
 from stentor.model.status import NodeStatus
 
@@ -32,7 +30,7 @@ def status(
 
     answer = asyncio.run(ask())
     if json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n")
+        print_json(answer)
         return
     console = Console(highlight=False)
     console.print(_summary(answer))
@@ -43,7 +41,8 @@ def status(
 
 def _summary(status: NodeStatus) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("node", f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}")
+    node = f"{status.node} ({status.role}), boot {status.boot}, up {_duration(status.uptime)}"
+    table.add_row("node", cell(node))
     table.add_row("events", f"{status.events_in:,} in, {status.events_out:,} out")
     table.add_row("bytes", f"{size(status.bytes_in)} in, {size(status.bytes_out)} out")
     mean = status.events_in / status.chunks if status.chunks else 0
@@ -64,8 +63,8 @@ def _summary(status: NodeStatus) -> Table:
 def _links(status: NodeStatus, width: int) -> Table:
     links = [each for each in status.links if each.role == "client"][:_SHOWN]
     columns: dict[str, list[Cell]] = {
-        "client": [Text(link.name) for link in links],
-        "address": [link.address for link in links],
+        "client": [cell(link.name) for link in links],
+        "address": [cell(link.address) for link in links],
         "in": [f"{link.events_in:,}" for link in links],
         "out": [f"{link.events_out:,}" for link in links],
         "queued": [size(link.queued) for link in links],
@@ -83,9 +82,9 @@ def _links(status: NodeStatus, width: int) -> Table:
 def _interests(status: NodeStatus, width: int) -> Table:
     shown = status.interests[:_SHOWN]
     columns: dict[str, list[Cell]] = {
-        "client": [Text(interest.client) for interest in shown],
-        "pattern": [Text(interest.pattern) for interest in shown],
-        "where": [Text(interest.where) for interest in shown],
+        "client": [cell(interest.client) for interest in shown],
+        "pattern": [cell(interest.pattern) for interest in shown],
+        "where": [cell(interest.where) for interest in shown],
         "accepted": [f"{interest.accepted:,}" for interest in shown],
         "rejected": [f"{interest.rejected:,}" for interest in shown],
     }

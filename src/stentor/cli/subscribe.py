@@ -1,39 +1,64 @@
 """`stentor sub`: print events as they come."""
 
 import asyncio
-import base64
 import signal
-import sys
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 from rich.console import Console
 
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
-from stentor.client import Events, connect
-from stentor.event import Event
+from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
+from stentor.cli.output import Output, as_json, as_line, groups
+from stentor.cli.printable import printable
+from stentor.cli.watch import watched
+from stentor.client import Events, Fabric, connect
+from stentor.event import Event, StoredEvent
+from stentor.matching.topics import is_wild
+from stentor.model.errors import InvalidInput
+from stentor.registration import Registrar
+from stentor.reliable import From, Subscription
+
+
+class Wanted(NamedTuple):
+    """What the command line asks for."""
+
+    pattern: str
+    where: str | None
+    name: str | None
+    since: From | None
+    most: int | None
+    json: bool
 
 
 def sub(
-    pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest.")],
+    pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest; with --name, one topic.")],
     where: Annotated[
         str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of a subscriber of a reliable topic: what it has not got comes first.")
+    ] = None,
+    from_: FromOption = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Subscribe and print events until Ctrl-C, or --count of them."""
-    asyncio.run(_run(pattern, where, count, json, url, tls, wait))
+    """Subscribe and print events until Ctrl-C, or --count of them.
+
+    With --name, what was printed is acknowledged, and only that: the rest comes the next time, wherever that is. Events
+    that an earlier life of the name may have printed are marked as redelivered.
+    """
+    if name is None and from_ is not None:
+        raise InvalidInput("--from is where a new name of a reliable topic begins: give it a --name, too")
+    if name is not None and is_wild(pattern):
+        raise InvalidInput(f"--name subscribes to one reliable topic, and {pattern!r} holds a wildcard")
+    since = None if from_ is None else parse_from(from_)
+    asyncio.run(_run(Wanted(pattern, where, name, since, count, json), url, tls, wait))
 
 
-async def _run(
-    pattern: str, where: str | None, count: int | None, json: bool, url: UrlOption, tls: TlsOption, wait: float
-) -> None:
-    errors = Console(stderr=True, highlight=False)
+async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption, wait: float) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -45,53 +70,91 @@ async def _run(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
+    errors = Console(stderr=True, highlight=False)
     try:
-        async with connect(url, tls=tls, wait=wait) as fabric, fabric.subscribe(pattern, where) as events:
-            errors.print(f"subscribed to {pattern}" + (f" where {where}" if where else ""), markup=False)
-            await _print(events, count, json, errors)
+        async with connect(url, tls=tls, wait=wait) as fabric:
+            await (_print_live if wanted.name is None else _print_stored)(fabric, wanted, errors)
     except asyncio.CancelledError:
         if not interrupted:
             raise
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left: that is no error
+        pass  # the reader of our output left: that is no error
 
 
-async def _print(events: Events, count: int | None, json: bool, errors: Console) -> None:
-    show = _as_json if json else _as_line
-    left = count if count is not None else -1
+def _announce(errors: Console, wanted: Wanted) -> None:
+    name = f" as {wanted.name}" if wanted.name is not None else ""
+    where = f" where {wanted.where}" if wanted.where else ""
+    errors.print(printable(f"subscribed to {wanted.pattern}{name}{where}"), markup=False, soft_wrap=True)
+
+
+# ---- best effort
+
+
+async def _print_live(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+    async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
+        _announce(errors, wanted)
+        await _print_batches(events, wanted, errors)
+
+
+async def _print_batches(events: Events, wanted: Wanted, errors: Console) -> None:
+    output, left = Output(), wanted.most
     missed = 0
     async for batch in events.batches():
         if events.missed > missed:
             errors.print(f"[yellow]missed {events.missed - missed} events: too slow[/]")
             missed = events.missed
-        lines = [show(event) for event in list(batch)[: left if left >= 0 else None]]
-        sys.stdout.buffer.write(b"".join(lines))
-        sys.stdout.buffer.flush()
-        if left >= 0:
+        lines = [_show(event, wanted.json) for event in list(batch)[:left]]
+        await output.write(b"".join(lines))
+        if left is not None:
             left -= len(lines)
             if not left:
                 return
 
 
-def _as_line(event: Event) -> bytes:
-    pairs = "".join(f" {name}={_plain(value)}" for name, value in event.attributes.items())
-    return f"{event.topic}{pairs}  {event.body.decode(errors='backslashreplace')}\n".encode()
+def _show(event: Event, json: bool) -> bytes:
+    return as_json(event) if json else as_line(event, event.topic)
 
 
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+# ---- reliable topics
 
 
-def _as_json(event: Event) -> bytes:
-    record: dict[str, object] = {
-        "topic": event.topic,
-        "attributes": dict(event.attributes),
-        "publisher": event.publisher,
-        "number": event.number,
-        "time": event.time.isoformat(),
-    }
-    try:
-        record["body"] = event.body.decode()
-    except UnicodeDecodeError:
-        record["body_base64"] = base64.b64encode(event.body).decode()
-    return msgspec.json.encode(record) + b"\n"
+async def _print_stored(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+    assert wanted.name is not None
+    if wanted.since is not None:
+        await _warn_of_known(fabric, wanted, errors)
+    since = "now" if wanted.since is None else wanted.since
+    subscription = fabric.subscribe(wanted.pattern, wanted.where, name=wanted.name, from_=since, ack="manual")
+    async with subscription, watched(subscription, fabric.url, errors):
+        _announce(errors, wanted)
+        await _print_and_acknowledge(subscription, wanted)
+
+
+async def _warn_of_known(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+    """A name that has come before goes on where it was."""
+    async with Registrar(fabric) as registrar:
+        reports = await registrar.show(wanted.pattern)
+    known = [each.subscribers[wanted.name] for each in reports.values() if wanted.name in each.subscribers]
+    if any(each.known for each in known):
+        text = f"{wanted.name} has come before, and goes on where it was: --from is for new names"
+        errors.print(printable(text), markup=False, style="yellow", soft_wrap=True)
+
+
+async def _print_and_acknowledge(subscription: Subscription, wanted: Wanted) -> None:
+    output, left = Output(), wanted.most
+    async for batch in subscription.batches():
+        events = list(batch)[:left]
+        lines = [_show_stored(event, wanted.json) for event in events]
+        for start, end in groups(lines):
+            await output.write(b"".join(lines[start:end]))
+            for event in events[start:end]:
+                event.ack()
+        if left is not None:
+            left -= len(lines)
+            if not left:
+                return
+
+
+def _show_stored(event: StoredEvent, json: bool) -> bytes:
+    if not json:
+        return as_line(event, event.topic, after=" redelivered" if event.redelivered else "")
+    return as_json(event, repository=event.repository, sequence=event.sequence, redelivered=event.redelivered)

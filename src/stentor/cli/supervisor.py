@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 import msgspec
 
+from stentor.cli.node_logs import LineWriter
 from stentor.cli.process import ALLOCATOR, GONE, AnyAssignment, Assignment, Readiness
 from stentor.model.errors import StentorError
 
@@ -23,9 +24,14 @@ class NodeFailed(StentorError):
 class Supervisor:
     """Runs nodes until told to stop."""
 
-    def __init__(self, assignments: Sequence[AnyAssignment], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, assignments: Sequence[AnyAssignment], tell: Callable[[str], None], output: LineWriter | None = None
+    ) -> None:
+        """What nodes write to standard error goes to `output`, which is closed in the end."""
         self._assignments = assignments
         self._tell = tell
+        self._output = output or LineWriter()
+        self._forwarders: set[asyncio.Task[None]] = set()
         self._children: dict[str, asyncio.subprocess.Process] = {}
         self._up: dict[str, AnyAssignment] = {}  # those that are ready, with the ports that they have
         self._away: set[str] = set()  # those that are being started again
@@ -58,9 +64,11 @@ class Supervisor:
                 await asyncio.wait([aside])
         finally:
             self._end.set()
+            for watcher in self._watchers.values():
+                watcher.cancel()  # first, or one could start a node that nobody stops
             await self._stop()
-        for watcher in self._watchers.values():
-            watcher.cancel()
+            await asyncio.gather(*self._forwarders)
+            await self._output.close()
 
     def running(self) -> list[Assignment]:
         """The brokers that are up, with the ports that they have."""
@@ -102,12 +110,17 @@ class Supervisor:
     async def _start(self, assignment: AnyAssignment) -> Readiness:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "stentor.cli.process",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, **ALLOCATOR},
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **ALLOCATOR},
             start_new_session=True,  # Ctrl-C is ours to hand on, in order
         )  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None
+        assert child.stderr is not None
         self._children[assignment.name] = child
+        forwarder = asyncio.get_running_loop().create_task(self._output.forward(child.stderr))
+        self._forwarders.add(forwarder)
+        forwarder.add_done_callback(self._forwarders.discard)
         child.stdin.write(msgspec.json.encode(assignment) + b"\n")
         try:
             line = await asyncio.wait_for(child.stdout.readline(), _READY_WITHIN)
@@ -156,8 +169,7 @@ class Supervisor:
 def _settle(assignment: AnyAssignment, node: Readiness) -> AnyAssignment:
     if not isinstance(assignment, Assignment):
         return assignment
-    http = node.http and node.http.partition("://")[2]
-    return msgspec.structs.replace(assignment, listen=node.listen, http=http)
+    return msgspec.structs.replace(assignment, listen=node.listen)
 
 
 def _describe(code: int) -> str:

@@ -10,17 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.peek import peek
+from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.registrar import (
     JsonOption,
     WithinOption,
-    print_json,
     registrar,
     seconds,
     several,
-    span,
     waiting,
 )
 from stentor.cli.status import size
+from stentor.config.quantity import span
 from stentor.model.control import Role
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
@@ -28,9 +29,10 @@ from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
 app = typer.Typer(
     help="Reliable topics: every event is stored, and everyone who must have it gets it, in order and once.\n\n"
     "stentor topic create orders --reliable\n\nstentor topic grant orders --publisher shop --subscriber billing\n\n"
-    "stentor topic show orders",
+    "stentor topic show orders\n\nstentor topic peek orders --last 10",
     no_args_is_help=True,
 )
+app.command()(peek)
 
 TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 PublisherOption = Annotated[
@@ -79,7 +81,7 @@ def create(
 ) -> None:
     """Register a reliable topic at its repositories; you own it. Returns when all of them are ready.
 
-    The same once more changes nothing, and finishes what was not finished.
+    The same once more changes nothing, and finishes what was not finished; other settings are refused.
     """
     if not reliable:
         raise InvalidInput(f"best-effort topics need no creation: publish on {name}; --reliable makes a reliable one")
@@ -221,8 +223,9 @@ def delete(
         async with registrar(url, tls, wait) as asking:
             seen = await asking.show(name)
             if not yes:
-                stored = max(report.next - report.first for report in seen.values())
-                typer.confirm(f"{name} has {stored:,} events at {', '.join(seen)}: delete them?", abort=True)
+                stored = max(report.events for report in seen.values())
+                what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"
+                typer.confirm(printable(f"{name} has {what}: delete all of it?"), abort=True)
             return await asking.delete(name)
 
     silent = asyncio.run(run())
@@ -262,59 +265,84 @@ def show(
     if name is None:
         console.print(_overview(topics) if topics else "there are no reliable topics yet")
     else:
-        for table in _details(topics[name]):
-            console.print(table)
+        for part in _details(topics[name]):
+            console.print(part)
+
+
+def _table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:
+    """Return an empty table that fits a narrow terminal: cells wrap, and headings and numbers stay whole."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        width = max(map(len, heading.split()))
+        if heading in numbers:
+            table.add_column(heading, min_width=width, no_wrap=True, justify="right")
+        else:
+            table.add_column(heading, min_width=width, overflow="fold")
+    return table
 
 
 def _overview(topics: dict[str, dict[str, TopicReport]]) -> Table:
-    table = Table("topic", "owner", "repositories", "copies", "publishers", "subscribers", "most behind", box=None)
+    table = _table("topic", "owner", "copies on", "publishers", "subscribers", "most behind")
     for topic, reports in topics.items():
         one = _best(reports)
         behind = max((_lag(reports, each) or (0, each) for each in one.subscribers), default=(0, ""))
         table.add_row(
-            Text(topic), Text(one.owner), ", ".join(one.members), str(one.copies), Text(", ".join(one.publishers)),
-            Text(", ".join(one.subscribers)), Text(f"{behind[1]}, {behind[0]:,} events" if behind[0] else "nobody"),
-        )  # fmt: skip
+            cell(topic),
+            cell(one.owner),
+            cell(f"{one.copies} of {', '.join(one.members)}"),
+            cell(", ".join(one.publishers)),
+            cell(", ".join(one.subscribers)),
+            cell(f"{behind[1]}, {behind[0]:,} events" if behind[0] else "nobody"),
+        )
     return table
 
 
-def _details(reports: dict[str, TopicReport]) -> list[Table]:
+def _details(reports: dict[str, TopicReport]) -> list[Table | Text]:
     one = _best(reports)
     summary = Table(box=None, show_header=False, pad_edge=False)
     expire = f", dropped after {span(one.expire)} in any case" if one.expire else ""
-    summary.add_row("topic", Text(f"{one.topic}, owned by {one.owner}"))
+    summary.add_row("topic", cell(f"{one.topic}, owned by {one.owner}"))
     summary.add_row("copies", f"{one.copies} of {len(one.members)}")
-    summary.add_row("events", f"kept {span(one.keep)} after everyone has them{expire}")
-    return [summary, _repositories(one, reports), _clients(one, reports)]
+    summary.add_row("events", f"{one.events:,}, kept {span(one.keep)} after everyone has them{expire}")
+    troubles = [cell(f"! {name}: {each.trouble}", "red") for name, each in reports.items() if each.trouble]
+    return [summary, Text(), _repositories(one, reports), *troubles, Text(), _clients(one, reports)]
 
 
 def _repositories(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
-    table = Table("repository", "unit", "state", "first", "next", "disk", "steers", "trouble")
+    unit = ("unit",) if any(report.unit for report in reports.values()) else ()
+    headings = ("repository", *unit, "state", "events", "sequence numbers", "disk", "steers")
+    table = _table(*headings, numbers=("events", "disk"))
     for name in sorted({*one.members, *reports}):
         report = reports.get(name)
         if report is None:
-            table.add_row(name, "", "[red]silent[/]")
+            table.add_row(cell(name), *("" for _ in unit), "[red]silent[/]")
             continue
+        used = f"{report.first:,} to {report.next - 1:,}" if report.next > report.first else "none"
         table.add_row(
-            name, report.unit or "all", state(report), f"{report.first:,}", f"{report.next:,}", size(report.bytes),
-            Text(", ".join(report.steers)), Text(report.trouble, style="red"),
-        )  # fmt: skip
+            cell(name),
+            *(cell(report.unit or "all") for _ in unit),
+            state(report),
+            f"{report.events:,}",
+            used,
+            size(report.bytes),
+            cell(", ".join(report.steers)),
+        )
     return table
 
 
 def _clients(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
-    table = Table("client", "role", "principal", "where", "sync", "lag", "steered by")
+    table = _table("client", "role", "principal", "where", "sync", "lag", "steered by", numbers=("sync", "lag"))
     for end, holder in one.publishers.items():
-        table.add_row(Text(end), "publisher", Text(holder or "anyone"), "", "", "", _steering(reports, end))
+        table.add_row(cell(end), "publisher", cell(holder or "anyone"), "", "", "", _steering(reports, end))
     for end, subscriber in one.subscribers.items():
+        principal = cell(subscriber.holder or "anyone")
         if not subscriber.known:
-            table.add_row(Text(end), "subscriber", Text(subscriber.holder or "anyone"), "has not come yet")
+            table.add_row(cell(end), "subscriber", principal, "has not come yet")
             continue
         behind = _lag(reports, end)
-        table.add_row(
-            Text(end), "subscriber", Text(subscriber.holder or "anyone"), Text(subscriber.where),
-            f"{subscriber.sync:,}", f"{behind[0]:,}" if behind else "", _steering(reports, end),
-        )  # fmt: skip
+        lag = f"{behind[0]:,}" if behind else ""
+        where = cell(subscriber.where)
+        table.add_row(cell(end), "subscriber", principal, where, f"{subscriber.sync:,}", lag, _steering(reports, end))
     return table
 
 
@@ -336,5 +364,5 @@ def _lag(reports: dict[str, TopicReport], name: str) -> tuple[int, str] | None:
     return (max(known)[3], name) if known else None
 
 
-def _steering(reports: dict[str, TopicReport], end: str) -> str:
-    return ", ".join(name for name, report in reports.items() if end in report.steers)
+def _steering(reports: dict[str, TopicReport], end: str) -> Text:
+    return cell(", ".join(name for name, report in reports.items() if end in report.steers))

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,8 @@ ContinuousOption = Annotated[
 ]
 EveryOption = Annotated[float, typer.Option("--every", min=1.0, help="Seconds until it is done again.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")]
+_MOMENTS = ("start", "first", "last")  # columns of dates and times
+_DATE = 10  # characters of a date; the time may stand below
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -95,19 +97,13 @@ def latency(
 ) -> None:
     """How long events take: to be stored, to reach each broker, to be given to each subscriber.
 
-    Percentiles in milliseconds by window, topic and place, from the traces that the fabric emits by itself.
+    Percentiles in milliseconds, or as written, by window, topic and place: a broker for hops, a repository for what is
+    stored, a subscriber for what is released. They come from the traces that the fabric emits by itself.
     """
     from stentor.pipeline.latency import latency as job
     from stentor.pipeline.picture import check_picture, draw
 
     picture = check_picture(plot) if plot else None
-
-    def show(rows: "list[Row]") -> Table:
-        table = table_of(("start", "measure", "topic", "unit", "place"), ("events", "p50", "p90", "p99", "longest"))
-        for row in rows:
-            times = (f"{row[name]:,.2f}" for name in ("p50", "p90", "p99", "longest"))
-            table.add_row(_time(row.start), row.measure, row.topic, row.unit, row.place, f"{row.events:,}", *times)
-        return table
 
     def picture_of(rows: "list[Row]") -> None:
         if picture is not None:
@@ -116,7 +112,8 @@ def latency(
     _run(
         Report(
             name="latency", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
-            make=lambda traces: job(traces, window), order=("start", "measure", "topic", "place"), show=show,
+            make=lambda traces: job(traces, window), order=("start", "measure", "topic", "place"),
+            show=latency_table,
             draw=picture_of,
         ),
         master, continuous, every,
@@ -143,14 +140,6 @@ def traffic(
 
     picture = check_picture(plot) if plot else None
 
-    def show(rows: "list[Row]") -> Table:
-        table = table_of(("start", "what", "topic", "who"), ("events", "size", "share"))
-        for row in rows:
-            share = "" if row.share is None else f"{row.share:.1%}"
-            amount = "" if row.bytes is None else size(row.bytes)
-            table.add_row(_time(row.start), row.what, row.topic, row.who or "", f"{row.events:,}", amount, share)
-        return table
-
     def picture_of(rows: "list[Row]") -> None:
         if picture is not None:
             draw(picture, rows, "what", lambda row: f"{row.topic} {row.who or ''}".strip(), "events", "events")
@@ -158,7 +147,8 @@ def traffic(
     _run(
         Report(
             name="traffic", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
-            make=lambda traces: job.summary(traces, window, most), order=("start", "what", "topic", "who"), show=show,
+            make=lambda traces: job.summary(traces, window, most), order=("start", "what", "topic", "who"),
+            show=traffic_table,
             draw=picture_of,
         ),
         master, continuous, every,
@@ -178,15 +168,45 @@ def _run(report: Report, master: str, continuous: bool, every: float) -> None:
         spark.stop()
 
 
-def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    """A plain table; numbers stand to the right."""
-    table = Table(box=None, pad_edge=False)
-    for name in texts:
-        table.add_column(name)
-    for name in numbers:
-        table.add_column(name, justify="right")
+def latency_table(rows: "list[Row]") -> Table:
+    """Percentiles as people read them: a row for each window, topic and place."""
+    table = table_of(("start", "topic", "measure"), ("events", "p50", "p90", "p99", "longest"))
+    for begins, row in zip(_starts(rows), rows, strict=True):
+        times = (_duration(row[name]) for name in ("p50", "p90", "p99", "longest"))
+        table.add_row(begins, row.topic, f"{row.measure} {row.place}", f"{row.events:,}", *times)
     return table
 
 
-def _time(moment: Any) -> str:
-    return str(moment.strftime("%Y-%m-%d %H:%M:%S"))
+def traffic_table(rows: "list[Row]") -> Table:
+    """Amounts and shares as people read them."""
+    table = table_of(("start", "what", "topic", "who"), ("events", "size", "share"))
+    for begins, row in zip(_starts(rows), rows, strict=True):
+        share = "" if row.share is None else f"{row.share:.1%}"
+        amount = "" if row.bytes is None else size(row.bytes)
+        table.add_row(begins, row.what, row.topic, row.who or "", f"{row.events:,}", amount, share)
+    return table
+
+
+def table_of(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A plain table; numbers stand to the right, and are whole. In a narrow terminal texts are wrapped, not cut."""
+    table = Table(box=None, pad_edge=False)
+    for name in texts:
+        table.add_column(name, overflow="fold", min_width=_DATE if name in _MOMENTS else max(map(len, name.split())))
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _starts(rows: "list[Row]") -> Iterator[str]:
+    """When the window of each row begins; nothing if it is that of the row before."""
+    before: Any = None
+    for row in rows:
+        yield "" if row.start == before else f"{row.start:%Y-%m-%d %H:%M:%S}"
+        before = row.start
+
+
+def _duration(milliseconds: float) -> str:
+    """With as many digits as one reads."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.2f}"
+    return f"{milliseconds / 1000:,.{2 if milliseconds < 100_000 else 0}f} s"

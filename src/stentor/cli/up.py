@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,9 @@ import typer
 import uvloop
 from msgspec.structs import replace
 from rich.console import Console
+from setproctitle import setproctitle
 
+from stentor.cli.node_logs import LineWriter
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
@@ -28,6 +31,7 @@ from stentor.config import (
 )
 from stentor.config.settings import DATA
 from stentor.model.errors import ConfigError, StentorError
+from stentor.runtime.disk import remembered_port
 from stentor.runtime.log import LEVELS, logger
 from stentor.runtime.server import reserve
 
@@ -65,8 +69,11 @@ def up(
         chosen = _local(listen, data, http, tls)
     if no_traces:
         chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
+    if in_process:
+        chosen = _without_any_http(chosen)
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
         chosen = settle_ports(chosen, held)
+        setproctitle("stentor: up" if config is None else f"stentor: up {config}")
         (_run_together if in_process else _run_apart)(chosen, log, json_log, embedded=config is None)
     _console().print("stopped")
 
@@ -76,11 +83,13 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: boo
     assignments = assign_all(chosen, log, json_log, supervised=True, embedded=embedded)
 
     async def run() -> None:
-        supervisor = Supervisor(assignments, _warn)
+        output = LineWriter()
+        tell = partial(output.print, _warn)
+        supervisor = Supervisor(assignments, tell, output)
         meanwhile = None
         if chosen.elasticity is not None:
-            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, _warn).run
-        await supervisor.run(lambda nodes: _show(chosen, nodes), meanwhile)
+            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, tell).run
+        await supervisor.run(partial(output.print, _show, chosen), meanwhile)
 
     asyncio.run(run())
 
@@ -91,9 +100,7 @@ def _run_together(chosen: Config, log: str | None, json_log: bool, *, embedded: 
 
     if chosen.elasticity is not None:
         _warn("no elasticity with --in-process: another broker would have nothing to run on")
-    # a server for the health of each would weigh more than the brokers
-    nodes = tuple(replace(node, http=None) if node.http is ANY_HTTP else node for node in chosen.nodes)
-    assignments = assign_all(replace(chosen, nodes=nodes), log, json_log, supervised=False, embedded=embedded)
+    assignments = assign_all(chosen, log, json_log, supervised=False, embedded=embedded)
     logger.configure(level=log or chosen.fabric.log, json=json_log, node="")
 
     async def run() -> None:
@@ -117,11 +124,9 @@ def _show(chosen: Config, nodes: list[Readiness]) -> None:
     console = _console()
     linked = {each.name: each.broker for each in chosen.repositories}
     for node in nodes:
-        if not node.listen:
-            console.print(f"[green]●[/] {node.name}  repository, linked to {linked[node.name]}", soft_wrap=True)
-            continue
+        place = f"stentor://{node.listen}" if node.listen else f"repository, linked to {linked[node.name]}"
         extra = f"  {node.http}" if node.http else ""
-        console.print(f"[green]●[/] {node.name}  stentor://{node.listen}{extra}", soft_wrap=True)
+        console.print(f"[green]●[/] {node.name}  {place}{extra}", soft_wrap=True)
     console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
 
 
@@ -155,15 +160,36 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
 
 
+def _without_any_http(config: Config) -> Config:
+    """Nodes in one process serve HTTP only where the file says so: a server for each would weigh more than they do."""
+    nodes = [replace(node, http=None) if node.http is ANY_HTTP else node for node in config.nodes]
+    repositories = [replace(each, http=None) if each.http is ANY_HTTP else each for each in config.repositories]
+    return replace(config, nodes=tuple(nodes), repositories=tuple(repositories))
+
+
 def settle_ports(config: Config, held: ExitStack) -> Config:
-    """Nodes dial each other, so those that take any free port must have one before the first is started."""
-    nodes = [node if node.listen.port else _with_port(node, held) for node in config.nodes]
-    return replace(config, nodes=tuple(nodes))
+    """Choose the ports of nodes that take any free one, for as long as they are held.
+
+    Nodes dial each other, so they must be known before the first is started. Whoever scrapes metrics looks for a node
+    where it was, so its HTTP port is that of the last time if it is free.
+    """
+    data = config.fabric.data
+    nodes = [
+        replace(node, listen=_settle(node.listen, held), http=node.http and _settle(node.http, held, node.storage))
+        for node in config.nodes
+    ]
+    repositories = [
+        replace(each, http=each.http and _settle(each.http, held, home_of(each.name, data)))
+        for each in config.repositories
+    ]
+    return replace(config, nodes=tuple(nodes), repositories=tuple(repositories))
 
 
-def _with_port(node: Node, held: ExitStack) -> Node:
-    holder = held.enter_context(reserve(node.listen.host))
-    return replace(node, listen=Address(node.listen.host, holder.getsockname()[1]))
+def _settle(address: Address, held: ExitStack, home: Path | None = None) -> Address:
+    if address.port:
+        return address
+    holder = held.enter_context(reserve(address.host, remembered_port(home) if home else 0))
+    return Address(address.host, holder.getsockname()[1])
 
 
 def check_level(level: str | None) -> None:
@@ -196,6 +222,7 @@ def assign_repository(
         storage=repository.storage,
         lake=str(repository.lake or ""),
         home=str(home_of(repository.name, config.fabric.data)),
+        http=str(repository.http) if repository.http else None,
         certificates=str(tls.directory) if tls else None,
         log=log or config.fabric.log,
         json_log=json_log,

@@ -32,9 +32,30 @@ def check_names(nodes: Sequence[Node], problems: Problems) -> bool:
     return sound and len(depths) == 1
 
 
-def check_places(nodes: Sequence[Node], problems: Problems) -> None:
+class Addresses:
+    """The addresses that nodes of a file bind: no two may be the same, and none may let strangers in."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._bound: dict[Address, Key] = {}
+
+    def check(self, key: Key, address: Address, *, secured: bool) -> None:
+        try:
+            check_exposure(address, secured=secured)
+        except ConfigError as error:
+            self._problems.add(key, str(error))
+        other = self._bound.setdefault(address.canonical, key)
+        if other is not key and address.port != 0:
+            where = f"{dotted(other)} on line {self._problems.line(other)}"
+            self._problems.add(key, f"expected an address of its own, found that of {where}: {address}")
+
+
+def check_places(nodes: Sequence[Node], addresses: Addresses, problems: Problems) -> None:
     """Whether no two nodes use one address or one directory, and none lets strangers in."""
-    _check_addresses(nodes, problems)
+    for index, node in enumerate(nodes):
+        for name, address in (("listen", node.listen), ("http", node.http)):
+            if address is not None:
+                addresses.check(("node", index, name), address, secured=node.tls is not None)
     _check_storage(nodes, problems)
 
 
@@ -60,24 +81,6 @@ def _missing(directory: Path) -> list[str]:
         return [name for name in CERTIFICATE_FILES if not (directory / name).is_file()]
     except OSError:  # a directory that we may not enter, or a path that cannot be
         return list(CERTIFICATE_FILES)
-
-
-def _check_addresses(nodes: Sequence[Node], problems: Problems) -> None:
-    bound: dict[Address, Key] = {}
-    for index, node in enumerate(nodes):
-        for name, address in (("listen", node.listen), ("http", node.http)):
-            if address is None:
-                continue
-            key: Key = ("node", index, name)
-            try:
-                check_exposure(address, secured=node.tls is not None)
-            except ConfigError as error:
-                problems.add(key, str(error))
-            other = bound.get(address.canonical)
-            if other is not None and address.port != 0:
-                where = f"{dotted(other)} on line {problems.line(other)}"
-                problems.add(key, f"expected an address of its own, found that of {where}: {address}")
-            bound.setdefault(address.canonical, key)
 
 
 def _check_storage(nodes: Sequence[Node], problems: Problems) -> None:

@@ -36,7 +36,9 @@ def schema() -> dict[str, Any]:
     top["node"]["minItems"] = 1
     definitions["Fabric"]["properties"]["data"]["default"] = str(DATA)
     definitions["Fabric"]["properties"]["costs"].update(minItems=1, default=list(COSTS))
-    node["http"]["anyOf"] = [{"$ref": "#/$defs/Address"}, {"const": ""}]
+    for properties in (node, definitions["Repository"]["properties"]):
+        properties["http"].update(anyOf=[{"$ref": "#/$defs/Address"}, {"const": ""}])
+        properties["http"].pop("default", None)  # any free port
     for properties, table in ((node, "Tls"), (node, "Limits"), (top, "Tls"), (top, "Limits"), (top, "Elasticity")):
         _only_reference(properties, table.lower(), table)
     _network(definitions)

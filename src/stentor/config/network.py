@@ -7,13 +7,14 @@ import msgspec
 
 from stentor.config import value as values
 from stentor.config.lines import Key
-from stentor.config.problem import dotted, suggestion
+from stentor.config.problem import dotted
 from stentor.config.settings import Channel, Cost, Forwarding, Link, Node, Number, Unit
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT, Connect, Tree, number
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.scope import LARGEST_UNIT, ScopePath
+from stentor.model.suggestion import suggestion
 
 FORWARDING: tuple[Forwarding, ...] = get_args(Forwarding)
 SHAPES: tuple[Connect, ...] = get_args(Connect)

@@ -2,15 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 
 from stentor.config.lines import Key
 from stentor.model.errors import ConfigError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_SHOWN = 60
-_MOST_KNOWN = 20
 
 
 class Problems:
@@ -65,25 +63,6 @@ def describe(value: object) -> str:
             return "an array" if value else "an empty array"
         case _:
             return f"{value} (a {type(value).__name__})"
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    spellings = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), spellings, n=1, cutoff=0.6)
-    if not found and len(word) > 1:
-        found = [name for name in spellings if name.startswith(word.lower())]
-    return spellings[found[0]] if found else None
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence that says what to write instead."""
-    choices = list(known)
-    meant = nearest(word, choices)
-    if meant:
-        return f"; did you mean {meant!r}?"
-    more = f" and {len(choices) - _MOST_KNOWN} more" if len(choices) > _MOST_KNOWN + 1 else ""
-    return f"; known are {', '.join(choices[: _MOST_KNOWN if more else None])}{more}"
 
 
 def _shorten(text: str) -> str:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from stentor.config.problem import describe, suggestion
+from stentor.config.problem import describe
 from stentor.model.errors import InvalidInput
+from stentor.model.suggestion import suggestion
 
 SIZES: dict[str, int | Decimal] = {
     "B": 1,
@@ -62,6 +63,14 @@ def show_size(count: int) -> str:
 
 def show_duration(seconds: float) -> str:
     return f"{seconds:g} s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:g} ms"
+
+
+def span(number: int) -> str:
+    """Whole seconds for people: in the largest unit that takes them without a rest."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if number and number % size == 0:
+            return f"{number // size} {unit}"
+    return f"{number} s"
 
 
 def _parse(text: str, units: Mapping[str, int | Decimal], expected: str) -> Decimal:

@@ -10,7 +10,7 @@ import msgspec
 
 from stentor.config import value as values
 from stentor.config.address import Address
-from stentor.config.check import check_certificates, check_names, check_places
+from stentor.config.check import Addresses, check_certificates, check_names, check_places
 from stentor.config.lines import Key, locate
 from stentor.config.network import FORWARDING, Network
 from stentor.config.problem import Problems, describe
@@ -90,11 +90,12 @@ class _Reader(Tables):
         tls = self.tls(top, ("tls",), None)
         nodes = self.nodes(top, fabric, limits, tls)
         sound = check_names(nodes, self.problems)
-        check_places(nodes, self.problems)
+        addresses = Addresses(self.problems)
+        check_places(nodes, addresses, self.problems)
         check_certificates(self.certificate_directories(nodes, tls), self.problems)
         network = Network(self, nodes, self.claims, sound=sound)
         network.read(top)
-        repositories = Repositories(self, network, fabric.data, self.base)
+        repositories = Repositories(self, network, addresses, fabric.data, self.base)
         repositories.read(top)
         self.problems.raise_if_any()
         config = Config(

@@ -4,14 +4,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stentor.config import value as values
+from stentor.config.check import Addresses
 from stentor.config.lines import Key
 from stentor.config.network import Network
-from stentor.config.problem import describe, nearest
-from stentor.config.settings import Repository, storage_in
+from stentor.config.problem import describe
+from stentor.config.settings import ANY_HTTP, Repository, storage_in
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT
 from stentor.model.errors import InvalidInput
 from stentor.model.scope import ScopePath
+from stentor.model.suggestion import nearest
 
 STORAGE = "^(sqlite:|segments:|postgres(ql)?://.)"
 _FILES = ("sqlite", "segments")
@@ -21,8 +23,9 @@ _EXPECTED = 'expected "sqlite:DIRECTORY", "segments:DIRECTORY" or "postgresql://
 class Repositories:
     """Reads [[repository]] over a network that is known already."""
 
-    def __init__(self, tables: Tables, network: Network, data: Path, base: Path) -> None:
+    def __init__(self, tables: Tables, network: Network, addresses: Addresses, data: Path, base: Path) -> None:
         self._tables, self._problems, self._network = tables, tables.problems, network
+        self._addresses = addresses
         self._data, self._base = data, base
         self.found: list[Repository] = []
 
@@ -53,13 +56,17 @@ class Repositories:
         unit = take(table, (*key, "unit"), lambda found: self._network.unit_name(found) or ROOT, ROOT)
         broker = take(table, (*key, "broker"), self._network.broker_name, self._first(unit))
         lake = take(table, (*key, "lake"), lambda found: values.path(found, self._base), None)
+        http = take(table, (*key, "http"), values.address_or_off, ANY_HTTP)
         if not name or broker is None:
             return None
+        if http is not None:
+            guard = next(node.tls for node in self._network.nodes if node.name == broker)
+            self._addresses.check((*key, "http"), http, secured=guard is not None)
         if broker.parts[: len(unit.parts)] != unit.parts:
             self._problems.add(
                 (*key, "broker"), f"expected a broker in {unit}, the unit that it serves, found {broker}"
             )
-        return Repository(name=name, broker=broker, unit=unit, storage=storage, lake=lake)
+        return Repository(name=name, broker=broker, unit=unit, storage=storage, lake=lake, http=http)
 
     def _first(self, unit: ScopePath) -> ScopePath | None:
         return self._network.tree.first[unit] if self._network.tree.brokers else None

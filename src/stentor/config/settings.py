@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from stentor.config.address import Address
-from stentor.config.problem import suggestion
 from stentor.config.topology import ROOT, Connect
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Count, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
+from stentor.model.suggestion import suggestion
 
 CERTIFICATE_FILES = ("ca.pem", "cert.pem", "key.pem")  # what a certificate directory holds
 
@@ -113,6 +113,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
     ] = None
+    http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from stentor.config.lines import Key
-from stentor.config.problem import Problems, describe, nearest, suggestion
+from stentor.config.problem import Problems, describe
 from stentor.model.errors import InvalidInput
+from stentor.model.suggestion import nearest, suggestion
 
 T = TypeVar("T")
 Table = dict[str, Any]

@@ -7,11 +7,12 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from stentor.config.address import Address
-from stentor.config.problem import describe, nearest, suggestion
+from stentor.config.problem import describe
 from stentor.config.quantity import duration, show_duration, show_size, size
 from stentor.model.errors import InvalidInput
 from stentor.model.limits import Seconds, Size
 from stentor.model.scope import ScopePath
+from stentor.model.suggestion import nearest, suggestion
 
 T = TypeVar("T")
 

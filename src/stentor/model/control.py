@@ -76,6 +76,23 @@ class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
     skipped: tuple[Span, ...] = ()
 
 
+class HandedOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Which events the applications of a named subscriber may have been handed, as far as repositories know.
+
+    `life` is the incarnation of the newest life that asked for events. Lives before it may have been handed what is
+    `given`: the last number of each stream, or None if that may be anything. When a life has `ended` in good order,
+    what it was handed and has not acknowledged is part of that.
+    """
+
+    life: int = 0
+    ended: bool = False
+    given: tuple[tuple[int, int, int], ...] | None = ()
+
+    def newest(self, other: "HandedOut") -> "HandedOut":
+        """Return which of the two tells more. Of two that tell as much, all repositories must choose the same one."""
+        return max(self, other, key=lambda each: (each.life, each.ended, each.given is not None, each.given or ()))
+
+
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A tagged array on the wire: fields may be added at the end, none is ever reused."""
 
@@ -121,6 +138,8 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     since: str = "now"
     node: str = ""  # the broker at which the client is
     resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
+    asks: bool = False  # a subscriber whose application has asked for events in this life
+    told: bool = False  # … and which was told of some, perhaps by another repository
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
@@ -226,20 +245,33 @@ class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", 
 
 class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
     """S → R: I know that these exist and do not have them: send them. With `after`, I have missed a Persistent: tell me
-    what there is after this sequence number; `tuned` if I hear my chorus, so that I need not be told alone.
+    what there is after this sequence number; `tuned` if I hear my chorus, so that I need not be told alone. My
+    application `asks` for events: before it did, there was no need to tell me of any.
     """
 
     attempt: int
     missing: tuple[Span, ...] = ()
     after: int | None = None
     tuned: bool = False
+    asks: bool = False
+
+
+class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=False):
+    """S → R: this life of mine ends in good order. Of these streams my application was handed events up to these
+    numbers, and has not acknowledged them all. Repeated until a Sync says that this is written down.
+    """
+
+    attempt: int
+    incarnation: int
+    given: tuple[tuple[int, int, int], ...] = ()
 
 
 class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
-    """R → S: everything up to here is acknowledged, durably (R2S-Sync)."""
+    """R → S: everything up to here is acknowledged, durably (R2S-Sync); if you have `ended`, that is durable too."""
 
     attempt: int
     upto: int
+    ended: bool = False
 
 
 class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=False):
@@ -293,6 +325,7 @@ class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=Fal
     syncs: dict[str, tuple[Held, ...]]
     asking: bool = False
     whole: bool = False
+    handed: dict[str, HandedOut] = {}  # … and which events they may have been handed, unless they never asked
 
 
 class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):
@@ -404,6 +437,7 @@ AnyControlEvent = (
     | Persistent
     | SubscriberAck
     | SubscriberNak
+    | SubscriberEnd
     | Sync
     | Rectify
     | GossipAck

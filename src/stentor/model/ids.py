@@ -1,5 +1,6 @@
 """Names of things, and the 64-bit numbers that stand for them on the wire."""
 
+import re
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NewType
@@ -13,6 +14,7 @@ Incarnation = NewType("Incarnation", int)
 CatenationNumber = NewType("CatenationNumber", int)
 
 NO_SCHEMA = SchemaId(0)
+_MADE_UP = re.compile(r".+-[0-9]+-[0-9a-f]{6}")
 
 
 def fingerprint(kind: str, name: str) -> int:
@@ -23,6 +25,11 @@ def fingerprint(kind: str, name: str) -> int:
 @lru_cache(4096)
 def topic_id(name: str) -> TopicId:
     return TopicId(fingerprint("topic", name))
+
+
+def is_made_up(name: str) -> bool:
+    """Return whether a client's name looks like one that the library makes up: host, process and a random part."""
+    return _MADE_UP.fullmatch(name) is not None
 
 
 def publisher_id(principal: str, name: str) -> PublisherId:

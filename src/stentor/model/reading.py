@@ -11,6 +11,7 @@ class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=
     """C → B or R: what is there to be read that I am not `done` with, for the subscriber `name`? From a beginning, if
     `since` names one (as in a Recovery). Of that, the `most` events that were stored first, or of about `size` bytes,
     in some `parts` that can be read apart; or just what is in `upto`. With `enrol`, keep what I am not done with.
+    Without a name, the owner of the topic asks.
     """
 
     token: int

@@ -41,7 +41,15 @@ class LinkStatus(msgspec.Struct, frozen=True, gc=False):
     idle: float  # seconds since we last heard of it
 
 
-class NodeStatus(msgspec.Struct, frozen=True, gc=False):
+class TopicHealth(msgspec.Struct, frozen=True, gc=False):
+    """Whether a repository serves a topic: it is ready, does not leave, and has no trouble."""
+
+    ready: bool
+    leaving: bool
+    trouble: str  # why nothing can be written; "" if something can
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str
     role: str
     boot: int
@@ -55,6 +63,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     bytes_in: int
     bytes_out: int
     chunks: int  # batches as they came off the links
+    accepted: int = 0  # pairs of an event and a filter of a subscription that took it
+    rejected: int = 0  # pairs of an event and a filter that did not take it
     dropped: dict[str, int]  # events, by reason
     refused: dict[str, int]  # peers and requests, by reason
     queued: int

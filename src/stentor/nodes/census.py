@@ -68,6 +68,8 @@ class Census:
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out + sum(link.bytes_out for link in links),
             chunks=self.chunks,
+            accepted=forwarder.table.roster.accepted_total,
+            rejected=forwarder.table.roster.rejected_total,
             dropped=dict(sorted(dropped.items())),
             refused=dict(sorted(self.refused.items())),
             queued=sum(link.queued for link in links),

@@ -36,6 +36,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.status import TopicHealth
 from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt
@@ -317,6 +318,12 @@ class RepositoryNode:
         receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
         rest, told = self._post.send(now, [Post(inbox_of(event.sender), (receipt,))])
         self._take(now, rest, told)
+
+    def health(self) -> dict[str, TopicHealth]:
+        """Return whether each topic is served, without what takes long to count; traces are no topic of users."""
+        return {
+            topic: managed.machine.health for topic, managed in sorted(self._managed.items()) if topic != self._kept
+        }
 
     def status(self, now: int) -> dict[str, object]:
         """What an operator wants to see."""

@@ -1,7 +1,8 @@
 """The options of the data source, read once; whatever is wrong with one is said with its name."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -10,12 +11,24 @@ import msgspec
 from stentor.client import DEFAULT_URL
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
+from stentor.model.suggestion import nearest
 from stentor.model.topic import check_pattern, check_topic
 from stentor.url import addresses_of
 
 T = TypeVar("T")
 
 NAME = "spark"  # the publisher or subscriber that it is, if no other name is given
+OUTAGE = 120.0  # seconds that a query that runs waits for a fabric that is away, unless option "wait" says otherwise
+
+_OF_BOTH = ("url", "tls", "topic", "wait")
+_OF_SOURCE = (
+    *_OF_BOTH,
+    *("where", "from", "subscriber", "attributes", "maxEventsPerTrigger", "maxBytesPerTrigger"),
+    *("partitions", "failOnDataLoss", "origin"),
+)
+_OF_SINK = (*_OF_BOTH, "publisher", "checkpointLocation", "staging")
+# What Spark hands over by itself: load("…") and save("…"), queryName("…"), and what it knows of a table.
+_OF_SPARK = frozenset({"path", "paths", "queryname", "owner", "provider"})
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +45,27 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     most: int  # events in a batch
     size: int  # bytes in a batch; 0 is any
     strict: bool  # what was forgotten before it was read is an error
+    wait: float  # seconds for a fabric that is not there; 0 is not given
+
+
+def source_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the source by their names in lower case; InvalidInput if one of them does not exist."""
+    return _known(options, _OF_SOURCE, "source")
+
+
+def _known(options: Mapping[str, str], names: Sequence[str], what: str) -> dict[str, str]:
+    given = {name.lower(): value for name, value in options.items()}
+    allowed = {*_OF_SPARK, *(name.lower() for name in names)}
+    for name in given:
+        if name not in allowed and not name.startswith("option."):  # a table has each of its options twice
+            meant = nearest(name, names)
+            hint = f'did you mean "{meant}"? Known' if meant else "known"
+            raise InvalidInput(f'unknown option "{name}" of the stentor {what}: {hint} are {", ".join(names)}')
+    return given
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    given = {name.lower(): value for name, value in options.items()}
+    given = source_options(options)
     if "topic" not in given:
         raise InvalidInput('option "topic": say which topic to read, as in .option("topic", "flights/#")')
     return ReadOptions(
@@ -50,6 +80,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         most=parse(given, "maxEventsPerTrigger", _count, 1_000_000),
         size=parse(given, "maxBytesPerTrigger", _count, 0),
         strict=parse(given, "failOnDataLoss", parse_flag, True),
+        wait=parse(given, "wait", _seconds, 0.0),
     )
 
 
@@ -62,10 +93,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     publisher: str
     staging: str  # "" is beside the checkpoint
     checkpoint: str
+    wait: float  # seconds for a fabric that is not there; 0 is not given
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    given = {name.lower(): value for name, value in options.items()}
+    given = _known(options, _OF_SINK, "sink")
     return WriteOptions(
         url=parse(given, "url", _url, os.environ.get("STENTOR_URL") or DEFAULT_URL),
         tls=given.get("tls") or os.environ.get("STENTOR_TLS") or None,
@@ -73,6 +105,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         publisher=given.get("publisher") or NAME,
         staging=given.get("staging", ""),
         checkpoint=given.get("checkpointlocation", ""),
+        wait=parse(given, "wait", _seconds, 0.0),
     )
 
 
@@ -96,6 +129,13 @@ def _count(text: str) -> int:
     if not text.strip().isdigit() or int(text) == 0:
         raise InvalidInput(f"{text!r} is no number above 0")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise InvalidInput(f"{text!r} is no number of seconds above 0")
 
 
 def parse_flag(text: str) -> bool:

@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 
 from stentor.client import connect
 from stentor.model.errors import Fenced, InvalidInput, Refused, StentorError, Unreachable, Unresponsive
-from stentor.pipeline.options import WriteOptions
+from stentor.pipeline.options import OUTAGE, WriteOptions
 from stentor.pipeline.staging import Identity, Manifest, Staging
 from stentor.registration import Registrar
 from stentor.reliable import Publisher, Resume
 
-_CONNECT = 10.0  # seconds until a broker, and a repository, must be there
-_STALLED = 120.0  # seconds without anything being stored
+_CONNECT = 10.0  # seconds until there must be a broker, and a repository, when a query starts
 
 
 def introduce(options: WriteOptions, query: str, resumes: bool) -> Identity:
@@ -26,10 +25,11 @@ def introduce(options: WriteOptions, query: str, resumes: bool) -> Identity:
         stream = fabric.publisher(options.topic or "any", name=options.publisher).incarnation  # a life of its own
         if not options.topic:
             return  # only rows will tell
-        async with _publisher(options, options.topic, (stream, 0) if resumes else None) as publisher:
+        resume = (stream, 0) if resumes else None
+        async with _publisher(options, options.topic, resume, options.wait or _CONNECT) as publisher:
             largest = publisher.largest_body
 
-    asyncio.run(_explained(see))
+    asyncio.run(_explained(see, options, options.wait or _CONNECT))
     return Identity(options.topic, options.publisher, stream, query, largest)
 
 
@@ -44,30 +44,31 @@ def publish(
 
     Of a batch that is fresh nothing can be stored yet: WrongCheckpoint, with nothing sent, if it is so all the same.
     """
+    wait = options.wait or OUTAGE
 
     async def say() -> None:
         for place, topic in enumerate(manifest.topics):
             after = manifest.after.get(topic, 0)
             resume = None if stream is None else (stream, after)
-            async with _publisher(options, topic, resume) as publisher:
+            async with _publisher(options, topic, resume, wait) as publisher:
                 if stream is not None:
                     upto = after if fresh and not place else manifest.upto[topic]
                     _check(publisher, topic, stream, after, upto)
-                await _send(publisher, staging, manifest, topic)
+                await _send(publisher, staging, manifest, topic, wait)
 
-    asyncio.run(_explained(say))
+    asyncio.run(_explained(say, options, wait))
 
 
-async def _send(publisher: Publisher, staging: Staging, manifest: Manifest, topic: str) -> None:
+async def _send(publisher: Publisher, staging: Staging, manifest: Manifest, topic: str, wait: float) -> None:
     for staged in manifest.files:
         if staged.topic != topic:
             continue
         for batch in staging.batches(staged):
             bodies, *columns = (column.to_pylist() for column in batch.columns)
             attributes = dict(zip(batch.schema.names[1:], columns, strict=True))
-            async with asyncio.timeout(_STALLED):
+            async with asyncio.timeout(wait):
                 await publisher.send_many(bodies, attributes, manifest.time)
-    await publisher.flush(_STALLED)
+    await publisher.flush(wait)
 
 
 def _check(publisher: Publisher, topic: str, stream: int, after: int, upto: int) -> None:
@@ -86,10 +87,12 @@ def _check(publisher: Publisher, topic: str, stream: int, after: int, upto: int)
 
 
 @asynccontextmanager
-async def _publisher(options: WriteOptions, topic: str, resume: Resume | None) -> AsyncIterator[Publisher]:
-    fabric = connect(options.url, tls=options.tls, wait=_CONNECT)
+async def _publisher(options: WriteOptions, topic: str, resume: Resume | None, wait: float) -> AsyncIterator[Publisher]:
     try:
-        async with fabric.publisher(topic, name=options.publisher, resume=resume) as publisher:
+        async with (
+            connect(options.url, tls=options.tls, wait=wait) as fabric,  # says it if there is no broker
+            fabric.publisher(topic, name=options.publisher, resume=resume) as publisher,
+        ):
             yield publisher
     except Fenced:
         raise StentorError(
@@ -101,7 +104,8 @@ async def _publisher(options: WriteOptions, topic: str, resume: Resume | None) -
 
 async def _look(options: WriteOptions) -> None:
     """Whether there is a broker, and such a topic."""
-    async with connect(options.url, tls=options.tls, wait=_CONNECT) as fabric, Registrar(fabric) as registrar:
+    wait = options.wait or _CONNECT
+    async with connect(options.url, tls=options.tls, wait=wait) as fabric, Registrar(fabric) as registrar:
         try:
             if options.topic:
                 await registrar.show(options.topic)
@@ -109,10 +113,13 @@ async def _look(options: WriteOptions) -> None:
             raise InvalidInput(f'option "topic": {error}') from None
 
 
-async def _explained(work: Callable[[], Awaitable[None]]) -> None:
+async def _explained(work: Callable[[], Awaitable[None]], options: WriteOptions, wait: float) -> None:
     try:
         await work()
     except TimeoutError:
-        raise Unresponsive(f"nothing was stored for {_STALLED:g} s; what is staged is published later") from None
+        raise Unresponsive(
+            f"nothing was stored at {options.url} for {wait:g} s: is `stentor up` running there? What is staged is "
+            "published when the query starts again"
+        ) from None
     except Unreachable as error:
         raise Unreachable(f'option "url": {error}') from None

@@ -24,7 +24,7 @@ from stentor.pipeline.options import WriteOptions
 from stentor.pipeline.publication import WrongCheckpoint, introduce, publish
 from stentor.pipeline.rows import events_of, layout_of
 from stentor.pipeline.staging import Identity, Manifest, Staged, Staging
-from stentor.pipeline.worker import settle
+from stentor.pipeline.worker import plain, settle
 
 _FOLDER = "stentor"  # beside what Spark keeps in a checkpoint
 
@@ -47,6 +47,7 @@ class _Writer:
         self._staging = staging
         self._largest = 0
 
+    @plain()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         settle()
         events = (
@@ -71,6 +72,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         _compare(self._identity, options, query)
         self._largest = self._identity.largest
 
+    @plain()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         staging = self._staging
         fresh = False
@@ -96,6 +98,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             raise
         self._staging.finish(manifest)
 
+    @plain()
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803
         """A task has failed, or our commit: then what is written down is still to be published."""
         known, done = self._staging.newest()
@@ -113,11 +116,13 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema, Staging(Folder(place, "staging").within(f"stentor-{uuid4().hex}")))
         self._largest = introduce(options, "", resumes=False).largest
 
+    @plain()
     def commit(self, messages: Messages) -> None:
         manifest = Manifest(0, time.time_ns(), tuple(each for each in _files(messages) if each.rows), {})
         publish(self._options, self._staging, manifest, None)
         self._staging.clear()
 
+    @plain()
     def abort(self, messages: Messages) -> None:  # noqa: ARG002
         self._staging.clear()
 

@@ -23,9 +23,9 @@ from stentor.model.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.catalogue import Catalogue
 from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
-from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, write_options
+from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, source_options, write_options
 from stentor.pipeline.sink import BatchWriter, StreamWriter
-from stentor.pipeline.worker import settle
+from stentor.pipeline.worker import plain, settle
 from stentor.reading import Available
 
 Offset = dict[str, dict[str, Any]]  # by topic
@@ -49,24 +49,31 @@ class Source(DataSource):
     def name(cls) -> str:
         return "stentor"
 
+    @plain()
     def schema(self) -> str:
+        """Return the columns; Spark asks for them first, so that `load()` already refuses options that are wrong."""
+        read_options(self.options, streaming=False)
         return ddl_of(_schema(self.options))
 
+    @plain()
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002
         return BatchReader(read_options(self.options, streaming=False), _schema(self.options))
 
+    @plain()
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(write_options(self.options), schema, overwrite)
 
+    @plain()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         return StreamWriter(write_options(self.options), schema, overwrite)
 
+    @plain()
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802
         return StreamReader(read_options(self.options, streaming=True), _schema(self.options))
 
 
 def _schema(options: Mapping[str, str]) -> pa.Schema:
-    given = {name.lower(): value for name, value in options.items()}
+    given = source_options(options)
     return schema_of(parse(given, "attributes", parse_attributes, ()), parse(given, "origin", parse_flag, False))
 
 
@@ -102,7 +109,7 @@ class _Reader:
         if not isinstance(partition, Portion):
             return  # Spark makes up one if there is none
         settle()
-        with Catalogue(self._options) as catalogue:
+        with plain(), Catalogue(self._options, running=True) as catalogue:
             for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
                 if self._options.since != "beginning":
                     self._check(partition.topic, leaf.lost)
@@ -112,6 +119,7 @@ class _Reader:
 class BatchReader(_Reader, DataSourceReader):
     """All that is stored when it is planned."""
 
+    @plain()
     def partitions(self) -> list[InputPartition]:
         found: list[InputPartition] = []
         with Catalogue(self._options) as catalogue:
@@ -137,8 +145,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @property
     def _catalogue(self) -> Catalogue:
         if self._opened is None:
-            self._opened = Catalogue(self._options)
-            self._opened.__enter__()
+            self._opened = Catalogue(self._options).__enter__()  # only if it is there: Spark stops readers that failed
         return self._opened
 
     def stop(self) -> None:
@@ -148,6 +155,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     # ---- offsets
 
+    @plain()
     def initialOffset(self) -> Offset:  # noqa: N802
         offset: Offset = {}
         for topic in self._catalogue.topics():
@@ -158,11 +166,13 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxRows(self._options.most)
 
+    @plain()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = {
             topic: self._catalogue.stock(topic, since="beginning").end for topic in self._catalogue.topics()
         }
 
+    @plain()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """As far as the limit goes; topics take turns at being first."""
         self._check_topics(start)
@@ -204,6 +214,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     "does not mean; use another checkpointLocation"
                 )
 
+    @plain()
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         self._check_topics(end)
         found: list[InputPartition] = []
@@ -216,6 +227,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 found += self._portions(topic, stock, upto)
         return found
 
+    @plain()
     def commit(self, end: Offset) -> None:
         for topic in end:
             self._catalogue.acknowledge(topic, _position(end, topic))

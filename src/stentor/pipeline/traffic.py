@@ -1,25 +1,29 @@
-"""Traffic: how much is published on which topic and by whom, and which share of it each subscriber gets."""
+"""Traffic: how much is published on which topic and by whom, and which share of it each subscriber gets.
 
-from pyspark.sql import DataFrame
+An event belongs to the window in which it was published, and counts once there: however often a publisher that resumes
+sends it, and however often a subscriber that crashed is given it again. So no share is above 1. Events whose publisher
+died before it told of them are in neither side of a share.
+"""
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+
+from stentor.pipeline import claim
+from stentor.pipeline.claim import STREAM
+from stentor.pipeline.stretch import sweep
 
 
 def traffic(traces: DataFrame, window: str) -> DataFrame:
     """By window and topic: events, bytes, publishers."""
-    published = _in_windows(traces, "published", window)
-    return published.groupBy("start", "topic").agg(
-        sql.sum("count").alias("events"),
-        sql.sum("size").alias("bytes"),
-        sql.countDistinct("source", "source_id").alias("publishers"),
-    )
+    publishers = sql.countDistinct("source", "source_id").alias("publishers")
+    published = _publications(traces, window)
+    return published.groupBy("start", "topic").agg(sql.sum("events").alias("events"), _bytes(), publishers)
 
 
 def talkers(traces: DataFrame, window: str, most: int = 10) -> DataFrame:
     """Of each window, the publishers that publish the most bytes."""
-    published = _in_windows(traces, "published", window)
-    sums = published.groupBy("start", "topic", "source").agg(
-        sql.sum("count").alias("events"), sql.sum("size").alias("bytes")
-    )
+    published = _publications(traces, window)
+    sums = published.groupBy("start", "topic", "source").agg(sql.sum("events").alias("events"), _bytes())
     largest = sql.expr("sort_array(collect_list(struct(bytes, events, topic, source)), false)")
     ranked = sums.groupBy("start").agg(sql.slice(largest, 1, most).alias("largest"))
     return ranked.select("start", sql.posexplode("largest").alias("rank", "talker")).select(
@@ -28,35 +32,48 @@ def talkers(traces: DataFrame, window: str, most: int = 10) -> DataFrame:
 
 
 def rates(traces: DataFrame, window: str) -> DataFrame:
-    """By window, topic and subscriber: which share of what was published it was given."""
-    published = _in_windows(traces, "published", window).groupBy("start", "topic").agg(
-        sql.sum("count").alias("published")
-    )  # fmt: skip
-    released = _in_windows(traces, "released", window).groupBy("start", "topic", "subscriber").agg(
-        sql.sum("count").alias("released")
-    )  # fmt: skip
-    return released.join(published, ["start", "topic"], "left").select(
+    """By window, topic and subscriber: which share of the events that were published then it was ever given."""
+    published = _publications(traces, window)
+    given = sweep(
+        claim.released(traces).withColumn("claim", sql.lit("released")), (*STREAM, "subscriber"), ("released",)
+    )
+    low, high = sql.greatest("first", "published_first"), sql.least("last", "published_last")
+    # Both sides consist of stretches that do not overlap, so each number is in one pair at most.
+    pairs = given.join(published, [*STREAM, "section"]).where(low <= high)
+    released = pairs.groupBy("start", "topic", "subscriber").agg(sql.sum(high - low + 1).alias("released"))
+    sums = published.groupBy("start", "topic").agg(sql.sum("events").alias("published"))
+    return released.join(sums, ["start", "topic"]).select(
         "start",
         "topic",
         "subscriber",
-        sql.coalesce("published", sql.lit(0)).alias("published"),
+        "published",
         "released",
         (sql.col("released") / sql.col("published")).alias("share"),
     )
 
 
-def _in_windows(traces: DataFrame, kind: str, window: str) -> DataFrame:
-    """By the time of publication, so that both sides of a share are of the same events."""
+def _publications(traces: DataFrame, window: str) -> DataFrame:
+    """Stretches of numbers that were published, each number in one of them, with the window in which that was."""
     born = sql.timestamp_micros((sql.col("born") / 1000).cast("bigint"))
-    return traces.where(sql.col("kind") == kind).where("born > 0").select(
+    told = traces.where("kind = 'published' and born > 0").select(
+        *STREAM,
+        "first",
+        "last",
+        sql.lit("published").alias("claim"),
         sql.window(born, window)["start"].alias("start"),
-        sql.col("about").alias("topic"),
         "source",
-        "source_id",
-        "subscriber",
-        "count",
-        "size",
-    )  # fmt: skip
+        (sql.col("size") / sql.col("count")).alias("size"),  # of one event
+    )
+    swept = sweep(told, STREAM, ("published",), ("start", "source", "size"))
+    return swept.withColumnsRenamed({"first": "published_first", "last": "published_last"}).select(
+        "*",
+        sql.col("about").alias("topic"),
+        (sql.col("published_last") - sql.col("published_first") + 1).alias("events"),
+    )
+
+
+def _bytes() -> Column:
+    return sql.round(sql.sum(sql.col("size") * sql.col("events"))).cast("bigint").alias("bytes")
 
 
 def summary(traces: DataFrame, window: str, most: int) -> DataFrame:

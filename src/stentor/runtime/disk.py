@@ -2,11 +2,30 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from stentor.model.errors import ConfigError
 from stentor.storage.filesystem import RealDirectory
 from stentor.storage.segment import SegmentLog, stored_logs
+
+_PORT = "http"  # the file of a node's directory that holds a port
+
+
+def remembered_port(home: Path) -> int:
+    """Return the port on which the node of a directory last served HTTP, or 0."""
+    try:
+        port = int((home / _PORT).read_text())
+    except (OSError, ValueError):
+        return 0
+    return port if 0 < port < 1 << 16 else 0
+
+
+def remember_port(home: Path, port: int) -> None:
+    """Keep a port for the next start; a disk that is full keeps nothing, and is no reason not to start."""
+    if port != remembered_port(home):
+        with suppress(OSError):
+            (home / _PORT).write_text(f"{port}\n")
 
 
 class NodeStorage:

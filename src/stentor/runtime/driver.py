@@ -33,7 +33,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
-from stentor.runtime.ledgers import Cabinet, Ledgers
+from stentor.runtime.ledgers import Cabinet, CommitTimes, Ledgers
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.storage.lake import Lake
@@ -76,6 +76,7 @@ class Driver:
         self._application = application
         self._storage = storage
         self._ledgers = Ledgers(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
+        self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,6 +1,9 @@
 """A repository's ledgers on real disks: each is used by one thread at a time, and what waits is committed at once."""
 
 import asyncio
+import threading
+import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +71,30 @@ class _Desk:
         return not self.queue and not self.queries
 
 
+class CommitTimes:
+    """How long it took until commits were durable, counted by upper bounds as a Prometheus histogram does.
+
+    Threads count and the event loop reads, so both take the lock.
+    """
+
+    BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = [0] * (len(self.BOUNDS_S) + 1)  # the last counts what took longer than all bounds
+        self._total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        with self._lock:
+            self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+            self._total_s += seconds
+
+    def read(self) -> tuple[tuple[int, ...], float]:
+        """Return how many commits took at most each bound and longer than the one before it, and the sum in seconds."""
+        with self._lock:
+            return tuple(self._counts), self._total_s
+
+
 class Ledgers:
     """Carries out Open, Commit, Scan, Recall, Collect and Discard, and tells what came of them on the event loop."""
 
@@ -84,6 +111,7 @@ class Ledgers:
         self._cabinet, self._lake = cabinet, lake
         self._tell, self._fail = tell, fail
         self._failed = False
+        self.commit_times = CommitTimes()
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._desks: dict[str, _Desk] = {}
@@ -168,7 +196,9 @@ class Ledgers:
                 raise LedgerFailed(desk.failure or "the ledger is not open")
             if desk.blocked not in (0, first.token):
                 raise LedgerBusy("an earlier commit has not been taken yet")
+            begun = time.monotonic()
             desk.ledger.commit(entries)
+            self.commit_times.add(time.monotonic() - begun)
             desk.blocked = 0
         except (StentorError, OSError) as error:
             fatal = isinstance(error, LedgerFailed | OSError)

@@ -42,7 +42,10 @@ class Logger:
             pairs = " ".join(f"{key}={value}" for key, value in details.items() if value != "")
             line = f"{clock} {level:<7} {self.node + ' ' if self.node else ''}{what}{'  ' + pairs if pairs else ''}"
         try:
-            print(line, file=self.stream, flush=True)
+            # one write of a whole line, or those of several processes that share a stream would merge; a line that
+            # goes on, such as a trace, is indented, so that nobody can make up a line of somebody else's
+            self.stream.write(line.replace("\n", "\n    ") + "\n")
+            self.stream.flush()
         except (OSError, ValueError):
             return  # nobody reads the log any more; that is no reason to stop
 

@@ -16,7 +16,7 @@ from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
-from stentor.runtime.ledgers import Cabinet
+from stentor.runtime.ledgers import Cabinet, CommitTimes
 from stentor.runtime.log import Logger, logger
 from stentor.storage.lake import Lake
 from stentor.version import __version__
@@ -55,6 +55,8 @@ class RepositoryHost:
             agent=f"stentor-repository {__version__}",
             secure=certificates is not None,
         )
+        self.addresses = addresses
+        self._born = time.monotonic()
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         settings = msgspec.structs.replace(settings, lake=lake is not None)
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
@@ -71,6 +73,18 @@ class RepositoryHost:
     @property
     def stopped(self) -> asyncio.Future[str]:
         return self._driver.stopped
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since this repository was made."""
+        return time.monotonic() - self._born
+
+    @property
+    def commit_times(self) -> CommitTimes:
+        return self._driver.commit_times
+
+    def status(self) -> dict[str, object]:
+        return self.node.status(time.monotonic_ns())
 
     def _notice(self, effect: Effect) -> None:  # noqa: ARG002
         if self.node.linked and not self.linked.done():

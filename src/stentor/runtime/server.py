@@ -13,15 +13,19 @@ from stentor.runtime.link import Link
 from stentor.wire.frame import PREAMBLE, encode
 
 
-def reserve(host: str) -> socket.socket:
-    """Holds a free port until it is closed: whoever says that an address may be used again can listen there."""
+def reserve(host: str, wanted: int = 0) -> socket.socket:
+    """Holds a port until it is closed, the wanted one if it is free: whoever says that an address may be used again can
+    listen there.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     holder = socket.socket(family, socket.SOCK_STREAM)
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        holder.bind((host, 0))
+        holder.bind((host, wanted))
     except OSError as error:
         holder.close()
+        if wanted:
+            return reserve(host)
         raise ConfigError(f"cannot listen on {host}: {error.strerror or error}") from None
     return holder
 

@@ -62,6 +62,12 @@ def find_shelf(where: str, repository: str) -> Shelf:
     return FileShelf(Path(rest), repository, _SQLITE if kind == "sqlite" else _SEGMENTS)
 
 
+def directory_of(where: str) -> Path | None:
+    """Return the directory that holds a shelf's files, or None if its ledgers are in a database."""
+    kind, _, rest = where.partition(":")
+    return Path(rest) if kind in ("sqlite", "segments") else None
+
+
 def open_ledger(where: str, repository: str, topic: str) -> Ledger:
     return find_shelf(where, repository).open(topic)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stentor.cli.up import assign_all
-from stentor.config import Repository, default, parse, storage_line, without_password
+from stentor.config import ANY_HTTP, Address, Repository, default, parse, storage_line, without_password
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.scope import ScopePath
 
@@ -42,11 +42,13 @@ def test_everything_that_a_repository_may_say() -> None:
         name = "r2"
         broker = "south/b1"
         storage = "segments:far/away"
+        http = ""
         [[repository]]
         name = "r3"
         unit = "north"
         broker = "north/b2"
         storage = "postgresql://stentor:secret@db.example.org:5432/events"
+        http = "127.0.0.1:7490"
         [[repository]]
         name = "r4"
         unit = "south"
@@ -55,16 +57,18 @@ def test_everything_that_a_repository_may_say() -> None:
     )
     north, south, everywhere = ScopePath(("north",)), ScopePath(("south",)), ScopePath(())
     first, last = ScopePath(("north", "b1")), ScopePath(("south", "b1"))
+    usual = "sqlite:here/.stentor/repositories"
     assert config.repositories == (
-        Repository(name="r1", broker=first, unit=everywhere, storage="sqlite:here/.stentor/repositories"),
+        Repository(name="r1", broker=first, unit=everywhere, storage=usual, http=ANY_HTTP),
         Repository(name="r2", broker=last, unit=everywhere, storage="segments:here/far/away"),
         Repository(
             name="r3",
             broker=ScopePath(("north", "b2")),
             unit=north,
             storage="postgresql://stentor:secret@db.example.org:5432/events",
+            http=Address("127.0.0.1", 7490),
         ),
-        Repository(name="r4", broker=last, unit=south, storage="sqlite:here/.stentor/repositories"),
+        Repository(name="r4", broker=last, unit=south, storage=usual, http=ANY_HTTP),
     )
     assert config.node("r2") is config.repositories[1]
 
@@ -111,6 +115,12 @@ def test_without_a_file_there_is_one_in_the_broker() -> None:
         ),
         ("[[repository]]\nname = 'r1'\nstorage = 'postgresql://db'", '"postgresql://db": it names no database'),
         ("[[repository]]\nname = 'r1'\nstorage = 'postgresql://db:x/y'", "it names no database"),
+        ("[[repository]]\nname = 'r1'\nhttp = 7490", "[0].http: expected host:port in quotes, found 7490"),
+        ("[[repository]]\nname = 'r1'\nhttp = '0.0.0.0:0'", "[0].http: 0.0.0.0:0 can be reached by other machines"),
+        (
+            "[[repository]]\nname = 'r1'\nhttp = '127.0.0.1:9000'",
+            "[0].http: expected an address of its own, found that of node[1].listen on line 6: 127.0.0.1:9000",
+        ),
     ],
 )
 def test_what_is_wrong_with_one(text: str, told: str) -> None:

@@ -10,7 +10,7 @@ from secrets import token_hex
 
 import psycopg
 import pytest
-from tests.unit.storage.conftest import Database
+from tests.postgresql import Database
 from tests.unit.storage.cutting_proxy import Cut, CuttingProxy
 from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import PostgresqlStore
@@ -30,6 +30,16 @@ OURS = "ledger = (SELECT id FROM ledgers WHERE repository = %s)"
 @pytest.fixture
 def store(database: Database) -> PostgresqlStore:
     return PostgresqlStore(database.url)
+
+
+@pytest.fixture
+def own_store(database: Database) -> Iterator[PostgresqlStore]:
+    """Tables that no other test uses, for one that changes them."""
+    name = f"own_{token_hex(4)}"
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield PostgresqlStore(database.url.replace("/postgres?", f"/{name}?"))
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def filled(store: PostgresqlStore) -> PostgresqlLedger:
@@ -55,8 +65,9 @@ def insist(ledger: Ledger, entries: list[Entry]) -> int:
 
 
 def test_a_server_that_is_killed_and_restarted_in_the_middle_of_commits_loses_and_doubles_nothing(
-    database: Database, store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+    own_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = PostgresqlStore(own_database.url)
     doubts = []
     original = PostgresqlLedger._took_place
 
@@ -70,9 +81,9 @@ def test_a_server_that_is_killed_and_restarted_in_the_middle_of_commits_loses_an
 
     def restart() -> None:
         time.sleep(0.3)
-        database.kill()
+        own_database.kill()
         time.sleep(0.1)
-        database.start()
+        own_database.start()
 
     restarter = threading.Thread(target=restart)
     restarter.start()
@@ -281,19 +292,19 @@ def test_every_session_syncs_its_commits_and_waits_for_nothing_forever(store: Po
     ledger.close()
 
 
-def test_a_database_without_space_refuses_a_commit_and_takes_more_when_it_has_room(store: PostgresqlStore) -> None:
-    ledger = filled(store)
-    store.change(
+def test_a_database_without_space_refuses_a_commit_and_takes_more_when_it_has_room(own_store: PostgresqlStore) -> None:
+    ledger = filled(own_store)
+    own_store.change(
         "CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
     )
-    store.change("CREATE TRIGGER full_disk BEFORE INSERT ON records FOR EACH ROW EXECUTE FUNCTION no_space()")
+    own_store.change("CREATE TRIGGER full_disk BEFORE INSERT ON records FOR EACH ROW EXECUTE FUNCTION no_space()")
     with pytest.raises(LedgerFull, match=r"No space left.*not written"):
         ledger.commit([Fact("b", b"1"), events(8)])
-    store.change("DROP FUNCTION no_space CASCADE")
+    own_store.change("DROP FUNCTION no_space CASCADE")
     ledger.commit([events(8)])
     ledger.close()
-    filled_again(store).close()
+    filled_again(own_store).close()
 
 
 def filled_again(store: PostgresqlStore) -> Ledger:
@@ -330,6 +341,14 @@ def test_a_record_that_nobody_knows_any_more_keeps_its_place_and_no_more(store: 
     ledger.close()
 
 
+def _may_connect(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @pytest.fixture
 def stranger(database: Database) -> Iterator[Callable[[str, str], str]]:
     """A user who needs a password, and one who may not do anything."""
@@ -339,7 +358,8 @@ def stranger(database: Database) -> Iterator[Callable[[str, str], str]]:
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'right'")
         connection.execute("SELECT pg_reload_conf()")
-    time.sleep(0.2)
+    while _may_connect(f"postgresql://stranger@/postgres?host={database.path}"):  # until the rules are read
+        time.sleep(0.02)
     yield lambda password, name: f"postgresql://stranger:{password}@/{name}?host={database.path}"
     rules.write_text(before)
     with psycopg.connect(database.url, autocommit=True) as connection:
@@ -379,12 +399,12 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
         open_ledger(url, "r", "t")
 
 
-def test_tables_of_another_version_are_left_alone(store: PostgresqlStore) -> None:
-    filled(store).close()
-    store.change("COMMENT ON TABLE ledgers IS '2'")
-    ledger = store.open()
+def test_tables_of_another_version_are_left_alone(own_store: PostgresqlStore) -> None:
+    filled(own_store).close()
+    own_store.change("COMMENT ON TABLE ledgers IS '2'")
+    ledger = own_store.open()
     with pytest.raises(LedgerFailed, match="tables of version 2, this program reads 1"):
         ledger.load()
     ledger.close()
-    store.change("COMMENT ON TABLE ledgers IS '1'")
-    filled(PostgresqlStore(store.url)).close()
+    own_store.change("COMMENT ON TABLE ledgers IS '1'")
+    filled(PostgresqlStore(own_store.url)).close()

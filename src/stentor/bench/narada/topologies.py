@@ -49,5 +49,5 @@ def network(topology: Topology, folder: Path, storage: str, without: str = "") -
     for name, at in zip(topology.members, topology.repositories, strict=True):
         if name != without:
             lines += ["[[repository]]", f'name = "{name}"', f'broker = "{topology.broker(at)}"']
-            lines += [f'storage = "{storage}:{name}"']
+            lines += [f'storage = "{storage}:{name}"', 'http = ""']
     return parse("\n".join(lines), str(folder / "narada.toml"))

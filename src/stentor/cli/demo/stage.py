@@ -136,7 +136,7 @@ def _config(folder: Path) -> Config:
         lines += ["[[node]]", f'name = "{name}"', 'listen = "127.0.0.1:0"', 'http = ""']
     lines += ["[[unit]]", 'name = "demo"', 'connect = "mesh"']
     for name, broker in zip(REPOSITORIES, BROKERS, strict=True):
-        lines += ["[[repository]]", f'name = "{name}"', f'broker = "{broker}"']
+        lines += ["[[repository]]", f'name = "{name}"', f'broker = "{broker}"', 'http = ""']
     return parse("\n".join(lines))
 
 

@@ -1,43 +1,71 @@
-"""HTTP beside a node: is it alive, is it ready, what does it count."""
+"""HTTP beside a node: what is where, is it alive, is it ready, what does it count."""
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import uvicorn
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from stentor.gateways.http.metrics import StatusCollector
-from stentor.model.status import NodeStatus
+from stentor.config import Address
+from stentor.gateways.http.node import ServedNode, free_space
+from stentor.gateways.http.page import POLICY, page
 
 
-def application(status: Callable[[], NodeStatus], ready: Callable[[], bool]) -> Starlette:
+class _Metrics(Collector):
+    """Asks the nodes when they are scraped, so that nothing is counted twice and nothing costs in between."""
+
+    def __init__(self, nodes: Sequence[ServedNode]) -> None:
+        self._nodes = nodes
+
+    def collect(self) -> Iterator[Metric]:
+        for node in self._nodes:
+            yield from node.metrics()
+        yield from free_space(self._nodes)
+
+
+def application(nodes: Sequence[ServedNode]) -> Starlette:
+    """Return what serves the nodes of a process: a broker, a repository, or a broker and then the repository inside it.
+
+    The sequence is read at each request: a node may join it later, and leave.
+    """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(StatusCollector(status))
+    registry.register(_Metrics(nodes))
+
+    async def index(request: Request) -> Response:  # noqa: ARG001
+        return HTMLResponse(page(nodes), headers={"Content-Security-Policy": POLICY})
 
     async def live(request: Request) -> Response:  # noqa: ARG001
         return PlainTextResponse("alive\n")
 
     async def readiness(request: Request) -> Response:  # noqa: ARG001
-        return PlainTextResponse("ready\n") if ready() else PlainTextResponse("not ready\n", 503)
+        reasons = [reason for node in nodes for reason in node.waits_for()]
+        if reasons:
+            return PlainTextResponse("\n".join(["not ready", *reasons, ""]), 503)
+        return PlainTextResponse("ready\n")
 
     async def metrics(request: Request) -> Response:  # noqa: ARG001
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     async def report(request: Request) -> Response:  # noqa: ARG001
-        return Response(msgspec.json.encode(status()), media_type="application/json")
+        own, *inside = nodes
+        found = {**msgspec.to_builtins(own.status()), **{node.role: node.status() for node in inside}}
+        return Response(msgspec.json.encode(found), media_type="application/json")
 
     return Starlette(
         routes=[
+            Route("/", index),
             Route("/livez", live),
             Route("/readyz", readiness),
             Route("/metrics", metrics),
@@ -73,6 +101,8 @@ class HttpServer:
             timeout_graceful_shutdown=1,
             ssl_context_factory=None if certificates is None else context,
         )
+        host, port = listener.getsockname()[:2]
+        self.url = f"{'http' if certificates is None else 'https'}://{Address(host, port)}"
         self._server = _Server(config)
         self._task = asyncio.get_running_loop().create_task(self._server.serve([listener]))
 

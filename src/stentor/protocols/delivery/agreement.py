@@ -6,16 +6,17 @@ that begins to steer asks the others first: they may know more of the subscriber
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
-from stentor.model.control import GossipSync, Held
+from stentor.model.control import GossipSync, HandedOut
 from stentor.model.record import StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits, Noted
-from stentor.protocols.delivery.destination import DisseminationTable, Reader
+from stentor.protocols.delivery.cursor import Reader
+from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -53,6 +54,7 @@ class Agreement:
         self._topic, self._settings = topic, settings
         self._table, self._dispatch, self._gossip, self._commits = table, dispatch, gossip, commits
         self._known: dict[str, dict[str, dict[StreamId, Spans]]] = {}  # by subscriber and repository
+        self._handed: dict[str, dict[str, HandedOut]] = {}  # by subscriber and repository
         self._claims: dict[str, deque[_Claim]] = {}
         self._guests: dict[Reader, _Guest] = {}  # who is not steered yet
         self._stirred: dict[str, None] = {}  # of whom somebody knows more than before
@@ -71,8 +73,8 @@ class Agreement:
 
     def committed(self, now: int, noted: Mapping[str, Noted]) -> None:
         """This is written down: tell it to those who must know."""
-        guests: dict[str, tuple[Held, ...]] = {}
-        others: dict[tuple[str | None, bool], dict[str, tuple[Held, ...]]] = {}
+        guests: dict[str, Noted] = {}
+        others: dict[tuple[str | None, bool], dict[str, Noted]] = {}
         peers, mates = self._gossip.bundle.peers, self._gossip.bundle.mates
         for name, note in noted.items():
             reader = self._dispatch.readers.get(name)
@@ -81,26 +83,32 @@ class Agreement:
                 self._claims.setdefault(name, deque()).append(_Claim(reader, note, now))
                 self._stirred[name] = None
                 if reader in self._guests:
-                    guests[name] = note.done
+                    guests[name] = note
                 else:
-                    others.setdefault((None, note.whole), {})[name] = note.done
+                    others.setdefault((None, note.whole), {})[name] = note
             elif destination is not None and destination.steerer in (peers if note.whole else mates):
-                others.setdefault((destination.steerer, note.whole), {})[name] = note.done
+                others.setdefault((destination.steerer, note.whole), {})[name] = note
         if guests:
-            self._ask(guests)
-        for (repository, whole), syncs in others.items():
-            self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, whole=whole), repository)
+            self._gossip.say(self._tell(guests, asking=True))
+        for (repository, whole), notes in others.items():
+            self._gossip.say(self._tell(notes, whole=whole), repository)
 
-    def _ask(self, syncs: dict[str, tuple[Held, ...]]) -> None:
-        self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, asking=True))
+    def _tell(self, notes: Mapping[str, Noted], *, asking: bool = False, whole: bool = False) -> GossipSync:
+        syncs = {name: note.done for name, note in notes.items()}
+        handed = {name: note.handed for name, note in notes.items() if note.handed.life}
+        return GossipSync(self._topic, self._settings.name, syncs, asking, whole, handed)
 
     def _tell_all(self, peer: Peer) -> None:
         """Another one knows something else of subscribers: tell it what is written down."""
         unwritten = self._commits.unwritten()
         destinations = self._table.destinations.items()
-        syncs = {name: each.reached() for name, each in destinations if name not in unwritten}
-        if syncs:
-            self._gossip.say(GossipSync(self._topic, self._settings.name, syncs, whole=True), peer)
+        notes = {
+            name: Noted(each.sync, each.reached(), True, each.handed)
+            for name, each in destinations
+            if name not in unwritten
+        }
+        if notes:
+            self._gossip.say(self._tell(notes, whole=True), peer)
 
     # ---- what others have
 
@@ -113,11 +121,15 @@ class Agreement:
             for held in done:
                 spans = known.setdefault((held.publisher, held.incarnation), Spans())
                 spans.update(((1, held.floor), *held.spans))
+            handed = gossip.handed.get(name, HandedOut())
+            theirs = self._handed.setdefault(name, {})
+            theirs[peer.name] = theirs.get(peer.name, HandedOut()).newest(handed)
             self._stirred[name] = None
             reader = self._dispatch.readers.get(name)
             if gossip.whole and reader is not None and reader in self._guests:
                 self._guests[reader].answers.add(peer.name)
-            if destination.advance(done):
+            learnt = destination.learn(handed)
+            if destination.advance(done) or learnt:
                 self._dispatch.dirty[name] = None
             if gossip.asking:
                 if name not in self._dispatch.readers:
@@ -125,12 +137,13 @@ class Agreement:
                 destination.renew()
                 self._dispatch.dirty[name] = None
 
-    def _has(self, peer: str, name: str, done: Iterable[Held]) -> bool:
+    def _has(self, peer: str, name: str, noted: Noted) -> bool:
         known = self._known.get(name, {}).get(peer, {})
+        handed = self._handed.get(name, {}).get(peer, HandedOut())
         nothing = Spans()
-        return all(
+        return handed.newest(noted.handed) == handed and all(
             known.get((held.publisher, held.incarnation), nothing).covers(*span)
-            for held in done
+            for held in noted.done
             for span in ((1, held.floor), *held.spans)
         )
 
@@ -153,7 +166,7 @@ class Agreement:
         name = claim.reader.destination.name
         if self._dispatch.readers.get(name) is not claim.reader:
             return True  # nobody waits for it
-        having = [peer for peer in self._gossip.bundle.mates if self._has(peer, name, claim.noted.done)]
+        having = [peer for peer in self._gossip.bundle.mates if self._has(peer, name, claim.noted)]
         if claim.reader in self._guests:
             living = [peer.name for peer in self._gossip.living(now)]
             return len(having) >= copies - 1 and self._guests[claim.reader].answers.issuperset(living)
@@ -165,10 +178,18 @@ class Agreement:
         if self._dispatch.readers.get(reader.destination.name) is not reader:
             return
         reader.safe = max(reader.safe, claim.noted.sync)
+        handed = claim.noted.handed
+        if handed.life == reader.incarnation and handed.ended:
+            self._dispatch.part(reader.destination.name, reader.inbox, reader.attempt)
+            return
         if guest is not None:
+            if reader.doubt is None and guest.answers >= self._gossip.bundle.peers.keys():
+                self._dispatch.judge(reader, reader.given_before())
             guest.then()
         elif reader.active:
             self._dispatch.tell_sync(reader)
+        if handed.life == reader.incarnation:
+            self._dispatch.ask_known(reader)
 
     def tick(self, now: int) -> bool:
         """Ask again for what others have; whether anybody waits for it."""
@@ -182,7 +203,8 @@ class Agreement:
         overdue = {name: claims[0] for name, claims in self._claims.items() if now - claims[0].at >= _AGAIN}
         if overdue and now - self._asked >= _AGAIN:
             self._asked = now
-            self._ask({name: claim.noted.done for name, claim in overdue.items()})
+            self._gossip.say(self._tell({name: claim.noted for name, claim in overdue.items()}, asking=True))
         for name in self._known.keys() - self._table.destinations.keys():
             del self._known[name]
+            del self._handed[name]
         return bool(self._claims or self._guests)

@@ -29,8 +29,8 @@ class Source:
     """One stream as a subscriber sees it."""
 
     __slots__ = (
-        "blocks", "explained", "former", "held", "late", "live", "pending", "released", "settled", "stream", "top",
-        "unacked",
+        "acknowledged", "blocks", "explained", "former", "held", "late", "live", "pending", "released", "settled",
+        "stream", "top", "unacked",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -46,6 +46,7 @@ class Source:
         self.late = False  # whether some of these come after higher numbers: a repository may find lost ones again
         self.unacked = 0  # events that are released, and the application is not done with
         self.settled = 0  # sequence number of the last that it is done with
+        self.acknowledged = 0  # the highest number that it is done with
 
     def serve(self, wanted: Numbers) -> tuple[Block, Numbers, int] | None:
         """A block with the first of these numbers: it, the rows of as many as it has of them, and how many."""

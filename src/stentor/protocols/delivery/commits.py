@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import SECOND, Commit, CommitFailed, Report, Stop
-from stentor.model.control import Held
+from stentor.model.control import HandedOut, Held
 from stentor.model.record import Entry, Fact, Line, Record
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -23,9 +23,10 @@ class Noted(NamedTuple):
     sync: int
     done: tuple[Held, ...]
     whole: bool
+    handed: HandedOut
 
 
-_NOTHING = Noted(0, (), whole=False)
+_NOTHING = Noted(0, (), False, HandedOut())
 
 
 class Commits:
@@ -93,7 +94,7 @@ class Commits:
             if destination is not None:
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
                 whole = destination.renewed
-                syncs[name] = Noted(destination.sync, destination.take_news(), whole)
+                syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed)
         self._dispatch.dirty = {}
         return syncs
 
@@ -113,7 +114,8 @@ class Commits:
             store.committed(token)
             for name, noted in self._syncs.pop(token).items():
                 earlier = syncs.get(name, _NOTHING)
-                syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), earlier.whole or noted.whole)
+                whole = earlier.whole or noted.whole
+                syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), whole, noted.handed)
             self._due += self._after.pop(token)
         news, store.news = store.news, []
         if self.trouble:

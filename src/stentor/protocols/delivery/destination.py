@@ -4,7 +4,6 @@ How far a subscriber is, is told in numbers of streams, which are the same at ev
 the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.pairs import PairIndex
-from stentor.model.control import Held, Stretch
+from stentor.model.control import HandedOut, Held, Stretch
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
 from stentor.model.record import Kind, Line, Record, StreamId
@@ -34,6 +33,7 @@ class Progress(msgspec.Struct, array_like=True):
     served: bool = True
     until: int = 0
     needs: tuple[tuple[int, int, int], ...] = ()
+    handed: HandedOut = HandedOut()
 
 
 _progress = msgspec.msgpack.Decoder(Progress)
@@ -43,8 +43,8 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "name", "needs", "renewed", "served", "slot",
-        "steerer", "sync", "until", "where",
+        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "handed", "name", "needs", "renewed",
+        "served", "slot", "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
@@ -56,6 +56,7 @@ class Destination:
         self.until = 0  # if it left the unit: what it must have before it is not served any more
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
+        self.handed = HandedOut()  # what its lives may have been handed
         self.done: dict[StreamId, Spans] = {}  # numbers that it has acknowledged, or that are not for it
         self.renewed = False  # whether all of that is to be told as news
         self._news: dict[StreamId, Spans] = {}  # … since that was last written down
@@ -91,6 +92,15 @@ class Destination:
         self._digest = None
         self._known(stream).add(first, last)
         self._news.setdefault(stream, Spans()).add(first, last)
+
+    def learn(self, handed: HandedOut) -> bool:
+        """Take in what its lives may have been handed; return whether that is news."""
+        newest = self.handed.newest(handed)
+        if newest == self.handed:
+            return False
+        self.handed = newest
+        self._digest = None
+        return True
 
     def abandon(self, stream: StreamId) -> None:
         """There will be nothing more of it."""
@@ -172,7 +182,7 @@ class Destination:
         """What to write down."""
         needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
         return msgspec.msgpack.encode(
-            Progress(self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs)
+            Progress(self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed)
         )
 
     def reached(self) -> tuple[Held, ...]:
@@ -186,7 +196,7 @@ class Destination:
     def digest(self) -> int:
         """The same for whoever knows the same of it."""
         if self._digest is None:
-            data = msgspec.msgpack.encode((self.name, self.reached()))
+            data = msgspec.msgpack.encode((self.name, self.reached(), self.handed))
             self._digest = int.from_bytes(blake2b(data, digest_size=7).digest(), "little")
         return self._digest
 
@@ -197,6 +207,7 @@ class Destination:
         destination.bind(known.where, known.changes)
         destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
         destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
+        destination.handed = progress.handed
         destination.advance(progress.done)
         destination.take_news()
         return destination
@@ -326,87 +337,3 @@ class DisseminationTable:
             wanted[events[slots == slot]] = True
             found[slot] = b"" if wanted.all() else np.packbits(wanted, bitorder="little").tobytes()
         return found
-
-
-class Reader:
-    """A subscriber that this repository steers: a cursor over the ledger, from its sync on."""
-
-    __slots__ = (
-        "acked", "active", "answered", "attempt", "began", "destination", "doubt", "inbox", "incarnation", "inflight",
-        "lines", "live", "pause", "pending", "rectifying", "safe", "scanning", "sent", "told", "tuned", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
-        self.destination = destination
-        self.inbox = inbox
-        self.incarnation = incarnation
-        self.attempt = attempt
-        self.live = 0  # the topic on which events come to it by themselves, if they are held at borders
-        self.active = False  # it knows that we steer it
-        self.began = now
-        self.doubt: Mapping[StreamId, int] | None = None  # what an earlier life of it may have got; None is anything
-        self.answered = now  # when it last acknowledged something
-        self.pause = 0  # after which silence it is told again
-        self.wanted = Spans()  # sequence numbers to be sent again
-        self.tuned = False  # it hears what is told to all who want the same
-        self.safe = 0  # the sync that enough repositories have, and that may be told
-        self.rewind()
-
-    def rewind(self) -> None:
-        """Tell it everything again, from its sync on."""
-        self.sent, self.told = self.destination.sync, min(self.safe, self.destination.sync)
-        self.scanning = 0  # token of the scan that it waits for
-        self.rectifying = False  # what comes next is a Rectify
-        self.acked = Spans()
-        self.lines: deque[Line] = deque()  # of everything between sync and sent
-        self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
-        self.pending = 0  # events that it was told of and has not acknowledged
-
-    def follow(self, sent: int, lines: Iterable[Line], told: Iterable[tuple[int, int]]) -> None:
-        """It was told of records, together with others: last sequence numbers and counts of what is its own."""
-        self.sent = sent
-        self.lines += lines
-        for each in told:
-            self.inflight.append(each)
-            self.pending += each[1]
-
-    def doubtful(self, found: Iterable[Stretch]) -> int:
-        """The last sequence number of these that an earlier life may have got; 0 if none may."""
-        doubt = self.doubt
-        return max(
-            (
-                each.sequence + each.count - 1
-                for each in found
-                if doubt is None or each.first <= doubt.get((each.publisher, each.incarnation), 0)
-            ),
-            default=0,
-        )
-
-    def acknowledge(self, spans: Iterable[tuple[int, int]]) -> bool:
-        """Take in an acknowledgement in our numbers; whether the sync advances."""
-        destination = self.destination
-        for first, last in spans:
-            self.acked.add(max(first, destination.sync + 1), min(last, self.told))
-        sync = self.acked.upto(destination.sync + 1)
-        return self._advance(self.sent if sync == self.told else sync)
-
-    def skip(self) -> bool:
-        """If everything that it was told is acknowledged, it is done with what is not for it too."""
-        return self._advance(self.sent) if not self.pending else False
-
-    def _advance(self, sync: int) -> bool:
-        destination = self.destination
-        if sync <= destination.sync:
-            return False
-        destination.sync = sync
-        self.acked.remove(1, sync)
-        while self.lines and self.lines[0].sequence <= sync:
-            line = self.lines[0]
-            if line.publisher and line.kind is not Kind.VOID:  # that may turn up one day, and must then be given to it
-                destination.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
-            if line.end > sync:
-                break
-            self.lines.popleft()
-        while self.inflight and self.inflight[0][0] <= sync:
-            self.pending -= self.inflight.popleft()[1]
-        return True

@@ -53,6 +53,15 @@ class Acknowledged(Input, frozen=True):
     spans: Sequence[Span]
 
 
+class Leaving(Input, frozen=True, gc=False):
+    """The application is about to end in good order; it was handed the events up to this position. One Assure with this
+    token follows when that is written down, or when there is nothing to write.
+    """
+
+    token: int
+    position: int
+
+
 # ---- what the application is told
 
 
@@ -65,6 +74,7 @@ class Portion(NamedTuple):
     repository: str  # whose sequence numbers these are
     first: int
     last: int
+    sequences: Sequence[Span] = ()  # all of them; none if the events came from a lake
 
 
 class Release(Effect, frozen=True):

@@ -1,15 +1,16 @@
 """Dispatch: tells the subscribers that a repository steers what is stored for them, and sends again what they miss."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
 from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
 from stentor.model.position import Position
-from stentor.model.record import Kind, Line, Record
+from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.destination import Reader, stretch_of, stretches
+from stentor.protocols.delivery.cursor import Ask, Reader
+from stentor.protocols.delivery.destination import stretch_of, stretches
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -73,7 +74,8 @@ class Dispatch:
     def _follows(self, reader: Reader) -> bool:
         """Whether it is told what is new, and nothing else."""
         busy = reader.scanning or reader.rectifying
-        return reader.active and not busy and reader.doubt is not None and reader.pending < self._window
+        asks = reader.active and reader.ask is Ask.KNOWN
+        return asks and not busy and reader.doubt is not None and reader.pending < self._window
 
     def _tell_together(self, readers: list[Reader]) -> None:
         """As far as they want the same; what is left they are told one by one."""
@@ -101,7 +103,7 @@ class Dispatch:
                 found += stretches(line, rows)
                 room -= len(rows)
                 told.append((line.sequence + int(rows[-1]), len(rows)))
-        if any(reader.doubtful(found) for reader in readers):
+        if any(reader.doubtful(stretch) for reader in readers for stretch in found):
             return
         previous = min(reader.told for reader in readers)
         for reader in readers:
@@ -121,12 +123,13 @@ class Dispatch:
                 self._accompany(reader, found)
 
     def serve(self, reader: Reader, asked: bool = False) -> None:
-        """Tell one what is there for it, as far as its window allows; if it `asked`, also that it is nothing."""
+        """Tell one what is there for it, as far as its window allows; if it inquired, also that it is nothing."""
         if reader.scanning or not reader.active:
             return
         store = self._store
         found: list[Stretch] = []
-        while reader.sent < store.horizon and reader.pending < self._window and len(found) < _MOST_STRETCHES:
+        end = store.horizon if reader.ask is Ask.KNOWN else 0
+        while reader.sent < end and reader.pending < self._window and len(found) < _MOST_STRETCHES:
             record = store.at(reader.sent + 1)
             if record is None:
                 if not found:
@@ -174,32 +177,28 @@ class Dispatch:
             reader.inflight.append((line.sequence + int(rows[-1]), len(rows)))
 
     def _tell(self, reader: Reader, found: list[Stretch], asked: bool) -> None:
-        destination = reader.destination
-        if found or asked:
-            upto = reader.sent
+        parts: list[tuple[list[Stretch], int]] = list(reader.divide(found))
+        if asked and not parts:
+            parts = [([], 0)]
+        for at, (part, redelivered) in enumerate(parts, 1):
+            upto = reader.sent if at == len(parts) else part[-1].sequence + part[-1].count - 1
+            left = self._store.horizon - upto
+            event: Persistent | Rectify
             if reader.rectifying:
-                reader.rectifying = False
-                self.post(
-                    reader,
-                    Rectify(
-                        self._topic, self._repository, reader.attempt, reader.safe, upto, tuple(found),
-                        reader.doubtful(found), self._store.horizon - upto,
-                    ),
-                )  # fmt: skip
-                reader.told = upto
+                event = Rectify(
+                    self._topic, self._repository, reader.attempt, reader.safe, upto, tuple(part), redelivered, left
+                )
             else:
-                self.post(
-                    reader,
-                    Persistent(
-                        self._topic, self._repository, reader.attempt, reader.told, upto, tuple(found),
-                        reader.doubtful(found), self._store.horizon - upto,
-                    ),
-                )  # fmt: skip
-                reader.told = upto
-                if self.held:
-                    self._accompany(reader, found)
-        elif reader.skip():
-            self.dirty[destination.name] = None
+                event = Persistent(
+                    self._topic, self._repository, reader.attempt, reader.told, upto, tuple(part), redelivered, left
+                )
+            self.post(reader, event)
+            reader.told = upto
+            if self.held and not reader.rectifying:
+                self._accompany(reader, part)
+            reader.rectifying = False
+        if not parts and reader.skip():
+            self.dirty[reader.destination.name] = None
 
     # ---- acknowledgements
 
@@ -214,6 +213,39 @@ class Dispatch:
     def tell_sync(self, reader: Reader) -> None:
         """The subscriber may forget what it kept for this."""
         self.post(reader, Sync(self._topic, self._repository, reader.attempt, reader.safe))
+
+    def ask(self, reader: Reader) -> None:
+        """The application of a subscriber asks for events: that is written down before it is told of any."""
+        if reader.ask is Ask.NONE:
+            reader.ask = Ask.NOTED
+            reader.destination.learn(reader.testify())
+            self.dirty[reader.destination.name] = None
+
+    def judge(self, reader: Reader, doubt: Mapping[StreamId, int] | None) -> None:
+        """Say what earlier lives of a subscriber may have been handed."""
+        reader.doubt = doubt
+        if reader.ask is not Ask.NONE and reader.destination.learn(reader.testify()):
+            self.dirty[reader.destination.name] = None
+
+    def ask_known(self, reader: Reader) -> None:
+        """Enough repositories know that it has asked."""
+        if reader.ask is Ask.NOTED:
+            reader.ask = Ask.KNOWN
+            self.serve(reader)
+
+    def end(self, reader: Reader, given: Mapping[StreamId, int]) -> None:
+        """The life of a subscriber ends in good order: what it was handed is written down."""
+        reader.active = False
+        if reader.ask is Ask.NONE:
+            self.part(reader.destination.name, reader.inbox, reader.attempt)
+        else:
+            reader.destination.learn(reader.testify(ended=True, given=given))
+            self.dirty[reader.destination.name] = None
+
+    def part(self, name: str, inbox: str, attempt: int) -> None:
+        """All that is to be known of a life that ended is written down."""
+        self.readers.pop(name, None)
+        self.effects.append(Post(inbox, (Sync(self._topic, self._repository, attempt, 0, ended=True),)))
 
     def inform(self, reader: Reader, after: int) -> None:
         """It asks what there is after what it knows."""
@@ -235,7 +267,7 @@ class Dispatch:
         for reader in self.readers.values():
             if reader.doubt is None and now - reader.began > self._suspicion:
                 # whatever others gave it before, they have told us by now that it exists
-                reader.doubt = {key: stream.ordered.last for key, stream in self._store.streams.items()}
+                self.judge(reader, {key: stream.ordered.last for key, stream in self._store.streams.items()})
             if not reader.pending:
                 reader.answered = now
                 continue

@@ -35,7 +35,8 @@ from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.commits import PROGRESS, Commits
-from stentor.protocols.delivery.destination import Destination, DisseminationTable, Reader
+from stentor.protocols.delivery.cursor import Reader
+from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.post import Post
@@ -352,12 +353,22 @@ class Enrolment:
             self._dispatch.dirty[event.sender] = None  # it came too late for these
         destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
+        reader.was_elsewhere = event.told
+        former = self._dispatch.readers.get(event.sender)
+        if former is not None:
+            reader.succeed(former, alone=self._registry.members == (self._settings.name,))
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             reader.doubt = {}  # it had no earlier life
         self._dispatch.readers[event.sender] = reader
         destination.steerer = self._settings.name
         self._announce(event)
-        self._agreement.consult(reader, lambda: self._welcome(reader, event))
+
+        def begin() -> None:
+            if event.asks:
+                self._dispatch.ask(reader)
+            self._welcome(reader, event)
+
+        self._agreement.consult(reader, begin)
 
     def _welcome(self, reader: Reader, event: Recovery) -> None:
         """It must know that we steer it before it is told anything."""

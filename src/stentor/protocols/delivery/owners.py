@@ -69,6 +69,10 @@ class Owners:
                 if set(event.repositories) != set(registry.members):
                     members = ", ".join(registry.members)
                     raise Refused(Refusal.TOPIC, f"{self._topic} exists already, on {members}")
+                terms = registry.terms
+                asked = (event.copies or terms.copies, event.keep or terms.keep, event.expire or terms.expire)
+                if asked != (terms.copies, terms.keep, terms.expire):
+                    raise Refused(Refusal.TOPIC, f"{self._topic} exists already with other settings")
             case TopicTask.DELETE:
                 self._enrolment.remember(registry.delete())
             case TopicTask.GRANT:

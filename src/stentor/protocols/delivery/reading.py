@@ -52,9 +52,9 @@ class Pieces(NamedTuple):
         """How many events there are up to each."""
         return np.cumsum(self.lasts - self.firsts + 1)
 
-    def between(self, begin: int, end: int) -> "Pieces":
-        """The events from one place on to before another one."""
-        ends = self.ends
+    def between(self, begin: int, end: int, ends: Numbers | None = None) -> "Pieces":
+        """The events from one place on to before another one; whoever asks often gives the `ends`."""
+        ends = self.ends if ends is None else ends
         start, stop = int(ends.searchsorted(begin, "right")), int(ends.searchsorted(end, "left")) + 1
         firsts, lasts = self.firsts[start:stop].copy(), self.lasts[start:stop].copy()
         if len(lasts):
@@ -72,7 +72,7 @@ class Pieces(NamedTuple):
         share = total // parts
         cuts = {cut if (end := int(ends[ends.searchsorted(cut)])) - cut > share else end for cut in cuts}
         edges = [0, *sorted(cuts - {0, total}), total]
-        return [self.between(begin, end) for begin, end in pairwise(edges) if begin < end]
+        return [self.between(begin, end, ends) for begin, end in pairwise(edges) if begin < end]
 
     def position(self) -> Position:
         streams: dict[StreamId, Spans] = {}
@@ -116,7 +116,7 @@ class Reading:
             raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
         if self._settings.unit:
             raise Refused(Refusal.UNKNOWN, f"{self._settings.name} stores what {self._settings.unit} wants, not all")
-        self._registry.check("subscriber", self._topic, event.name, event.principal)
+        self._registry.check_reader(self._topic, event.name, event.principal)
         if not self._gossip.ready:
             raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
 
@@ -127,6 +127,8 @@ class Reading:
         try:
             self._check(sender, event)
             _filter(event.where)
+            if event.enrol and not event.name:
+                raise Refused(Refusal.PROTOCOL, "events are kept for a name: this reader has none")
             if event.since:
                 self._enrolment.beginnings.locate(
                     now, event.since, lambda then, frontier: self._begin(then, event, Position.before(frontier))

@@ -56,11 +56,12 @@ class Receipts:
         while len(self._given) and self._given.front.last <= done:
             self._given.take()
 
-    def owed(self) -> dict[StreamId, dict[int, int]]:
-        """Positions of all that the application is not done with, by stream and number."""
+    def owed(self, position: int | None = None) -> dict[StreamId, dict[int, int]]:
+        """Positions of all that the application is not done with, up to one of them, by stream and number."""
         owed: dict[StreamId, dict[int, int]] = {}
         for given in self._given:
-            for low, high in self._done.missing(given.first, given.last):
+            last = given.last if position is None else min(given.last, position)
+            for low, high in self._done.missing(given.first, last):
                 numbers = given.run.numbers[low - given.first : high - given.first + 1]
                 mine = owed.setdefault(given.run.stream, {})
                 mine.update(zip(map(int, numbers), range(low, high + 1), strict=True))

@@ -275,6 +275,17 @@ class Registry:
         if grant.holder and grant.holder != principal:
             raise Refused(Refusal.NOT_AUTHORISED, f"as a {role} of {topic}, {name} is {grant.holder}, not {principal}")
 
+    def check_reader(self, topic: str, name: str, principal: str) -> None:
+        """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
+        if name or self.terms.open:
+            self.check("subscriber", topic, name, principal)
+        elif principal != self.terms.owner:
+            raise Refused(
+                Refusal.NOT_AUTHORISED,
+                f"{topic} belongs to {self.terms.owner}, not to {principal}: others read it with --name NAME, which "
+                f"its owner can grant with `stentor topic grant {topic} --subscriber NAME`",
+            )
+
     def is_authorised(self, publisher: int) -> bool:
         """Whether a publisher, known by its id, may publish now."""
         known = self.publishers.get(publisher)

@@ -105,6 +105,7 @@ class ReliablePublisher:
         self.topic, self.name = check_topic(topic), name
         self._resumes = resumption is not None
         self._incarnation, after = resumption or Resumption(life, 0)
+        self._after = after
         self._settings = settings = settings or PublisherSettings()
         self.steering = Steering(topic, name, "publisher", life, self._introduce, settings.steering)
         self.outstanding = Outstanding(after)
@@ -160,6 +161,11 @@ class ReliablePublisher:
     @property
     def _held(self) -> int:
         return self._drafts.pending + self.outstanding.size
+
+    @property
+    def stored(self) -> int:
+        """How many of its events are stored, without a gap."""
+        return self.outstanding.upto - self._after
 
     @property
     def largest_body(self) -> int:

@@ -7,9 +7,7 @@ missing is asked for, and so are events that do not come; sections 3.8 to 3.11 o
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.machine import Effect, Input, StartTimer, TimerFired
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -31,39 +29,19 @@ from stentor.model.topic import check_topic
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array, to_spans
-from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Portion, Release, Wanted
+from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Leaving, Portion, Release, Wanted
+from stentor.protocols.delivery.handing import Handing
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked
 from stentor.protocols.delivery.receipts import Done, Receipts
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.search import Search
-from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.protocols.delivery.settings import SubscriberSettings
+from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _TIMER = "reliable subscriber"
-
-
-class SubscriberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a subscriber holds, and how long it waits; sizes in bytes, times in nanoseconds."""
-
-    buffer: int = 16 << 20  # of events that are not known to be stored, or wait for their turn
-    batch: int = 1 << 20  # of events that are ready, and given out at once
-    chain: int = 65_536  # stretches that wait
-    missing: int = 50 * MILLISECOND  # until an event is asked for that does not come by itself
-    asked_events: int = 1024  # that are asked for at once
-    asked: int = 1 << 20
-    ack_events: int = 256  # that are acknowledged together
-    ack_after: int = 100 * MILLISECOND
-    first_pause: int = 300 * MILLISECOND  # until an acknowledgement or a request is repeated
-    longest_pause: int = 5 * SECOND
-    doubt: int = 250 * MILLISECOND  # events without news of them, until the repository is asked
-    patience: int = 2 * SECOND  # the same, while the application has events that it has not acknowledged
-    strange: int = 10 * SECOND  # until events are dropped of which the repository knows nothing
-    quiet: int = 10 * SECOND  # until the repository is asked although there is no reason
-    longest_quiet: int = 60 * SECOND
-    tries: int = 3  # until another repository is looked for
-    steering: SteeringSettings = SteeringSettings()
 
 
 class ReliableSubscriber:
@@ -94,6 +72,7 @@ class ReliableSubscriber:
         self._ready: list[Portion] = []
         self._ready_size = 0
         self._hungry = False
+        self._handing = Handing(topic, name, incarnation, settings)
         self._dropped = 0  # events for which there was no room
         self._search = Search(settings.asked_events, min(settings.asked, settings.buffer // 2), settings.missing)
         self._asking = Patience(settings.first_pause, settings.longest_pause)  # for events that are missing
@@ -118,6 +97,7 @@ class ReliableSubscriber:
             Acknowledged: self._acknowledged,
             Wanted: self._wanted,
             Awaited: self._awaited,
+            Leaving: self._leaving,
             TimerFired: self._timer_fired,
         }
 
@@ -135,7 +115,7 @@ class ReliableSubscriber:
             self.attendance.catch_up(self.bodies.size, self.bodies.pending, self._search.mean)
         due = NEVER
         if self._linked:
-            due = min(self._seek(now), self._inquire(now), self._report(now), self.steering.due)
+            due = min(self._seek(now), self._inquire(now), self._report(now), self._part(now), self.steering.due)
         self._settle()
         self._effects += self.steering.effects
         self.steering.effects.clear()
@@ -164,6 +144,7 @@ class ReliableSubscriber:
         self._linked = self.attendance.tuned = False
         self.attendance.leave()
         self.steering.unlink()
+        self._effects += self._handing.fail()
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
@@ -176,6 +157,8 @@ class ReliableSubscriber:
             where=self._where,
             since=self._since,
             node=self.steering.node,
+            asks=self._handing.asks,
+            told=self._handing.was_told,
         )
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
@@ -200,7 +183,11 @@ class ReliableSubscriber:
 
     def _tune_in(self) -> None:
         if self.chain is not None and self.attendance.tuned:
-            self._post(SubscriberNak(self.topic, self.name, self.chain.attempt, after=self.chain.upto, tuned=True))
+            self._explore(self.chain, tuned=True)
+
+    def _explore(self, chain: Chain, *, tuned: bool = False) -> None:
+        """Ask what there is after what we know."""
+        self._post(SubscriberNak(self.topic, self.name, chain.attempt, (), chain.upto, tuned, self._handing.asks))
 
     def _heard(self, now: int, heard: Heard) -> None:
         for event in heard.events:
@@ -219,6 +206,8 @@ class ReliableSubscriber:
                 self._rectified(now, self.chain, event)
             elif isinstance(event, Sync):
                 self._synced(now, self.chain, event.upto)
+                if event.ended:
+                    self._effects += self._handing.noted()
 
     def _recovered(self, now: int, response: RecoveryResponse) -> None:
         if self.chain is None or self.chain.attempt != response.attempt:
@@ -265,6 +254,7 @@ class ReliableSubscriber:
         if new is None:
             return False
         self.attendance.left = told.left
+        self._handing.was_told |= bool(new)
         for run in new:
             self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now
@@ -305,11 +295,13 @@ class ReliableSubscriber:
             return self._suspect(now, "it does not tell what is stored")
         else:
             asking.again(now)
-        self._post(SubscriberNak(self.topic, self.name, chain.attempt, after=chain.upto))
+        self._explore(chain)
         return asking.due
 
     def _doubtful(self, chain: Chain) -> int:
         """When it is time to ask."""
+        if not self._handing.asks:
+            return self._news + self._quiet  # nothing was told, and nothing is missed
         if chain.torn and 2 * chain.weight <= self._settings.chain:
             return 0
         if self._waiting and not chain.explored:
@@ -350,8 +342,8 @@ class ReliableSubscriber:
             block = Block(block.excerpt(to_array(rows)), block.schema)
         part = run.part(0, count)
         position = self._receipts.give(part, chain.attempt)
-        first, last = int(part.sequences[0]), int(part.sequences[-1])
-        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last))
+        first, last, all_of_them = int(part.sequences[0]), int(part.sequences[-1]), to_spans(part.sequences)
+        self._ready.append(Portion(block, position, again > 0, chain.repository, first, last, all_of_them))
         self._ready_size += len(block.frame)
         self.bodies.release(source, part.numbers)
         return count
@@ -404,6 +396,29 @@ class ReliableSubscriber:
 
     def _wanted(self, now: int, wanted: Wanted) -> None:  # noqa: ARG002
         self._hungry = True
+        if not self._handing.asks:
+            self._handing.asks = True
+            if self.chain is not None:
+                self._explore(self.chain)
+                self._inquiring.ask(now)
+
+    def _leaving(self, now: int, leaving: Leaving) -> None:
+        self._hungry = False
+        self._handing.begin_farewell(now, leaving, self._receipts, self.bodies.sources)
+        if not self._handing.asks:
+            self._effects += self._handing.noted()  # nothing was handed out
+        elif not self._linked:
+            self._effects += self._handing.fail()
+
+    def _part(self, now: int) -> int:
+        """Say farewell, and again until it is answered; when to look again."""
+        if self.chain is None:
+            self._effects += self._handing.fail()
+            return NEVER
+        farewell, due = self._handing.farewell(now, self.chain.attempt)
+        if farewell is not None:
+            self._post(farewell)
+        return due
 
     def _awaited(self, now: int, awaited: Awaited) -> None:  # noqa: ARG002
         self._waiting.append(awaited.token)
@@ -420,6 +435,7 @@ class ReliableSubscriber:
         run, events = done.run, done.end - done.start
         source = self.bodies.sources[run.stream]  # it is not forgotten as long as this is not done
         source.unacked -= events
+        source.acknowledged = max(source.acknowledged, int(run.numbers[done.end - 1]))
         chain = self.chain
         if chain is not None and chain.attempt == done.attempt:
             self._count(chain, source, run.span(done.start, done.end), events)

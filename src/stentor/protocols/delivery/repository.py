@@ -18,6 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from stentor.machine import (
     MILLISECOND,
     CommitFailed,
@@ -42,11 +44,14 @@ from stentor.model.control import (
     RepositoryNak,
     Retransmission,
     SubscriberAck,
+    SubscriberEnd,
     SubscriberNak,
     end_name,
+    inbox_of,
     repository_name,
 )
 from stentor.model.ids import publisher_id
+from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
@@ -135,6 +140,7 @@ class Repository:
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,
+            SubscriberEnd: self._subscriber_end,
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
@@ -290,10 +296,23 @@ class Repository:
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
+        if event.asks:
+            self.dispatch.ask(reader)
         if event.missing:
             self.dispatch.resend(reader, event.missing)
         if event.after is not None:
             self.dispatch.inform(reader, event.after)
+
+    def _subscriber_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
+        destination = self.table.destinations.get(event.sender)
+        if destination is None or not self._is_subscriber(event.sender, sender):
+            return
+        reader = self.dispatch.readers.get(event.sender)
+        if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
+            self.dispatch.end(reader, {(publisher, life): number for publisher, life, number in event.given})
+        elif reader is None and (destination.handed.life, destination.handed.ended) == (event.incarnation, True):
+            inbox = inbox_of(end_name("subscriber", event.sender, self.topic))
+            self.dispatch.part(event.sender, inbox, event.attempt)  # the answer was lost
 
     # ---- what was registered
 
@@ -447,6 +466,10 @@ class Repository:
 
     # ---- people
 
+    @property
+    def health(self) -> TopicHealth:
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.commits.trouble)
+
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
         store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
@@ -454,9 +477,7 @@ class Repository:
             "topic": self.topic,
             "repository": self._settings.name,
             "unit": self._settings.unit,
-            "ready": self.gossip.ready,
-            "leaving": self.gossip.leaving,
-            "trouble": self.commits.trouble,
+            **msgspec.structs.asdict(self.health),
             "bytes": self._size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             **survey.topic(store, registry),

@@ -66,6 +66,7 @@ class Enquired(Input, frozen=True):
 
     token: int
     request: StockRequest
+    patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
 class Sought(Input, frozen=True):
@@ -76,6 +77,7 @@ class Sought(Input, frozen=True):
     wanted: Position
     where: str
     repositories: Sequence[str]
+    patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
 class Taken(Input, frozen=True, gc=False):
@@ -123,8 +125,9 @@ class Fail(Effect, frozen=True):
 class _Enquiry:
     """Somebody wants to know what there is."""
 
-    def __init__(self, request: StockRequest, now: int) -> None:
+    def __init__(self, request: StockRequest, now: int, patience: int) -> None:
         self.request = request
+        self.patience = patience
         self.began, self.due = now, now
         self.refusal: Stock | None = None
 
@@ -132,8 +135,9 @@ class _Enquiry:
 class _Search:
     """Somebody wants events."""
 
-    def __init__(self, sought: Sought, now: int) -> None:
+    def __init__(self, sought: Sought, now: int, patience: int) -> None:
         self.sought = sought
+        self.patience = patience
         self.wanted = sought.wanted  # that nobody has given yet
         self.turn = -1  # whose it is to be asked
         self.asked = 0  # the token of the page that is under way; 0 is none
@@ -199,10 +203,10 @@ class Retrieval:
     # ---- the application
 
     def _enquired(self, now: int, enquired: Enquired) -> None:
-        self._enquiries[enquired.token] = _Enquiry(enquired.request, now)
+        self._enquiries[enquired.token] = _Enquiry(enquired.request, now, enquired.patience or self._settings.patience)
 
     def _sought(self, now: int, sought: Sought) -> None:
-        self._searches[sought.token] = _Search(sought, now)
+        self._searches[sought.token] = _Search(sought, now, sought.patience or self._settings.patience)
 
     def _taken(self, now: int, taken: Taken) -> None:
         search = self._searches.get(taken.token)
@@ -238,9 +242,7 @@ class Retrieval:
 
     def _enquire(self, now: int, token: int, enquiry: _Enquiry) -> None:
         refusal = enquiry.refusal
-        if now - enquiry.began > self._settings.patience or (
-            refusal is not None and refusal.code not in _TRY_ELSEWHERE
-        ):
+        if now - enquiry.began > enquiry.patience or (refusal is not None and refusal.code not in _TRY_ELSEWHERE):
             del self._enquiries[token]
             code, reason = (refusal.code, refusal.reason) if refusal is not None else (None, "")
             topic = enquiry.request.topic
@@ -254,7 +256,7 @@ class Retrieval:
 
     def _ask(self, now: int, token: int, search: _Search) -> None:
         """Ask for a page: somebody else if the last one was silent."""
-        if now - search.progress > self._settings.patience:
+        if now - search.progress > search.patience:
             del self._searches[token]
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)

@@ -1,8 +1,9 @@
-"""How a repository behaves towards clients and other repositories."""
+"""How a repository behaves towards clients and other repositories, and a subscriber towards its repository."""
 
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
+from stentor.protocols.delivery.steering import SteeringSettings
 
 
 class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,3 +26,25 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
+
+
+class SubscriberSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a subscriber holds, and how long it waits; sizes in bytes, times in nanoseconds."""
+
+    buffer: int = 16 << 20  # of events that are not known to be stored, or wait for their turn
+    batch: int = 1 << 20  # of events that are ready, and given out at once
+    chain: int = 65_536  # stretches that wait
+    missing: int = 50 * MILLISECOND  # until an event is asked for that does not come by itself
+    asked_events: int = 1024  # that are asked for at once
+    asked: int = 1 << 20
+    ack_events: int = 256  # that are acknowledged together
+    ack_after: int = 100 * MILLISECOND
+    first_pause: int = 300 * MILLISECOND  # until an acknowledgement or a request is repeated
+    longest_pause: int = 5 * SECOND
+    doubt: int = 250 * MILLISECOND  # events without news of them, until the repository is asked
+    patience: int = 2 * SECOND  # the same, while the application has events that it has not acknowledged
+    strange: int = 10 * SECOND  # until events are dropped of which the repository knows nothing
+    quiet: int = 10 * SECOND  # until the repository is asked although there is no reason
+    longest_quiet: int = 60 * SECOND
+    tries: int = 3  # until another repository is looked for
+    steering: SteeringSettings = SteeringSettings()

@@ -366,6 +366,11 @@ class Store:
             for start, end in done.get(key, nothing).missing(first, last)
         )
 
+    @property
+    def event_count(self) -> int:
+        """How many events have a durable record here that is not forgotten."""
+        return sum(last - first + 1 for stream in self.streams.values() for first, last in stream.kept)
+
     def tops(self) -> tuple[tuple[int, int, int], ...]:
         """All there is now, as a frontier."""
         return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)

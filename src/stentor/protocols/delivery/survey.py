@@ -20,6 +20,7 @@ def topic(store: Store, registry: Registry) -> dict[str, Any]:
         "keep": terms.keep,
         "expire": terms.expire,
         "hold": terms.hold,
+        "events": store.event_count,
         "first": store.first,
         "next": store.next,
         "horizon": store.horizon,

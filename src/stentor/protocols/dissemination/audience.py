@@ -24,6 +24,8 @@ class Roster(Generic[D]):
 
     def __init__(self) -> None:
         self.accepted = np.zeros(64, np.int64)  # events, by place
+        self.accepted_total = 0  # pairs of an event and a filter that took it, also of interests that are gone
+        self.rejected_total = 0  # pairs of an event and a filter that did not
         self.subscriptions = np.zeros(64, np.int64)
         self._owners = np.zeros(64, np.int64)  # numbers of destinations, by place
         self._free: list[int] = []  # places that somebody left
@@ -138,6 +140,8 @@ class Audience(Generic[D]):
         """Which events go to whom; counted."""
         self.events += batch.count
         events, places = self._index.match_pairs(batch)
+        self._roster.accepted_total += len(places)
+        self._roster.rejected_total += batch.count * len(self._index) - len(places)
         accepted = self._roster.accepted
         if len(self._index) == 1:
             if len(places):

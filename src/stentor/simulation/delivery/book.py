@@ -108,6 +108,7 @@ class Turn:
     def __init__(self) -> None:
         self.released: dict[Key, None] = {}
         self.last: dict[StreamId, int] = {}
+        self.is_over = False  # repositories know for sure what it was handed: it never asked, or said how it ended
 
 
 class Page:
@@ -142,6 +143,7 @@ class Book:
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.pages: dict[str, Page] = {}
+        self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
         self.issued: dict[Key, set[str]] = {}  # in which units their publishers sent them
 
@@ -296,6 +298,8 @@ class Book:
             self.accuse("duplicate", f"{who}: {key} again")
         elif key in page.released and not redelivered:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
+        elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.turns[:-1]):
+            self.accuse("marked-in-vain", f"{who}: {key} is marked, and no earlier life was handed it")
         if key[2] > turn.last.get(key[:2], 0):
             turn.last[key[:2]] = key[2]
         elif not self._was_given_up(key):

@@ -59,6 +59,7 @@ class Depot(Actor):
         self.ledger: Ledger | None = None
         self.repository: Repository | None = None
         self.member = False  # it has been told to manage the topic
+        self.has_caught_up = False  # at some time it was ready to serve
         self.dead = False  # for ever
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
@@ -332,7 +333,10 @@ class Depot(Actor):
     def observe(self) -> None:
         """What readers may see after a step that they could not see before."""
         repository = self.repository
-        if repository is None or repository.store.horizon <= self._horizon:
+        if repository is None:
+            return
+        self.has_caught_up |= repository.gossip.ready
+        if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)
         while self._horizon < repository.store.horizon:

@@ -32,6 +32,7 @@ class Mischief:
             "death": self._death,
             "author-crash": lambda: self._crash(self._cast.authors),
             "reader-crash": lambda: self._crash([*self._cast.readers, *self._cast.scholars]),
+            "reader-end": self._end_well,
             "roam": self._roam,
             "partition": self._partition,
             "sync-error": self._sync_error,
@@ -127,9 +128,9 @@ class Mischief:
         return True
 
     def _death(self) -> bool:
-        """One dies for ever, as long as another one for the same unit is left."""
+        """One dies for ever, as long as another one for the same unit is left that has caught up."""
         depot = self._depot()
-        if depot is None or not self._survivors(depot, mates=True):
+        if depot is None or not any(each.has_caught_up for each in self._survivors(depot, mates=True)):
             return False
         depot.die()
         return True
@@ -179,6 +180,21 @@ class Mischief:
             actor.condition = self._cast.draw_condition()
         self._soon(actor.start, 400)
         return True
+
+    def _end_well(self) -> bool:
+        there = [each for each in self._cast.readers if each.alive and not each.is_leaving]
+        if not there:
+            return False
+        reader = self._stage.random.choice(there)
+        reader.leave()
+        self._soon(lambda: self._begin_anew(reader), 400)
+        return True
+
+    def _begin_anew(self, reader: Reader) -> None:
+        """Its application does not wait for ever until its farewell is written down."""
+        if reader.is_leaving:
+            reader.crash("goes without an answer")
+        reader.start()
 
     def _roam(self) -> bool:
         there = [each for each in self._cast.actors if each.alive and each.link]

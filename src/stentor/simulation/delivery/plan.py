@@ -8,8 +8,8 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.post_office import Weather
 
 FAULTS = (
-    "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "roam", "partition",
-    "sync-error", "disk-full", "rot", "join", "leave", "revoke", "massacre",
+    "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "reader-end", "roam",
+    "partition", "sync-error", "disk-full", "rot", "join", "leave", "revoke", "massacre",
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hold: bool = False  # events are held at the borders of top-level units
     scribes: bool = False  # authors resume their streams
     scholars: bool = False  # somebody reads what is stored at rest
+    visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
 def draw_plan(random: Random) -> Plan:
@@ -98,6 +99,14 @@ def draw_units(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan, nodes=NODES, finer=finer, hold=hold, strikes=tuple(sorted((*plan.strikes, *roams, *joins)))
     )
+
+
+def draw_visits(random: Random, plan: Plan) -> Plan:
+    """In a few worlds readers come and go and nothing else happens: what each life was handed can be known exactly."""
+    if random.random() >= 0.1:
+        return plan
+    ends = [(random.randrange(plan.duration), "reader-end") for _ in range(random.randrange(2, 8))]
+    return msgspec.structs.replace(plan, visits=True, weather=Weather(), strikes=tuple(sorted(ends)))
 
 
 def draw_scribes(random: Random, plan: Plan) -> Plan:

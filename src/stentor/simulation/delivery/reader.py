@@ -7,8 +7,19 @@ from stentor.model.control import end_name
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
 from stentor.model.trace import TraceKind
-from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Attach, Awaited, Complain, Forbid, Release, Wanted
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.protocols.delivery.dialogue import (
+    Acknowledged,
+    Assure,
+    Attach,
+    Awaited,
+    Complain,
+    Forbid,
+    Leaving,
+    Release,
+    Wanted,
+)
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import STEERING
@@ -29,6 +40,8 @@ _SETTINGS = SubscriberSettings(
 )
 _CRAMPED = 0.3  # of lives have little room …
 _NO_ROOM = 1024  # … in bytes: for a few events
+_FAREWELL = -1  # the token under which it waits for its end
+_LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
 
 
 class Reader(Actor):
@@ -43,6 +56,8 @@ class Reader(Actor):
         self.page = stage.book.pages[name] = Page(name, self.name, since)
         self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
         self.told = 0  # a portion that is not acknowledged yet
+        self.is_leaving = False  # its application has ended, and waits until that is written down
+        self._position = 0  # of the last event that its application was handed
         self._tokens = 0
         self._unread: dict[int, hearing.Event] = {}  # by position: given, and not acknowledged in a step
         self._acts |= {
@@ -64,6 +79,7 @@ class Reader(Actor):
         if self.condition not in page.conditions:
             page.conditions.append(self.condition)
         page.turns.append(Turn())
+        page.turns[-1].is_over = True
         where = self.condition.text if self.condition is not None else ""
         self.where = Filter(where) if where else None
         incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
@@ -74,10 +90,15 @@ class Reader(Actor):
         self.subscriber.trail = self.trail
         self._unread.clear()
         self.told = 0
+        self.is_leaving = False
+        self._position = 0
         self.begin(self.subscriber)
         self.wander()
         self.connect()
-        self.handle(Wanted())
+        if self.stage.random.random() < _LATE:
+            self.later(self.stage.random.randrange(SECOND), self._ask)
+        else:
+            self._ask()
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
@@ -96,6 +117,16 @@ class Reader(Actor):
 
     # ---- the application
 
+    def _ask(self) -> None:
+        if not self.is_leaving:
+            self.page.turns[-1].is_over = False
+            self.handle(Wanted())
+
+    def leave(self) -> None:
+        """Its application ends in good order."""
+        self.is_leaving = True
+        self.handle(Leaving(_FAREWELL, self._position))
+
     def _release(self, release: Release) -> None:
         random, book = self.stage.random, self.stage.book
         for portion in release.portions:
@@ -103,6 +134,7 @@ class Reader(Actor):
             self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
             keys = book.release(self.short, portion.repository, portion.block, portion.redelivered)
             at = portion.position
+            self._position = at + len(keys) - 1
             self.told += len(keys)
             if len(keys) > 1 and random.random() < 0.3:  # it is done with the second half first
                 half = len(keys) // 2
@@ -110,7 +142,7 @@ class Reader(Actor):
                 self._finish(at, keys[:half])
             else:
                 self._finish(at, keys)
-        self.later(random.randrange(1, self.slowness), lambda: self.handle(Wanted()))
+        self.later(random.randrange(1, self.slowness), self._ask)
 
     def _finish(self, position: int, keys: list[Key]) -> None:
         self.later(self.stage.random.randrange(self.slowness), lambda: self._acknowledge(position, keys))
@@ -130,7 +162,10 @@ class Reader(Actor):
         self.page.confirmed = self.page.confirmed or self.stage.now
 
     def _assure(self, assure: Assure) -> None:
-        pass
+        if assure.token == _FAREWELL:
+            self.stage.seen["ended-well"] += 1
+            self.page.turns[-1].is_over |= assure.code is None
+            self.crash("ends in good order")
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1

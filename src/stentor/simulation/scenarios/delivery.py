@@ -7,7 +7,15 @@ from stentor.machine import MILLISECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
-from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan, draw_scholars, draw_scribes, draw_units
+from stentor.simulation.delivery.plan import (
+    LONGEST,
+    Plan,
+    draw_plan,
+    draw_scholars,
+    draw_scribes,
+    draw_units,
+    draw_visits,
+)
 from stentor.simulation.delivery.post_office import CALM
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
@@ -24,7 +32,9 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
-        self.plan: Plan = draw_scholars(Random(f"{seed}/scholars"), plan)
+        plan = draw_scholars(Random(f"{seed}/scholars"), plan)
+        self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
+        self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
         self.verdict = Verdict(self.cast)

@@ -28,7 +28,8 @@ from stentor.model.control import (
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
 

@@ -80,7 +80,7 @@ class Desk:
     def ask(self, name: str, principal: str, role: str = "subscriber") -> list[object]:
         """What somebody is told who wants to be steered."""
         end = end_name(role, name, "t")  # type: ignore[arg-type]
-        recovery = Recovery("t", name, role, 1, principal, Incarnation(1), since="beginning")  # type: ignore[arg-type]
+        recovery = Recovery("t", name, role, 1, principal, Incarnation(1), since="beginning", asks=True)  # type: ignore[arg-type]
         said = [*self.tell(Heard(publisher_id(principal, end), [recovery])), *self.wait(3), *self.wait(3)]
         return [event for post in said if isinstance(post, Post) for event in post.events]
 

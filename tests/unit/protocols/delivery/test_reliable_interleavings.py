@@ -6,7 +6,7 @@ import pytest
 from tests.unit.protocols.delivery.script import Event, Stage, frame
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.protocols.delivery.reliable_subscriber import SubscriberSettings
+from stentor.protocols.delivery.settings import SubscriberSettings
 
 SMALL = SubscriberSettings(
     buffer=1500, batch=600, chain=20, asked_events=7, ack_events=5, longest_pause=SECOND, longest_quiet=5 * SECOND,

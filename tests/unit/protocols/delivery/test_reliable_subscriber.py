@@ -39,7 +39,8 @@ from stentor.protocols.delivery.dialogue import (
     Wanted,
 )
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberSettings
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire.block import Block
 
 IDS = {"r": 77, "q": 78}
@@ -128,7 +129,8 @@ class Bench:
         return self.step(Acknowledged(spans))
 
     def nak(self, *missing: Span, after: int | None = None, tuned: bool = False) -> Post:
-        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned)
+        asks = after is not None  # questions say so, whatever they are about; requests for events need not
+        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned, asks)
         return Post(inbox_of(repository_name(self.repository)), (event,))
 
     def ack(self, *spans: Span) -> Post:
@@ -141,8 +143,8 @@ class Bench:
 def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[Held, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(Linked("alice"))
-    bench.steer(sync, done=done)
     bench.step(Wanted())
+    bench.steer(sync, done=done)
     return bench
 
 
@@ -185,7 +187,8 @@ def test_whole_frames_stay_whole() -> None:
     bench.arrive(first, second)
     bench.persistent(0, 20, told(1, 3), told(12, 2, 5), told(17, 1, 8))
     assert [portion.block for portion in bench.portions] == [first, second]
-    assert [portion[1:] for portion in bench.portions] == [(1, False, "r", 1, 3), (4, False, "r", 12, 17)]
+    assert [portion[1:-1] for portion in bench.portions] == [(1, False, "r", 1, 3), (4, False, "r", 12, 17)]
+    assert [portion.sequences for portion in bench.portions] == [[(1, 3)], [(12, 13), (17, 17)]]
 
 
 def test_only_what_is_told_of_a_frame_is_released() -> None:
@@ -454,6 +457,7 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
 def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench = Bench()
     bench.step(Linked("alice"))
+    bench.step(Wanted())
     bench.steer(chorus=9)
     bench.step(Listening(chorus_of("t", "r", 9)))
     bench.step(Unlinked())

@@ -1,0 +1,100 @@
+"""A broker's status as Prometheus metrics."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+
+from stentor.gateways.http.node import ServedNode
+from stentor.gateways.http.series import OTHER, Series
+from stentor.model.ids import is_made_up
+from stentor.model.status import LinkStatus, NodeStatus
+
+
+def broker_node(
+    name: str, status: Callable[[], NodeStatus], ready: Callable[[], bool], directory: Path | None = None
+) -> ServedNode:
+    """Return a broker as its HTTP server shows it."""
+    clients = Series(width=2)
+
+    def metrics() -> Iterator[Metric]:
+        found = status()
+        yield from _totals(found)
+        yield from _reasons(found)
+        yield from _clients(found, clients)
+
+    def waits_for() -> list[str]:
+        return [] if ready() else [f"{name} starts or stops"]
+
+    return ServedNode(name, "broker", status, waits_for, metrics, directory)
+
+
+def _totals(status: NodeStatus) -> Iterator[Metric]:
+    for name, text, value in (
+        ("events_in", "Events that this broker took in.", status.events_in),
+        ("events_out", "Events that this broker sent to subscribers.", status.events_out),
+        ("bytes_in", "Bytes that this broker received.", status.bytes_in),
+        ("bytes_out", "Bytes that this broker sent.", status.bytes_out),
+        ("events_relayed", "Events that this broker handed on to other brokers.", status.traffic.relayed),
+        ("events_entered", "Events that came from other brokers for units of this one.", status.traffic.entered),
+        ("batches_matched", "Batches that this broker matched for other brokers.", status.traffic.matched),
+        ("events_stranded", "Events for members that could not be reached.", status.traffic.stranded),
+        ("events_circling", "Events that had been at too many brokers.", status.traffic.circling),
+        ("subscription_accepted", "Events that filters took, once for each subscription.", status.accepted),
+        ("subscription_rejected", "Events that filters refused, once for each subscription.", status.rejected),
+    ):
+        yield CounterMetricFamily(f"stentor_{name}", text, value)
+    for name, text, value in (
+        ("clients", "Clients that are connected.", status.clients),
+        ("brokers", "Brokers that this one is linked with.", status.traffic.brokers),
+        ("unreachable_members", "Members of the units around it that cannot be reached.", status.traffic.unreachable),
+        ("subscriptions", "Subscriptions that are in force.", status.subscriptions),
+        ("topics", "Topics that publishers have defined.", status.topics),
+        ("slow_clients", "Clients for which events wait.", status.slow),
+        ("queue_bytes", "Bytes that wait for slow clients.", status.queued),
+        ("boot", "How often this node was started.", status.boot),
+    ):
+        yield GaugeMetricFamily(f"stentor_{name}", text, value)
+    yield GaugeMetricFamily("stentor_uptime_seconds", "Seconds since the node started.", status.uptime)
+    yield SummaryMetricFamily(
+        "stentor_batch_events", "Events per received chunk.", count_value=status.chunks, sum_value=status.events_in
+    )
+
+
+def _reasons(status: NodeStatus) -> Iterator[Metric]:
+    dropped = CounterMetricFamily("stentor_events_dropped", "Events that were dropped, by reason.", labels=["reason"])
+    for reason, count in status.dropped.items():
+        dropped.add_metric([reason], count)
+    yield dropped
+    refused = CounterMetricFamily("stentor_refusals", "Peers and requests that were refused.", labels=["reason"])
+    for reason, count in status.refused.items():
+        refused.add_metric([reason], count)
+    yield refused
+
+
+def _clients(status: NodeStatus, series: Series) -> Iterator[Metric]:
+    """Return what waits for clients that chose their names, and under one label for all others.
+
+    What the others lost is no series: a sum of clients that come and go shrinks, and a counter must not. It is in the
+    total of `stentor_events_dropped`.
+    """
+    slow: dict[tuple[str, ...], LinkStatus] = {
+        (link.name, link.principal): link
+        for link in status.links
+        if (link.queued or link.dropped) and link.name and not is_made_up(link.name)
+    }
+    labels = ["client", "principal"]
+    queues = GaugeMetricFamily("stentor_client_queue_bytes", "Bytes that wait for a slow client.", labels=labels)
+    missed = CounterMetricFamily(
+        "stentor_client_events_dropped", "Events that were dropped because a client was too slow.", labels=labels
+    )
+    waiting: dict[tuple[str, ...], float] = {client: link.queued for client, link in slow.items()}
+    unnamed = status.queued - sum(waiting.values())
+    if unnamed:
+        waiting[OTHER, OTHER] = unnamed
+    for client, queued in series.bound(waiting):
+        queues.add_metric(client, queued)
+        if client in slow:
+            missed.add_metric(client, slow[client].dropped)
+    yield queues
+    yield missed

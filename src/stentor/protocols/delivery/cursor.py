@@ -1,0 +1,169 @@
+"""A cursor: how far a subscriber that this repository steers has been told of what is stored for it.
+
+An application is handed only what its subscriber was told of, and a subscriber is told of nothing before its
+application has asked and enough repositories know that. So what a life that was killed may have been handed is at most
+what it was told of, and a life that never asked was handed nothing.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+
+from stentor.model.control import HandedOut, Stretch
+from stentor.model.record import Kind, Line, StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.destination import Destination
+
+
+def _latest(one: Mapping[StreamId, int], other: Mapping[StreamId, int]) -> dict[StreamId, int]:
+    return {stream: max(one.get(stream, 0), other.get(stream, 0)) for stream in (*one, *other)}
+
+
+class Ask(enum.Enum):
+    """Whether the application of a subscriber has asked for events. It is handed none that it was not told of."""
+
+    NONE = "none"  # it has not: it is told of none, so that a life that never asks leaves no doubt behind
+    NOTED = "noted"  # it has, and not enough repositories know that yet
+    KNOWN = "known"  # as many know it as events must be on: it is told what there is
+
+
+class Reader:
+    """A subscriber that this repository steers: a cursor over the ledger, from its sync on."""
+
+    __slots__ = (
+        "_told_of", "acked", "active", "answered", "ask", "attempt", "began", "destination", "doubt", "inbox",
+        "incarnation", "inflight", "inherited", "lines", "live", "pause", "pending", "predecessor", "rectifying",
+        "safe", "scanning", "sent", "told", "tuned", "wanted", "was_elsewhere",
+    )  # fmt: skip
+
+    def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
+        self.destination = destination
+        self.inbox = inbox
+        self.incarnation = incarnation
+        self.attempt = attempt
+        self.live = 0  # the topic on which events come to it by themselves, if they are held at borders
+        self.active = False  # it knows that we steer it
+        self.began = now
+        self.ask = Ask.NONE
+        self.doubt: Mapping[StreamId, int] | None = None  # what earlier lives may have been handed; None is anything
+        self.inherited: Mapping[StreamId, int] | None = None  # the same, as far as we ourselves told these lives
+        self.predecessor = 0  # the newest of these lives
+        self.was_elsewhere = False  # another repository may have told this life of events
+        self._told_of: dict[StreamId, int] = {}  # the last numbers of which this life was told, before it was rewound
+        self.lines: deque[Line] = deque()  # of everything between sync and sent
+        self.answered = now  # when it last acknowledged something
+        self.pause = 0  # after which silence it is told again
+        self.wanted = Spans()  # sequence numbers to be sent again
+        self.tuned = False  # it hears what is told to all who want the same
+        self.safe = 0  # the sync that enough repositories have, and that may be told
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Tell it everything again, from its sync on."""
+        self.sent, self.told = self.destination.sync, min(self.safe, self.destination.sync)
+        self.scanning = 0  # token of the scan that it waits for
+        self.rectifying = False  # what comes next is a Rectify
+        self.acked = Spans()
+        self._told_of = self._all_told()
+        self.lines.clear()
+        self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
+        self.pending = 0  # events that it was told of and has not acknowledged
+
+    def follow(self, sent: int, lines: Iterable[Line], told: Iterable[tuple[int, int]]) -> None:
+        """It was told of records, together with others: last sequence numbers and counts of what is its own."""
+        self.sent = sent
+        self.lines += lines
+        for each in told:
+            self.inflight.append(each)
+            self.pending += each[1]
+
+    def _all_told(self) -> dict[StreamId, int]:
+        told = dict(self._told_of)
+        for line in self.lines:
+            told[line.stream] = max(told.get(line.stream, 0), line.last)
+        return told
+
+    def succeed(self, former: "Reader", alone: bool) -> None:
+        """Take the place of an earlier reader of the same name; `alone` if no other repository can have steered it."""
+        if former.incarnation < self.incarnation:
+            self.predecessor = former.incarnation
+            if former.doubt is not None and not former.was_elsewhere:
+                self.inherited = _latest(former.doubt, former._all_told())
+        elif alone:
+            self.was_elsewhere = former.was_elsewhere
+            self._told_of = former._all_told()
+
+    def given_before(self) -> Mapping[StreamId, int] | None:
+        """Return what earlier lives may have been handed, once all repositories have told what they know of them."""
+        handed = self.destination.handed
+        if handed.life < self.incarnation and handed.life and not handed.ended:  # that one was killed
+            return self.inherited if self.predecessor >= handed.life else None
+        if handed.given is None:
+            return None
+        return {(publisher, life): number for publisher, life, number in handed.given}
+
+    def testify(self, *, ended: bool = False, given: Mapping[StreamId, int] | None = None) -> HandedOut:
+        """Return what is to be written down of this life, and those before it."""
+        known = None
+        if self.doubt is not None:
+            done = self.destination.upto
+            latest = _latest(self.doubt, given or {})
+            known = tuple((*stream, last) for stream, last in sorted(latest.items()) if last > done(stream))
+        return HandedOut(self.incarnation, ended, known)
+
+    def doubtful(self, stretch: Stretch) -> int:
+        """Return the last sequence number of these events that an earlier life may have been handed; 0 if none."""
+        count = stretch.count
+        if self.doubt is not None:
+            last = self.doubt.get((stretch.publisher, stretch.incarnation), 0)
+            count = min(count, last - stretch.first + 1)
+        return stretch.sequence + count - 1 if count > 0 else 0
+
+    def divide(self, found: list[Stretch]) -> Iterator[tuple[list[Stretch], int]]:
+        """Yield these in parts: all of a part up to a sequence number may have been handed before, and nothing else."""
+        if found and self.doubt == {}:
+            yield found, 0
+            return
+        part: list[Stretch] = []
+        upto = 0
+        for stretch in found:
+            doubtful = self.doubtful(stretch)
+            if part and bool(doubtful) != bool(upto):
+                yield part, upto
+                part, upto = [], 0
+            part.append(stretch)
+            upto = doubtful
+            if 0 < doubtful < stretch.sequence + stretch.count - 1:  # what follows is not in doubt
+                yield part, upto
+                part, upto = [], 0
+        if part:
+            yield part, upto
+
+    def acknowledge(self, spans: Iterable[tuple[int, int]]) -> bool:
+        """Take in an acknowledgement in our numbers; whether the sync advances."""
+        destination = self.destination
+        for first, last in spans:
+            self.acked.add(max(first, destination.sync + 1), min(last, self.told))
+        sync = self.acked.upto(destination.sync + 1)
+        return self._advance(self.sent if sync == self.told else sync)
+
+    def skip(self) -> bool:
+        """If everything that it was told is acknowledged, it is done with what is not for it too."""
+        return self._advance(self.sent) if not self.pending else False
+
+    def _advance(self, sync: int) -> bool:
+        destination = self.destination
+        if sync <= destination.sync:
+            return False
+        destination.sync = sync
+        self.acked.remove(1, sync)
+        while self.lines and self.lines[0].sequence <= sync:
+            line = self.lines[0]
+            if line.publisher and line.kind is not Kind.VOID:  # that may turn up one day, and must then be given to it
+                destination.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
+            if line.end > sync:
+                break
+            self.lines.popleft()
+        while self.inflight and self.inflight[0][0] <= sync:
+            self.pending -= self.inflight.popleft()[1]
+        return True

@@ -1,0 +1,63 @@
+"""What an application asks for and is handed, as far as repositories must know it.
+
+They tell a subscriber of no events before its application has asked for some. When it ends in good order, the
+subscriber says how far it was handed events: what comes again in its next life is marked as redelivered, and nothing
+else is.
+"""
+
+from collections.abc import Mapping
+
+from stentor.machine import Effect
+from stentor.model.control import SubscriberEnd
+from stentor.model.errors import Refusal
+from stentor.model.ids import Incarnation
+from stentor.model.record import StreamId
+from stentor.protocols.delivery.bodies import Source
+from stentor.protocols.delivery.dialogue import Assure, Leaving
+from stentor.protocols.delivery.patience import Patience
+from stentor.protocols.delivery.receipts import Receipts
+from stentor.protocols.delivery.settings import SubscriberSettings
+
+
+class Handing:
+    """The asking, and the farewell: that is repeated until the repository has written it down."""
+
+    def __init__(self, topic: str, name: str, incarnation: Incarnation, settings: SubscriberSettings) -> None:
+        self.asks = False  # the application has asked for events in this life
+        self.was_told = False  # … and a repository has told of some
+        self._topic, self._name, self._incarnation = topic, name, incarnation
+        self._repeat = Patience(settings.first_pause, settings.longest_pause)
+        self._given: tuple[tuple[int, int, int], ...] = ()
+        self._token = 0
+
+    def begin_farewell(
+        self, now: int, leaving: Leaving, receipts: Receipts, sources: Mapping[StreamId, Source]
+    ) -> None:
+        """Prepare what is to be said: the last number of each stream that was handed out and may not be synced."""
+        self._token = leaving.token
+        last = {stream: source.acknowledged for stream, source in sources.items() if source.acknowledged}
+        for stream, numbers in receipts.owed(leaving.position).items():
+            last[stream] = max(last.get(stream, 0), *numbers)
+        self._given = tuple((*stream, number) for stream, number in sorted(last.items()))
+        self._repeat.ask(now)
+        self._repeat.due = now
+
+    def farewell(self, now: int, attempt: int) -> tuple[SubscriberEnd | None, int]:
+        """Return what is to be said now, if anything, and when to look again."""
+        if self._repeat.due > now:
+            return None, self._repeat.due
+        self._repeat.again(now)
+        return SubscriberEnd(self._topic, self._name, attempt, self._incarnation, self._given), self._repeat.due
+
+    def noted(self) -> list[Effect]:
+        """The farewell is written down, or there is nothing to write: return what tells the application."""
+        return [Assure(self._token)] if self._rest() else []
+
+    def fail(self) -> list[Effect]:
+        """Nobody is there to write the farewell down: return what tells the application, if it waits for that."""
+        return [Assure(self._token, 0, Refusal.BUSY, "no repository is there to note it")] if self._rest() else []
+
+    def _rest(self) -> bool:
+        waited = self._repeat.open
+        self._repeat.rest()
+        return waited

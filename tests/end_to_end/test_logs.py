@@ -1,0 +1,59 @@
+"""Logs of several processes on one stream: every line is whole, however many write and however long they are."""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.end_to_end.command import Fabric
+from tests.end_to_end.network import network
+from tests.integration.peer import Peer
+
+from stentor.model.ids import TopicId
+from stentor.model.messages import Rejection, Topic
+
+BROKERS = 4
+ROUNDS = 40
+SIZES = (1, 30, 500, 1023)  # bytes of a topic; each is four of the log, and more than a pipe takes at once in the end
+
+
+async def annoy(port: int, name: str, size: int) -> None:
+    """Be refused, with a reason that says the whole topic."""
+    async with await Peer.dial(port) as peer:
+        await peer.hello(name.ljust(250, "."))
+        await peer.send(Topic(TopicId(1), "\0" * size))
+        while not isinstance(await peer.receive(), Rejection):
+            continue
+
+
+async def annoy_all(ports: list[int]) -> None:
+    for turn in range(ROUNDS):
+        await asyncio.gather(
+            *(annoy(port, f"client-{turn}-{size}", size) for port in ports for size in SIZES)  # all at the same time
+        )
+
+
+@pytest.mark.parametrize("form", ["--json-log", "--log=debug"])
+def test_lines_of_several_processes_never_merge(tmp_path: Path, form: str) -> None:
+    (tmp_path / "stentor.toml").write_text(network(BROKERS))
+    with Fabric("--config", "stentor.toml", form, cwd=tmp_path) as running:
+        names = [f"u{number}" for number in range(BROKERS)]
+        asyncio.run(annoy_all([int(running.url(name).rpartition(":")[2]) for name in names]))
+        running.interrupt()
+        assert running.ended() == 0
+        if form == "--json-log":
+            told = [json.loads(line) for line in running.err]
+            refused = Counter((each["node"], each["client"].rstrip(".")) for each in told if "client" in each)
+        else:
+            refused = Counter()
+            for line in running.err:
+                time, level, name, *_ = line.split()
+                assert (len(time), time.count(":"), name in names) == (8, 2, True), line
+                assert level in ("debug", "info", "warning"), line
+                if "peer refused" in line:
+                    assert line.endswith("holds a NUL character"), line
+                    refused[name, line.partition("client=")[2].partition(".")[0]] += 1
+        assert refused == {
+            (name, f"client-{turn}-{size}"): 1 for name in names for turn in range(ROUNDS) for size in SIZES
+        }
