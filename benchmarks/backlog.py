@@ -132,7 +132,7 @@ async def catch_up(url: str, name: str, trial: Trial, pid: int, outcome: Outcome
     begin = time.perf_counter()
     async with (
         asyncio.timeout(_PATIENCE + trial.events / 1000),
-        connect(url, timeout=_PATIENCE) as fabric,
+        connect(url, wait=_PATIENCE) as fabric,
         fabric.subscribe(TOPIC, name=name, from_="beginning") as events,
     ):
         async for batch in events.batches():

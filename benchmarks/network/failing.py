@@ -64,8 +64,8 @@ async def _trial(number: signal.Signals, folder: Path) -> dict[str, float]:
     launch = running(lambda text: None, lambda node: pids.update({node.name: node.pid}))  # noqa: ARG005
     async with (
         launch(config) as urls,
-        connect(urls["a/1"], timeout=_WITHIN) as publisher,
-        connect(urls["a/4"], timeout=_WITHIN) as subscriber,
+        connect(urls["a/1"], wait=_WITHIN) as publisher,
+        connect(urls["a/4"], wait=_WITHIN) as subscriber,
         subscriber.subscribe("t") as events,
     ):
         listener, end = Listener(), asyncio.Event()

@@ -3,6 +3,8 @@
 Start with `stentor.connect` (asyncio) or `stentor.blocking.connect` (scripts and notebooks).
 """
 
+import logging
+
 from stentor import blocking
 from stentor.client import Events, Fabric, connect
 from stentor.event import Batch, Event
@@ -25,6 +27,8 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.version import __version__
+
+logging.getLogger("stentor").addHandler(logging.NullHandler())  # applications decide what they show
 
 __all__ = [
     "AttributeValueError",

@@ -1,53 +1,36 @@
 """The same API without `async`, for scripts and notebooks: a thin facade over `stentor.client` on a thread of its own.
 
-with stentor.blocking.connect() as fabric:
-    with fabric.subscribe("flights/#") as events:
-        fabric.publish("flights/jfk", b"...", carrier="UA")
-        for event in events: ...
+    with stentor.blocking.connect() as fabric:
+        with fabric.subscribe("flights/#") as events:
+            fabric.publish("flights/jfk", b"...", carrier="UA")
+            for event in events: ...
+
+`connect`, `subscribe` and `publisher` return when they are open, so that a notebook can do without `with`: connect in a
+cell, publish in another, go on with the same `for event in events` in a third one, and `fabric.close()` in the last.
+What nobody closes is closed when the program ends. Ctrl-C interrupts any wait, and nothing is lost by that.
 """
 
 import asyncio
-import threading
+import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Generic, Literal, Self, TypeVar, overload
 
 from stentor import client
 from stentor.event import Batch, Event, StoredBatch, StoredEvent
+from stentor.loop_thread import CLOSED
+from stentor.loop_thread import Loop as Loop
 from stentor.model.attribute import Value
-from stentor.model.errors import Closed
+from stentor.model.errors import Closed, Unresponsive
 from stentor.model.status import NodeStatus
-from stentor.reliable import From, Publisher, Stored, Subscription
+from stentor.nodes.application import Answer, Question
+from stentor.reliable import From, Publisher, Resume, Stored, Subscription
 
-T = TypeVar("T")
-
-
-class Loop:
-    """An event loop that runs on a thread until it is closed."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="stentor", daemon=True)
-        self._thread.start()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            coroutine.close()
-            raise Closed("this client was closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C interrupts the wait, so the work must not go on behind it
-            raise
-
-    def close(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+E = TypeVar("E", bound=Event)
+B = TypeVar("B", bound=Batch)
 
 
 def connect(
@@ -56,11 +39,13 @@ def connect(
     name: str | None = None,
     tls: str | Path | None = None,
     timeout: float = 5.0,
+    wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
 ) -> "BlockingFabric":
-    """As `stentor.connect`, to be used with `with`."""
-    return BlockingFabric(client.connect(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window))
+    """As `stentor.connect`, and returns when it is connected: use it with `with`, or `close` it at the end."""
+    fabric = client.connect(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
+    return BlockingFabric(fabric)
 
 
 class BlockingFabric:
@@ -69,20 +54,58 @@ class BlockingFabric:
     def __init__(self, fabric: client.Fabric) -> None:
         self._fabric = fabric
         self._loop = Loop()
-
-    def __enter__(self) -> Self:
         try:
-            self._loop.run(self._fabric.__aenter__())
+            self._loop.run(fabric.__aenter__())
         except BaseException:
             self._loop.close()
             raise
+        # called once: by close, when nobody refers to this client any more, or when the program ends
+        self._closing = weakref.finalize(self, _close, self._loop, fabric)
+
+    def __enter__(self) -> Self:
+        if not self._closing.alive:
+            raise Closed(CLOSED)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.run(self._fabric.close())
-        self._loop.close()
+        self.close()
+
+    def close(self) -> None:
+        """Send what waits, say goodbye and end; every subscription and publisher ends with it."""
+        self._closing()
+
+    @property
+    def url(self) -> str:
+        return self._fabric.url
+
+    @property
+    def name(self) -> str:
+        return self._fabric.name
+
+    @property
+    def node(self) -> str:
+        """The broker's name."""
+        return self._fabric.node
+
+    @property
+    def principal(self) -> str:
+        """Who this client is to the broker."""
+        return self._fabric.principal
+
+    @property
+    def connected(self) -> bool:
+        return self._fabric.connected
+
+    @property
+    def trouble(self) -> str:
+        """Why the link broke, or was not made."""
+        return self._fabric.trouble
+
+    def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
+        """Return when the link to the broker is up, or down; Unresponsive after a timeout."""
+        self._loop.run(_connected(self._fabric, connected, timeout))
 
     def publish(
         self, topic: str, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value
@@ -98,7 +121,7 @@ class BlockingFabric:
         self._loop.run(self._fabric.send(to, body, **attributes))
 
     def inbox(self, where: str | None = None) -> "BlockingEvents":
-        return BlockingEvents(self._loop, self._fabric.inbox(where))
+        return BlockingEvents(self, self._fabric.inbox(where))
 
     def move(self, url: str) -> None:
         self._loop.run(self._fabric.move(url))
@@ -106,8 +129,14 @@ class BlockingFabric:
     def flush(self, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.flush(timeout))
 
-    def status(self) -> NodeStatus:
-        return self._loop.run(self._fabric.status())
+    def status(self, timeout: float = 10.0) -> NodeStatus:
+        return self._loop.run(self._fabric.status(timeout))
+
+    def ask(self, question: Question, timeout: float | None) -> Answer:
+        return self._loop.run(self._fabric.ask(question, timeout))
+
+    def token(self) -> int:
+        return self._loop.call(self._fabric.token)
 
     @overload
     def subscribe(self, pattern: str, where: str | None = None) -> "BlockingEvents": ...
@@ -130,73 +159,204 @@ class BlockingFabric:
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
     ) -> "BlockingEvents | BlockingSubscription":
+        """As `Fabric.subscribe`, and returns when it is in force."""
         if name is None:
-            return BlockingEvents(self._loop, self._fabric.subscribe(pattern, where))
-        subscription = self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack)
-        return BlockingSubscription(self._loop, subscription)
+            return BlockingEvents(self, self._fabric.subscribe(pattern, where))
+        return BlockingSubscription(self, self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack))
 
-    def publisher(self, topic: str, *, name: str, stored_on: int = 0) -> "BlockingPublisher":
-        return BlockingPublisher(self._loop, self._fabric.publisher(topic, name=name, stored_on=stored_on))
+    def publisher(
+        self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
+    ) -> "BlockingPublisher":
+        """As `Fabric.publisher`, and returns when a repository steers it."""
+        publisher = self._fabric.publisher(topic, name=name, stored_on=stored_on, buffer=buffer, resume=resume)
+        return BlockingPublisher(self, publisher)
 
 
-class BlockingEvents:
-    """A subscription: use it with `with`, then `for`."""
+class _Reading(Generic[E, B]):
+    """What both kinds of subscriptions have in common: use it with `with`, then `for`, or `close` it."""
 
-    def __init__(self, loop: Loop, events: client.Events) -> None:
-        self._loop = loop
-        self._events = events
-        self._current: deque[Event] = deque()
+    def __init__(self, fabric: BlockingFabric, source: client.Events | Subscription) -> None:
+        self._fabric = fabric  # it lives as long as somebody reads from it
+        self._loop = fabric._loop
+        self._source = source
+        # What came while the wait for it was interrupted stays here for the next call.
+        self._events: deque[E] = deque()
+        self._batches: deque[B] = deque()
+        self._loop.run(source.__aenter__())
 
     def __enter__(self) -> Self:
-        self._loop.run(self._events.__aenter__())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.run(self._events.close())
+    def close(self) -> None:
+        self._events.clear()
+        self._batches.clear()
+        self._loop.run(self._source.close())
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Event:
-        if not self._current:
-            batch = self._loop.run(self._next(None))
-            if batch is None:
-                raise StopIteration
-            self._current.extend(batch)
-        return self._current.popleft()
+    def __next__(self) -> E:
+        try:
+            event = self.next()
+        except Closed:
+            raise StopIteration from None
+        assert event is not None, "without a timeout it waits until there is one"
+        return event
 
-    def batches(self, timeout: float | None = None) -> Iterator[Batch]:
-        """Whole batches; ends when none came for `timeout` seconds, if one is given."""
-        while (batch := self._loop.run(self._next(timeout))) is not None:
+    def next(self, timeout: float | None = None) -> E | None:
+        """Return the next event, or None if none came within `timeout` seconds; Closed if no more can come."""
+        if not self._events:
+            self._loop.run(self._within(self._fetch_events, timeout))
+        return self._events.popleft() if self._events else None
+
+    def next_batch(self, timeout: float | None = None) -> B | None:
+        """Return the next batch, or None if none came within `timeout` seconds; Closed if no more can come."""
+        if not self._batches:
+            self._loop.run(self._within(self._fetch_batch, timeout))
+        return self._batches.popleft() if self._batches else None
+
+    def batches(self, timeout: float | None = None) -> Iterator[B]:
+        """Whole batches, for those who need the rate; ends when none came for `timeout` seconds, if one is given."""
+        while True:
+            try:
+                batch = self.next_batch(timeout)
+            except Closed:
+                return
+            if batch is None:
+                return
             yield batch
 
-    async def _next(self, timeout: float | None) -> Batch | None:
+    async def _fetch_events(self) -> None:
+        raise NotImplementedError
+
+    async def _fetch_batch(self) -> None:
+        self._batches.append(await self._source.next_batch())  # type: ignore[arg-type]
+
+    async def _within(self, fetch: Callable[[], Awaitable[None]], timeout: float | None) -> None:
         try:
-            return await asyncio.wait_for(self._events.next_batch(), timeout)
-        except (TimeoutError, StopAsyncIteration):
-            return None
+            async with asyncio.timeout(timeout) as limit:
+                await fetch()
+        except StopAsyncIteration:
+            raise Closed("this subscription was closed: use it inside its `with`, or subscribe again") from None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+
+class BlockingEvents(_Reading[Event, Batch]):
+    """A subscription that is in force."""
+
+    _source: client.Events
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _fetch_events(self) -> None:
+        self._events.extend(await self._source.next_batch())
+
+    @property
+    def pattern(self) -> str:
+        return self._source.pattern
+
+    @property
+    def where(self) -> str:
+        return self._source.where
 
     @property
     def missed(self) -> int:
-        return self._events.missed
+        """Events dropped because this application was too slow."""
+        return self._source.missed
+
+
+class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
+    """A named subscription of a reliable topic, which is registered."""
+
+    _source: Subscription
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._events or self._batches:  # the last one that came was never handed out, so it must not be acknowledged
+            self.close()
+        else:
+            self._loop.run(self._source.__aexit__(kind, error, trace))
+
+    async def _fetch_events(self) -> None:
+        self._events.append(await anext(self._source))
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Return when all acknowledgements are durable: none of these events comes again."""
+        self._loop.run(self._source.sync(timeout))
+
+    def move(self, url: str) -> None:
+        self._loop.call(self._source.move, url)
+
+    def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
+        """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
+        self._loop.run(_connected(self._source, connected, timeout))
+
+    @property
+    def connected(self) -> bool:
+        return self._source.connected
+
+    @property
+    def node(self) -> str:
+        """The broker's name."""
+        return self._source.node
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker, or no repository, serves it."""
+        return self._source.trouble
+
+    @property
+    def topic(self) -> str:
+        return self._source.topic
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    def where(self) -> str:
+        return self._source.where
+
+    @property
+    def repository(self) -> str:
+        """The repository that steers it."""
+        return self._source.repository
+
+    @property
+    def epoch(self) -> int:
+        """From which on events are its own, in the numbers of the repository that steers it."""
+        return self._source.epoch
+
+    @property
+    def is_open(self) -> bool:
+        return self._source.is_open
 
 
 class BlockingPublisher:
-    """A named publisher of a reliable topic: use it with `with`."""
+    """A named publisher of a reliable topic, which a repository steers."""
 
-    def __init__(self, loop: Loop, publisher: Publisher) -> None:
-        self._loop = loop
+    def __init__(self, fabric: BlockingFabric, publisher: Publisher) -> None:
+        self._fabric = fabric  # it lives as long as somebody publishes over it
+        self._loop = fabric._loop
         self._publisher = publisher
+        self._loop.run(publisher.__aenter__())
 
     def __enter__(self) -> Self:
-        self._loop.run(self._publisher.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give what is not stored yet a few seconds, then end."""
         self._loop.run(self._publisher.close())
 
     def send(
@@ -211,43 +371,95 @@ class BlockingPublisher:
         send = self._publisher.send(body, attributes=attributes, stored_on=stored_on, timeout=timeout, **more)
         return self._loop.run(send)
 
+    def send_nowait(self, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value) -> None:
+        self._loop.call(self._publisher.send_nowait, body, attributes=attributes, **more)
+
     def send_many(
-        self, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
+        self,
+        bodies: Iterable[bytes],
+        attributes: Mapping[str, Sequence[Value | None]] | None = None,
+        time_ns: int | None = None,
     ) -> None:
-        self._loop.run(self._publisher.send_many(bodies, attributes))
+        self._loop.run(self._publisher.send_many(bodies, attributes, time_ns))
+
+    def room(self, timeout: float | None = None) -> None:
+        """Return when there is room for more; Unresponsive after a timeout."""
+        self._loop.run(_within(self._publisher.room, timeout, "no room for more events within"))
 
     def flush(self, timeout: float | None = None) -> Stored:
         return self._loop.run(self._publisher.flush(timeout))
 
+    def move(self, url: str) -> None:
+        self._loop.call(self._publisher.move, url)
 
-class BlockingSubscription:
-    """A named subscription of a reliable topic: use it with `with`, then `for`."""
+    def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
+        """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
+        self._loop.run(_connected(self._publisher, connected, timeout))
 
-    def __init__(self, loop: Loop, subscription: Subscription) -> None:
-        self._loop = loop
-        self._subscription = subscription
+    @property
+    def connected(self) -> bool:
+        return self._publisher.connected
 
-    def __enter__(self) -> Self:
-        self._loop.run(self._subscription.__aenter__())
-        return self
+    @property
+    def node(self) -> str:
+        """The broker's name."""
+        return self._publisher.node
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.run(self._subscription.__aexit__(kind, error, trace))
+    @property
+    def trouble(self) -> str:
+        """Why no broker, or no repository, serves it."""
+        return self._publisher.trouble
 
-    def __iter__(self) -> Iterator[StoredEvent]:
-        while (event := self._loop.run(self._next())) is not None:
-            yield event
+    @property
+    def stored(self) -> int:
+        """How many events of this life are known to be stored, from the first one on."""
+        return self._publisher.stored
 
-    def batches(self) -> Iterator[StoredBatch]:
-        """Whole batches, for those who need the rate."""
-        batches = self._subscription.batches()
-        while (batch := self._loop.run(self._next_batch(batches))) is not None:
-            yield batch
+    @property
+    def topic(self) -> str:
+        return self._publisher.topic
 
-    async def _next(self) -> StoredEvent | None:
-        return await anext(self._subscription, None)
+    @property
+    def name(self) -> str:
+        return self._publisher.name
 
-    async def _next_batch(self, batches: AsyncIterator[StoredBatch]) -> StoredBatch | None:
-        return await anext(batches, None)
+    @property
+    def repository(self) -> str:
+        """The repository that steers it."""
+        return self._publisher.repository
+
+    @property
+    def incarnation(self) -> int:
+        return self._publisher.incarnation
+
+    @property
+    def recovered(self) -> tuple[int, int] | None:
+        """What was stored of this name before: of the incarnation that it resumes, or the newest, the last number."""
+        return self._publisher.recovered
+
+    @property
+    def largest_body(self) -> int:
+        return self._publisher.largest_body
+
+    @property
+    def is_open(self) -> bool:
+        return self._publisher.is_open
+
+
+def _close(loop: Loop, fabric: client.Fabric) -> None:
+    loop.end(fabric.close())
+
+
+async def _connected(twin: client.Fabric | Publisher | Subscription, connected: bool, timeout: float | None) -> None:
+    state = "not connected" if connected else "connected"
+    await _within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")
+
+
+async def _within(wait: Callable[[], Awaitable[None]], timeout: float | None, otherwise: str) -> None:
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            await wait()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Unresponsive(f"{otherwise} {timeout:g} s") from None

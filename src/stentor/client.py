@@ -17,8 +17,7 @@ import asyncio
 import os
 import socket
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +25,12 @@ from typing import Literal, Self, overload
 
 import msgspec
 
-from stentor.event import Batch, Event, check_body
+from stentor.event import check_body
+from stentor.events import Events as Events
+from stentor.events import Subscriptions
+from stentor.first_connection import Access, FirstConnection
 from stentor.holder import incarnation
+from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
 from stentor.model.control import inbox_of
@@ -38,7 +41,6 @@ from stentor.model.errors import (
     Refusal,
     Refused,
     StentorError,
-    Unreachable,
     Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
@@ -50,7 +52,6 @@ from stentor.nodes.application import (
     Confirm,
     Connect,
     Deliver,
-    Demanded,
     Deny,
     Disconnect,
     FlushRequested,
@@ -63,17 +64,12 @@ from stentor.nodes.application import (
     Settle,
     Tell,
     TurnEnded,
-    Unwished,
-    Wished,
 )
 from stentor.nodes.client import Client, Settings
-from stentor.protocols.delivery.subscriber import frames
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
-from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
-from stentor.wire.block import Block
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
@@ -87,6 +83,7 @@ def connect(
     name: str | None = None,
     tls: str | Path | None = None,
     timeout: float = 5.0,
+    wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
 ) -> "Fabric":
@@ -95,21 +92,31 @@ def connect(
     `url` is `stentor://host:port`, or several of them, `stentor://one:7420,two:7420`, to go to the next when a broker
     is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second holder of a name fences the
     first one off; without one, a fresh name is made. `tls` is a directory of `stentor certs`, by default $STENTOR_TLS.
-    `timeout` bounds the first connection; it reconnects for ever. `buffer`, `window` bound bytes to send and to read.
+    `timeout` is how many seconds a broker has to answer at first, and `wait` how many it may not be there at all, for
+    those who start together with it; later it reconnects for ever. `buffer`, `window` bound bytes to send and to read.
     """
-    return Fabric(url, name=name, tls=tls, timeout=timeout, buffer=buffer, window=window)
+    return Fabric(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
 
 
 class Fabric:
     """A connected client. Made by `connect`."""
 
     def __init__(
-        self, url: str | None, *, name: str | None, tls: str | Path | None, timeout: float, buffer: int, window: int
+        self,
+        url: str | None,
+        *,
+        name: str | None,
+        tls: str | Path | None,
+        timeout: float,
+        wait: float,
+        buffer: int,
+        window: int,
     ) -> None:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
-        self._tls = tls or os.environ.get("STENTOR_TLS") or None
-        self._timeout = timeout
+        certificates = tls or os.environ.get("STENTOR_TLS") or None
+        self._access = Access(self.url, str(certificates) if certificates else None, timeout, wait)
+        self._access.check()
         self._client = Client(
             Settings(
                 name=self.name,
@@ -118,22 +125,23 @@ class Fabric:
                 window=window,
                 buffer=buffer,
                 agent="stentor-python",
-                secure=self._tls is not None,
+                secure=certificates is not None,
             )
         )
         self._driver: Driver | None = None
-        self._events: dict[SubscriptionId, Events] = {}
         self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
-        self._opening: asyncio.Future[None] | None = None
+        self._first: FirstConnection | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = self._unflushed = False
         self._since_turn = self._numbers = 0
         self._error: Exception | None = None
         self.trouble = ""  # why the link broke, or was not made
+        self._log = LinkLog("stentor.client", f"client {self.name!r}")
         self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
         self._changed = asyncio.Event()
-        self._ends = Ends(str(self._tls) if self._tls else None, timeout, window, self._read)
+        self._subscriptions = Subscriptions(self._client, self._tell, self._log)
+        self._ends = Ends(self._access, window, self._read)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -144,19 +152,14 @@ class Fabric:
 
     async def __aenter__(self) -> Self:
         assert self._driver is None, "a fabric is entered once"
+        first = self._first = FirstConnection(self._access)
         driver = self._driver = Driver(
-            self._client, dialler=Dialler(self._tls), application=self._perform, window=_LARGEST_WINDOW
+            self._client, dialler=first.dialler, application=self._perform, window=_LARGEST_WINDOW
         )
         driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
-        self._opening = driver.loop.create_future()
         driver.start()
         try:
-            await asyncio.wait_for(self._opening, self._timeout)
-        except TimeoutError:
-            await self.close()
-            trouble = f" ({self.trouble})" if self.trouble else ""
-            hint = ": is `stentor up` running there?" if self.trouble in ("", "connection refused") else ""
-            raise Unreachable(f"no broker at {self.url} within {self._timeout:g} s{trouble}{hint}") from None
+            await first.wait()
         except BaseException:
             await self.close()
             raise
@@ -206,7 +209,7 @@ class Fabric:
         for name in dict.fromkeys(to):
             await self.publish(inbox_of(name), body, attributes=attributes)
 
-    def inbox(self, where: str | None = None) -> "Events":
+    def inbox(self, where: str | None = None) -> Events:
         """The events that were sent to this client by its name."""
         return self.subscribe(inbox_of(self.name), where)
 
@@ -247,12 +250,12 @@ class Fabric:
 
     async def move(self, url: str) -> None:
         """Leave this broker in good order for another one; subscriptions go with the client."""
-        self._check()
-        assert self._driver is not None
         addresses = addresses_of(url)
         await self.flush()
         self.url = url
-        self._driver.tell(Moved(addresses))
+        self._access = self._access._replace(url=url)
+        self._log.moving(url)
+        self._tell(Moved(addresses))
         self._ends.move(url)
 
     async def ask(self, question: Question, timeout: float | None) -> Answer:
@@ -269,7 +272,7 @@ class Fabric:
         assert self._driver is not None
         future = self._waiting[token] = self._driver.loop.create_future()
         try:
-            self._driver.tell(question(token))
+            self._tell(question(token))
             answer: Answer | None = await asyncio.wait_for(future, timeout)
         except TimeoutError:
             raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
@@ -278,7 +281,7 @@ class Fabric:
         return answer
 
     @overload
-    def subscribe(self, pattern: str, where: str | None = None) -> "Events": ...
+    def subscribe(self, pattern: str, where: str | None = None) -> Events: ...
     @overload
     def subscribe(
         self,
@@ -297,25 +300,27 @@ class Fabric:
         name: str | None = None,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
-    ) -> "Events | Subscription":
+    ) -> Events | Subscription:
         """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`.
 
         With a `name` the topic is a reliable one: each event comes once, in order, and the name's place is remembered
         by the topic's repositories. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime.
         """
         if name is not None:
-            return self._ends.subscription(self.url, pattern, name, where or "", from_, ack)
+            return self._ends.subscription(pattern, name, where or "", from_, ack)
         self._numbers += 1
-        return Events(self, SubscriptionId(self._numbers), pattern, where or "")
+        return Events(self._subscriptions, SubscriptionId(self._numbers), pattern, where or "")
 
     def publisher(
         self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
     ) -> Publisher:
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
-        return self._ends.publisher(self.url, topic, name, stored_on, buffer, resume)
+        return self._ends.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
-        return reading(connect(self.url, tls=self._tls, window=PAGES), name)
+        _, tls, timeout, wait = self._access
+        # a subscription that is already open waits for a broker that is restarted meanwhile
+        return reading(connect(self.url, tls=tls, timeout=timeout, wait=max(timeout, wait), window=PAGES), name)
 
     def _check(self) -> None:
         if self._error is not None:
@@ -323,43 +328,38 @@ class Fabric:
         if self._driver is None:
             raise Closed("not connected: use `async with stentor.connect(…) as fabric`")
 
+    def _tell(self, happened: Input) -> None:
+        self._check()
+        assert self._driver is not None
+        self._driver.tell(happened)
+
     # ---- what the machine tells
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Deliver():
-                if (events := self._events.get(effect.subscription)) is not None:
-                    events._deliver(self._batches(effect))
+                self._subscriptions.deliver(effect)
             case MakeRoom():
                 self._wake()
             case Settle() | Tell():
                 self._answer(effect)
             case Confirm() | Deny():
-                refused = Refused(effect.code, effect.reason) if isinstance(effect, Deny) else None
-                if (events := self._events.get(effect.subscription)) is not None:
-                    events._confirm(refused)
+                self._subscriptions.confirm(effect)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
-                if self._opening is not None and not self._opening.done():
-                    self._opening.set_result(None)
+                self._log.up(effect.node, self.url)
+                if self._first is not None:
+                    self._first.succeed()
             case Disconnect():
                 self._set_connected(False)
                 self.trouble = effect.reason
+                if self._first is None or self._first.on_disconnect(effect.reason):
+                    self._log.down(effect.reason, self.url)
             case Halt():
-                refusal = Fenced if effect.code is Refusal.FENCED else Refused
-                self._fail(refusal(effect.code, effect.reason))
-
-    def _batches(self, effect: Deliver) -> list[Batch]:
-        batches = []
-        missed = effect.missed
-        for data in effect.data:
-            for frame in frames(data):
-                schema = self._client.schemas[int.from_bytes(frame[24:32], "little")]  # type: ignore[index]
-                block = Block(frame, schema)
-                batches.append(Batch(self._client.topics[block.topic], block, missed))
-                missed = 0
-        return batches
+                refused = (Fenced if effect.code is Refusal.FENCED else Refused)(effect.code, effect.reason)
+                self._log.refused(refused)
+                self._fail(refused)
 
     def _answer(self, effect: Settle | Tell) -> None:
         future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
@@ -385,114 +385,10 @@ class Fabric:
         """Nothing more can be done with this client: everyone who waits is told."""
         self._error = error
         self._set_connected(False)
-        for future in (self._opening, *self._waiting.values()):
-            if future is not None and not future.done():
+        if self._first is not None:
+            self._first.fail(error)
+        for future in self._waiting.values():
+            if not future.done():
                 future.set_exception(error)
-        for events in list(self._events.values()):
-            events._end(error)
+        self._subscriptions.end(error)
         self._wake()
-
-
-class Events:
-    """A subscription: use it with `async with`, then `async for`. Made by `Fabric.subscribe`."""
-
-    def __init__(self, fabric: Fabric, subscription: SubscriptionId, pattern: str, where: str) -> None:
-        self.pattern = pattern
-        self.where = where
-        self.missed = 0  # events dropped because this application was too slow
-        self._fabric = fabric
-        self._id = subscription
-        self._batches: deque[Batch] = deque()
-        self._current: deque[Event] = deque()
-        self._arrived = asyncio.Event()
-        self._confirmed: asyncio.Future[None] | None = None
-        self._error: Exception | None = None
-        self._hungry = False
-
-    async def __aenter__(self) -> Self:
-        """Returns when the subscription is in force: nothing published afterwards is missed."""
-        fabric = self._fabric
-        fabric._check()
-        driver = fabric._driver
-        assert driver is not None
-        self._confirmed = driver.loop.create_future()
-        fabric._events[self._id] = self
-        try:
-            driver.tell(Wished(self._id, self.pattern, self.where))
-            await self._confirmed
-        except BaseException:
-            self._confirmed.cancel()
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Unsubscribe; what had not been read is dropped."""
-        fabric = self._fabric
-        if fabric._events.pop(self._id, None) is not None and fabric._error is None:
-            assert fabric._driver is not None
-            fabric._driver.tell(Unwished(self._id))
-        self._end(Closed("this subscription was closed"))
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        current = self._current
-        if not current:
-            current.extend(await self.next_batch())
-        return current.popleft()
-
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Whole batches, for those who need the rate."""
-        while True:
-            try:
-                yield await self.next_batch()
-            except StopAsyncIteration:
-                return
-
-    async def next_batch(self) -> Batch:
-        """The next batch; StopAsyncIteration when the subscription was closed."""
-        while not self._batches:
-            if self._error is not None:
-                if isinstance(self._error, Closed):
-                    raise StopAsyncIteration
-                raise self._error
-            driver = self._fabric._driver
-            if driver is None or self._confirmed is None:
-                raise Closed("not subscribed: use `async with fabric.subscribe(…) as events`")
-            if not self._hungry:
-                self._hungry = True
-                driver.tell(Demanded(self._id))
-                continue
-            self._arrived.clear()
-            await self._arrived.wait()
-        batch = self._batches.popleft()
-        self.missed += batch.missed_before
-        return batch
-
-    def _deliver(self, batches: list[Batch]) -> None:
-        self._hungry = False
-        self._batches.extend(batches)
-        self._arrived.set()
-
-    def _confirm(self, error: Exception | None) -> None:
-        if self._confirmed is not None and not self._confirmed.done():
-            if error is None:
-                self._confirmed.set_result(None)
-            else:
-                self._confirmed.set_exception(error)
-        elif error is not None:
-            self._end(error)
-
-    def _end(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
-        if self._confirmed is not None and not self._confirmed.done():
-            self._confirmed.set_exception(error)
-        self._arrived.set()

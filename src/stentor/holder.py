@@ -5,11 +5,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
+from stentor.first_connection import Access, FirstConnection
+from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.control import Role, end_name
-from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unreachable, Unresponsive
+from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unresponsive
 from stentor.model.ids import Incarnation
 from stentor.nodes.application import Connect, Disconnect, Halt, Moved
 from stentor.nodes.client import Settings
@@ -17,19 +18,10 @@ from stentor.nodes.end import End
 from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, Forbid
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
 from stentor.url import addresses_of
 
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
-
-
-class Access(NamedTuple):
-    """How an end reaches the fabric."""
-
-    url: str
-    tls: str | None
-    timeout: float
 
 
 class _Births:
@@ -70,8 +62,9 @@ class Holder:
             agent=f"stentor-python {role}",
             secure=access.tls is not None,
         )
+        self._log = LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}")
         self._driver: Driver | None = None
-        self._attached: asyncio.Future[None] | None = None
+        self._first: FirstConnection | None = None
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._tokens = 0
         self._error: Exception | None = None
@@ -83,24 +76,20 @@ class Holder:
     async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
         assert self._driver is None, "it is entered once"
         node = End(self._settings, self.topic, machine, where)
-        driver = self._driver = Driver(
-            node, dialler=Dialler(self._access.tls), application=self._perform, window=1 << 32
-        )
+        first = self._first = FirstConnection(self._access)
+        driver = self._driver = Driver(node, dialler=first.dialler, application=self._perform, window=1 << 32)
         driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
-        self._attached = driver.loop.create_future()
         driver.start()
         try:
-            await asyncio.wait_for(self._attached, self._access.timeout)
-        except TimeoutError:
-            await self._end()
-            raise Unreachable(
-                f"no repository of {self.topic!r} within {self._access.timeout:g} s"
-                + (f" ({self.trouble})" if self.trouble else "")
-                + f": is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
-            ) from None
+            await first.wait(self._describe)
         except BaseException:
             await self._end()
             raise
+
+    def _describe(self, within: float) -> str:
+        trouble = f" ({self.trouble})" if self.trouble else ""
+        hint = f"is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
+        return f"no repository of {self.topic!r} within {within:g} s{trouble}: {hint}"
 
     async def _end(self) -> None:
         driver = self._driver
@@ -123,7 +112,10 @@ class Holder:
     def move(self, url: str) -> None:
         """Go to another broker; nothing is lost on the way."""
         self._check()
-        self._tell(Moved(addresses_of(url)))
+        addresses = addresses_of(url)
+        self._access = self._access._replace(url=url)
+        self._log.moving(url)
+        self._tell(Moved(addresses))
 
     def _tell(self, happened: Input) -> None:
         assert self._driver is not None
@@ -159,8 +151,9 @@ class Holder:
         match effect:
             case Attach():
                 self.repository, self.trouble = effect.repository, ""
-                if self._attached is not None and not self._attached.done():
-                    self._attached.set_result(None)
+                self._log.steered(effect.repository)
+                if self._first is not None:
+                    self._first.succeed()
             case Assure():
                 future = self._waiting.get(effect.token)
                 if future is not None and not future.done():
@@ -170,14 +163,20 @@ class Holder:
                         future.set_exception(_refused(effect.code, effect.reason))
             case Complain():
                 self.trouble = effect.reason
+                self._log.unsteered(effect.reason)
             case Connect():
                 self.node = effect.node
                 self._set_connected(True)
+                self._log.up(effect.node, self._access.url)
             case Disconnect():
                 self.trouble = effect.reason
                 self._set_connected(False)
+                if self._first is None or self._first.on_disconnect(effect.reason):
+                    self._log.down(effect.reason, self._access.url)
             case Forbid() | Halt():
-                self._fail(_refused(effect.code, effect.reason))
+                refused = _refused(effect.code, effect.reason)
+                self._log.refused(refused)
+                self._fail(refused)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected
@@ -187,8 +186,10 @@ class Holder:
         self._set_connected(False)
         if self._error is None or isinstance(error, Closed):
             self._error = error
-        for future in (self._attached, *self._waiting.values()):
-            if future is not None and not future.done():
+        if self._first is not None:
+            self._first.fail(error)
+        for future in self._waiting.values():
+            if not future.done():
                 future.set_exception(error)
 
 

@@ -35,6 +35,7 @@ class Past:
         self._stack = AsyncExitStack()
         self._reader: Reader | None = None
         self._pages: AsyncIterator[Leaf] | None = None
+        self._turning: asyncio.Task[Leaf | None] | None = None  # to the next page
         self._given: list[_Given] = []
         self._next = _START
         self._done = Position()
@@ -47,7 +48,11 @@ class Past:
             self._reader = await self._stack.enter_async_context(self._readers(self._name))
             await self._reader.stock(self._topic, since="now")  # who has it
             self._pages = self._reader.pages(self._topic, self._wanted, self._where)
-        leaf = await anext(self._pages, None)
+        # whoever waits may give up and come back: pages that are interrupted would end
+        if self._turning is None:
+            self._turning = asyncio.get_running_loop().create_task(_next_page(self._pages))
+        leaf = await asyncio.shield(self._turning)
+        self._turning = None
         if leaf is None:
             self.over = True
             return []
@@ -81,5 +86,12 @@ class Past:
 
     async def close(self) -> None:
         self.tell()
+        if self._turning is not None:
+            self._turning.cancel()
+            await asyncio.wait([self._turning])
         await asyncio.gather(*self._telling, return_exceptions=True)
         await self._stack.aclose()
+
+
+async def _next_page(pages: AsyncIterator[Leaf]) -> Leaf | None:
+    return await anext(pages, None)

@@ -29,7 +29,8 @@ from typing import Literal, NamedTuple, Self
 from weakref import WeakSet
 
 from stentor.event import StoredBatch, StoredEvent, check_body
-from stentor.holder import Access, Holder
+from stentor.first_connection import Access
+from stentor.holder import Holder
 from stentor.machine import Effect
 from stentor.model.attribute import Value
 from stentor.model.errors import (
@@ -142,7 +143,7 @@ class Publisher(Holder):
     def send_nowait(self, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value) -> None:
         """Publish one event and go on; BufferFull, with nothing done, if too much is not stored yet."""
         if not self._machine.room:
-            raise BufferFull("too many events wait to be stored: await flush(), or room()")
+            raise BufferFull("too many events wait to be stored: flush() and room() wait for that")
         self._offer(body, attributes, more)
         if not self._turn:
             self._turn = True
@@ -285,15 +286,19 @@ class Subscription(Holder):
     async def batches(self) -> AsyncIterator[StoredBatch]:
         """Whole batches, for those who need the rate; each is acknowledged when the next one is asked for."""
         while True:
-            self._done()
             try:
-                batch = await self._take()
+                yield await self.next_batch()
             except StopAsyncIteration:
                 return
-            self._handed = max(self._handed, batch.position + len(batch) - 1)
-            if self._auto:
-                self._last = batch
-            yield batch
+
+    async def next_batch(self) -> StoredBatch:
+        """The next batch, of which the one before is acknowledged; StopAsyncIteration when this was closed."""
+        self._done()
+        batch = await self._take()
+        self._handed = max(self._handed, batch.position + len(batch) - 1)
+        if self._auto:
+            self._last = batch
+        return batch
 
     def _done(self) -> None:
         """The application asks for more: it is done with what it had."""
@@ -306,6 +311,8 @@ class Subscription(Holder):
         assert self._driver is not None
         if threading.get_ident() == self._thread:
             self._note(first, last)
+        elif self._driver.loop.is_closed():
+            raise Closed("this subscription was closed: what was not acknowledged comes again")
         else:
             self._driver.loop.call_soon_threadsafe(self._note, first, last)
 
@@ -375,27 +382,26 @@ class Subscription(Holder):
 class Ends:
     """The named publishers and subscriptions of a client: each has a link of its own, and ends with the client."""
 
-    def __init__(self, tls: str | None, timeout: float, window: int, readers: Readers) -> None:
-        self._tls, self._timeout, self._window, self._readers = tls, timeout, window, readers
+    def __init__(self, access: Access, window: int, readers: Readers) -> None:
+        self._access = access
+        self._window = window
+        self._readers = readers
         self._all: WeakSet[Publisher | Subscription] = WeakSet()
 
-    def publisher(
-        self, url: str, topic: str, name: str, stored_on: int, buffer: int, resume: Resume | None
-    ) -> Publisher:
-        access = Access(url, self._tls, self._timeout)
-        publisher = Publisher(access, topic, name, stored_on, buffer, _resumption(resume))
+    def publisher(self, topic: str, name: str, stored_on: int, buffer: int, resume: Resume | None) -> Publisher:
+        publisher = Publisher(self._access, topic, name, stored_on, buffer, _resumption(resume))
         self._all.add(publisher)
         return publisher
 
     def subscription(
-        self, url: str, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
+        self, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
     ) -> Subscription:
-        access = Access(url, self._tls, self._timeout)
-        subscription = Subscription(access, topic, name, where, from_, ack, self._window, self._readers)
+        subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers)
         self._all.add(subscription)
         return subscription
 
     def move(self, url: str) -> None:
+        self._access = self._access._replace(url=url)
         for end in list(self._all):
             if end.is_open:
                 end.move(url)

@@ -13,13 +13,13 @@ import msgspec
 
 from stentor import operation
 from stentor.client import connect
+from stentor.first_connection import HINT
 from stentor.model.errors import StentorError
 from stentor.model.scope import ScopePath
 from stentor.model.view import LinkView, MemberView, NetworkView
 
 WITHIN = 4.0  # seconds for a visit
 _AT_ONCE = 16  # visits
-_HINT = ": is `stentor up` running there?"
 UP, SUSPECTED, DOWN, UNREACHABLE = "up", "suspected", "down", "unreachable"
 _WORSE = (UP, SUSPECTED, DOWN)
 
@@ -81,29 +81,29 @@ class Survey(msgspec.Struct, frozen=True):
             waiting += unit.units
 
 
-async def survey(url: str | None, tls: str | Path | None = None, *, within: float = WITHIN) -> Survey:
+async def survey(url: str | None, tls: str | Path | None = None, *, wait: float = 0.0) -> Survey:
     """Walk the network from one broker on; raises only if that one cannot be asked."""
-    first = await _visit(url, tls, within)
-    walk = _Walk(tls, within)
+    first = await _visit(url, tls, wait)
+    walk = _Walk(tls)
     async with asyncio.TaskGroup() as walk.group:
         walk.take(first)
     return lay_together(first.node, walk.views, walk.troubles)
 
 
-async def _visit(url: str | None, tls: str | Path | None, within: float) -> NetworkView:
-    async with connect(url, tls=tls, timeout=within) as fabric:
-        view = await operation.view(fabric, within)
+async def _visit(url: str | None, tls: str | Path | None, wait: float = 0.0) -> NetworkView:
+    async with connect(url, tls=tls, timeout=WITHIN, wait=wait) as fabric:
+        view = await operation.view(fabric, WITHIN)
     return msgspec.structs.replace(view, clients=view.clients - 1)  # we are none that counts
 
 
 class _Walk:
     """Visits, some at a time."""
 
-    def __init__(self, tls: str | Path | None, within: float) -> None:
+    def __init__(self, tls: str | Path | None) -> None:
         self.views: dict[str, NetworkView] = {}
         self.troubles: dict[str, str] = {}  # by address
         self.group: asyncio.TaskGroup
-        self._tls, self._within = tls, within
+        self._tls = tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
 
@@ -118,9 +118,9 @@ class _Walk:
     async def _go(self, address: str) -> None:
         async with self._turns:
             try:
-                view = await _visit(f"stentor://{address}", self._tls, self._within)
+                view = await _visit(f"stentor://{address}", self._tls)
             except (StentorError, msgspec.DecodeError) as error:
-                self.troubles[address] = str(error).removesuffix(_HINT)
+                self.troubles[address] = str(error).removesuffix(HINT)
                 return
         if view.node in self.views:
             self.troubles[address] = f"{view.node} answers at {address}"

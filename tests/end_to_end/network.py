@@ -32,7 +32,7 @@ def network(*members: int, more: str = "") -> str:
 
 def view(url: str) -> NetworkView:
     async def ask() -> NetworkView:
-        async with stentor.connect(url, timeout=PATIENCE) as fabric:
+        async with stentor.connect(url, wait=PATIENCE) as fabric:
             return await operation.view(fabric)
 
     return asyncio.run(ask())
@@ -73,8 +73,8 @@ def crosses(origin: str, target: str, topic: str = "far/away") -> bool:
     async def travel() -> bool:
         async with (
             asyncio.timeout(PATIENCE),
-            stentor.connect(target, timeout=PATIENCE) as reader,
-            stentor.connect(origin, timeout=PATIENCE) as writer,
+            stentor.connect(target, wait=PATIENCE) as reader,
+            stentor.connect(origin, wait=PATIENCE) as writer,
             reader.subscribe(topic, where="n > 1") as events,
         ):
             arrival = asyncio.ensure_future(anext(aiter(events)))

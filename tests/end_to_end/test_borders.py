@@ -50,7 +50,7 @@ PATTERNS = ("#", "$bundle/#", "$to/repository:r1", "$to/repository:s1")  # whate
 
 async def watch(url: str, seen: dict[bytes, None], ready: asyncio.Event) -> None:
     """Note every body of the topic that somebody in another unit could see."""
-    async with stentor.connect(url, timeout=PATIENCE) as spy:
+    async with stentor.connect(url, wait=PATIENCE) as spy:
         subscriptions = [spy.subscribe(pattern) for pattern in PATTERNS]
         for each in subscriptions:
             await each.__aenter__()
@@ -80,9 +80,9 @@ def test_nothing_crosses_the_border_before_the_system_storage_has_it(tmp_path: P
             spying = asyncio.ensure_future(watch(south, seen, ready))
             await ready.wait()
             async with (
-                stentor.connect(south, timeout=PATIENCE) as reader,
+                stentor.connect(south, wait=PATIENCE) as reader,
                 reader.subscribe("orders", name="billing", from_="beginning") as events,
-                stentor.connect(north, timeout=PATIENCE) as writer,
+                stentor.connect(north, wait=PATIENCE) as writer,
                 writer.publisher("orders", name="shop") as shop,
             ):
                 await shop.send(b"first")
@@ -110,7 +110,7 @@ def test_nothing_crosses_the_border_before_the_system_storage_has_it(tmp_path: P
         async def publish(url: str) -> None:
             async with (
                 asyncio.timeout(PATIENCE),
-                stentor.connect(url, timeout=PATIENCE) as writer,
+                stentor.connect(url, wait=PATIENCE) as writer,
                 writer.publisher("orders", name="shop"),
             ):
                 pass

@@ -42,7 +42,7 @@ def test_a_broker_is_started_for_many_clients_and_leaves_when_they_have_gone(tmp
         until(lambda: len(view(running.url("c/b1")).scopes[0].members) == 2)
         with ExitStack() as clients:
             for place in range(7):
-                clients.enter_context(stentor.blocking.connect(running.url(f"c/b{1 + place % 2}"), timeout=PATIENCE))
+                clients.enter_context(stentor.blocking.connect(running.url(f"c/b{1 + place % 2}"), wait=PATIENCE))
             url = running.line(r"c has more than 2 clients per broker: started c/auto-1\s+(stentor://\S+)")[1]
             until(lambda: {each.peer for each in view(url).links if each.state == "up"} == {"c/b1", "c/b2"})
             until(lambda: len({each.number for each in view(url).scopes[0].members}) == 3)

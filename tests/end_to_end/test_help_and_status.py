@@ -99,7 +99,7 @@ def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
     with (
         fabric(tmp_path, "--no-traces") as running,  # which are events too
         Command("sub", "flights/#", "--where", "n > 1", "--url", running.url()) as reader,
-        stentor.blocking.connect(running.url(), name="airport [bold]", timeout=PATIENCE) as client,
+        stentor.blocking.connect(running.url(), name="airport [bold]", wait=PATIENCE) as client,
     ):
         reader.line("subscribed", err=True)
         client.publish_many("flights/jfk", [b""] * 3, {"n": [1, 2, 3]})
@@ -110,7 +110,7 @@ def test_the_status_for_people_and_for_programs(tmp_path: Path) -> None:
         assert re.search(r"node\s+local \(broker\), boot 1, up ", done.stdout)
         assert re.search(r"events\s+3 in, 2 out", done.stdout)
         assert "airport [bold]" in done.stdout, "names are shown as they are"
-        assert re.search(r"flights/# .* n > 1 .* 2 .* 1 ", done.stdout)
+        assert re.search(r"flights/# .* n > 1 .* 2 .* 1\n", done.stdout)
         assert "nobody is slow" in done.stdout
         done = command("status", "--json", "--url", running.url())
         assert done.returncode == 0

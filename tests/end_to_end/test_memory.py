@@ -34,7 +34,7 @@ def files(count: int) -> Iterator[None]:
 
 def test_an_idle_broker_stays_small(running: Fabric) -> None:
     (node,) = running.nodes()
-    with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+    with stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
         client.flush()
     assert resident(node) < 80 << 20
 
@@ -50,7 +50,7 @@ def test_ten_thousand_idle_clients(tmp_path: Path) -> None:
         alone = resident(node)
         crowd = [greeted(links, port, number) for number in range(MANY)]
         await_welcomes(crowd)
-        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client, client.subscribe("t") as events:
+        with stentor.blocking.connect(running.url(), wait=PATIENCE) as client, client.subscribe("t") as events:
             assert client.status().clients == MANY + 2, "the repository is one"
             client.publish("t", b"and it still works")
             for event in events:

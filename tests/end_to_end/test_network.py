@@ -60,7 +60,7 @@ class Campus:
         return self.fabric.node_at(self.ports[name])
 
     def connect(self, name: str) -> api.Fabric:
-        return api.connect(self.url(name), timeout=PATIENCE)
+        return api.connect(self.url(name), wait=PATIENCE)
 
     async def view(self, name: str) -> NetworkView:
         async with self.connect(name) as fabric:
@@ -139,7 +139,7 @@ Readers = dict[str, tuple[Reader, Callable[[int], bool]]]  # by their brokers, a
 @asynccontextmanager
 async def reading(url: str, pattern: str, where: str | None = None) -> AsyncIterator[tuple[Reader, api.Fabric]]:
     reader = Reader()
-    async with api.connect(url, timeout=PATIENCE) as fabric, fabric.subscribe(pattern, where) as events:
+    async with api.connect(url, wait=PATIENCE) as fabric, fabric.subscribe(pattern, where) as events:
         task = asyncio.create_task(reader.read(events))
         try:
             yield reader, fabric

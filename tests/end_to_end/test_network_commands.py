@@ -218,9 +218,9 @@ def explained(network: Fabric, *arguments: str) -> tuple[set[str], list[dict[str
 
 def test_where_an_event_would_go_is_where_it_goes(network: Fabric) -> None:
     with (
-        library.blocking.connect(network.url("south/dorm/b1"), name="sleeper", timeout=PATIENCE) as sleeper,
-        library.blocking.connect(network.url("north/hall/b2"), name="clerk", timeout=PATIENCE) as clerk,
-        library.blocking.connect(network.url("north/library/b1"), name="author", timeout=PATIENCE) as author,
+        library.blocking.connect(network.url("south/dorm/b1"), name="sleeper", wait=PATIENCE) as sleeper,
+        library.blocking.connect(network.url("north/hall/b2"), name="clerk", wait=PATIENCE) as clerk,
+        library.blocking.connect(network.url("north/library/b1"), name="author", wait=PATIENCE) as author,
         sleeper.subscribe("news/#", where="price > 3.0") as dreams,
         clerk.subscribe("news/#") as papers,
     ):
@@ -307,7 +307,7 @@ def test_a_broker_that_no_longer_speaks_parts_the_network(network: Fabric, tmp_p
         return True
 
     with (
-        library.blocking.connect(network.url("south/dorm/b1"), timeout=PATIENCE) as sleeper,
+        library.blocking.connect(network.url("south/dorm/b1"), wait=PATIENCE) as sleeper,
         sleeper.subscribe("late/#"),
     ):
         until(lambda: explained(network, "late/news")[0])

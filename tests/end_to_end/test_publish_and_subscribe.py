@@ -58,7 +58,7 @@ def test_attributes_of_every_type(running: Fabric) -> None:
 def test_filters_and_output_for_people(running: Fabric) -> None:
     with subscribed(running, "flights/+", "--where", "carrier = 'UA' AND dep_delay > 60", "--count", "2") as reader:
         assert reader.line("subscribed to flights/. where carrier = 'UA' AND dep_delay > 60", err=True)
-        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+        with stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
             client.publish("flights/jfk", b"on time", carrier="UA", dep_delay=0.0)
             client.publish("flights/jfk", b"other", carrier="AA", dep_delay=99.0)
             client.publish("flights/jfk/gate", b"too deep", carrier="UA", dep_delay=99.0)
@@ -225,7 +225,7 @@ def test_refused_is_4(tmp_path: Path) -> None:
 
 def test_interrupted_is_130(running: Fabric) -> None:
     with Command("pub", "t", "x", "--count", "1000000", "--rate", "50", "--url", running.url()) as writer:
-        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client, client.subscribe("t") as heard:
+        with stentor.blocking.connect(running.url(), wait=PATIENCE) as client, client.subscribe("t") as heard:
             for event in heard:
                 assert event.body == b"x"
                 break
@@ -251,7 +251,7 @@ def test_a_reader_that_has_enough(running: Fabric) -> None:
         assert child.stdout is not None
         assert child.stderr is not None
         assert b"subscribed" in child.stderr.readline()
-        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+        with stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
             client.publish("pipe", b"first")
             assert child.stdout.readline() == b"pipe  first\n"
             child.stdout.close()
@@ -271,7 +271,7 @@ def test_output_that_cannot_be_written(running: Fabric) -> None:
     ):  # fmt: skip
         assert child.stderr is not None
         assert b"subscribed" in child.stderr.readline()
-        with stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+        with stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
             client.publish("full")
             client.flush()
         assert child.wait(PATIENCE) == 1
@@ -289,7 +289,7 @@ def test_a_subscription_outlives_the_broker(tmp_path: Path) -> None:
         first.interrupt()
         first.ended()
     with reader, Fabric("--listen", address, "--data", tmp_path / "data", cwd=tmp_path):
-        with stentor.blocking.connect(url, timeout=PATIENCE) as client:
+        with stentor.blocking.connect(url, wait=PATIENCE) as client:
             while reader.process.poll() is None:
                 client.publish("t", b"after")
                 time.sleep(0.05)

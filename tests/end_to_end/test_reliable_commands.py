@@ -42,7 +42,7 @@ def created(url: str, topic: str) -> str:
 
 def store(url: str, topic: str, bodies: list[bytes], **columns: list[Any]) -> None:
     with (
-        stentor.blocking.connect(url, timeout=PATIENCE) as client,
+        stentor.blocking.connect(url, wait=PATIENCE) as client,
         client.publisher(topic, name="shop") as shop,
     ):
         shop.send_many(bodies, columns)
@@ -377,7 +377,7 @@ def show_control_characters(url: str) -> None:
     topic = f"evil/{EVIL}"
     with Command("sub", "evil/#", "--count", "1", "--url", url) as live:
         live.line("subscribed", err=True)
-        with stentor.blocking.connect(url, timeout=PATIENCE) as client:
+        with stentor.blocking.connect(url, wait=PATIENCE) as client:
             client.publish(topic, f"{EVIL}\n".encode(), attributes={"note": f"{EVIL}\n"})
             client.flush()
             assert live.ended() == 0

@@ -68,7 +68,7 @@ def send(url: str, topic: str, bodies: list[bytes], tls: Path | None = None) -> 
     async def main() -> None:
         async with (
             asyncio.timeout(PATIENCE),
-            stentor.connect(url, timeout=PATIENCE, tls=tls) as client,
+            stentor.connect(url, wait=PATIENCE, tls=tls) as client,
             client.publisher(topic, name="shop") as shop,
         ):
             for body in bodies:
@@ -82,7 +82,7 @@ def take(url: str, topic: str, count: int) -> list[bytes]:
         found: list[bytes] = []
         async with (
             asyncio.timeout(PATIENCE),
-            stentor.connect(url, timeout=PATIENCE) as client,
+            stentor.connect(url, wait=PATIENCE) as client,
             client.subscribe(topic, name="billing", from_="beginning") as events,
         ):
             async for event in events:

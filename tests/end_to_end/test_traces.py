@@ -97,7 +97,7 @@ class Findings:
 
 async def play(north: str, south: str) -> None:
     """A run: one publishes in the north, two read in the south, and all of them end in good order."""
-    async with stentor.connect(north, timeout=PATIENCE) as here, stentor.connect(south, timeout=PATIENCE) as there:
+    async with stentor.connect(north, wait=PATIENCE) as here, stentor.connect(south, wait=PATIENCE) as there:
         async with Registrar(here) as registrar:
             await registrar.create("orders")
             await registrar.grant("orders", "publisher", "shop")
@@ -124,7 +124,7 @@ async def read(url: str, repository: str, is_enough: Callable[[Findings], bool])
     found = Findings()
     async with (
         asyncio.timeout(PATIENCE),
-        stentor.connect(url, timeout=PATIENCE) as client,
+        stentor.connect(url, wait=PATIENCE) as client,
         client.subscribe(kept_of(repository), name="audit", from_="beginning") as traces,
     ):
         async for batch in traces.batches():
@@ -212,7 +212,7 @@ def test_both_brokers_saw_the_same_frames(findings: dict[str, Findings]) -> None
 
 def test_off_with_one_setting(tmp_path: Path) -> None:
     async def main(url: str) -> None:
-        async with stentor.connect(url, timeout=PATIENCE) as client:
+        async with stentor.connect(url, wait=PATIENCE) as client:
             async with Registrar(client) as registrar:
                 await registrar.create("orders")
                 await registrar.grant("orders", "publisher", "shop")

@@ -98,7 +98,7 @@ def test_up_in_an_empty_folder(tmp_path: Path, launcher: list[str]) -> None:
 
 
 def test_a_fabric_stops_cleanly_with_clients_connected(tmp_path: Path) -> None:
-    with fabric(tmp_path) as running, stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+    with fabric(tmp_path) as running, stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
         (node,) = running.nodes()
         client.publish("t")
         client.flush()
@@ -120,7 +120,7 @@ def test_a_node_that_is_killed_is_started_again(tmp_path: Path) -> None:
     port = free_port()
     with (
         Fabric("--listen", f"127.0.0.1:{port}", "--http", "", "--data", "data", cwd=tmp_path) as running,
-        stentor.blocking.connect(running.url(), timeout=PATIENCE) as client,
+        stentor.blocking.connect(running.url(), wait=PATIENCE) as client,
         client.subscribe("t") as events,
     ):
         assert client.status().boot == 1
@@ -149,7 +149,7 @@ def test_three_nodes_of_a_file_are_three_processes(tmp_path: Path) -> None:
         nodes = running.nodes()
         assert len(nodes) == 3
         for name in ("campus/b1", "campus/b2", "campus/b3"):
-            with stentor.blocking.connect(running.url(name), timeout=PATIENCE) as client:
+            with stentor.blocking.connect(running.url(name), wait=PATIENCE) as client:
                 assert client.status().node == name
                 if name == "campus/b3":
                     with pytest.raises(stentor.BodyTooLarge):
@@ -173,7 +173,7 @@ def test_one_node_of_a_file(tmp_path: Path) -> None:
     with Command("node", "campus/b2", "--config", "stentor.toml", "--log", "info", "--json-log", cwd=tmp_path) as node:
         ready = json.loads(node.line("campus/b2")[0] and node.out[0])
         assert ready["name"] == "campus/b2"
-        with stentor.blocking.connect(f"stentor://{ready['listen']}", timeout=PATIENCE) as client:
+        with stentor.blocking.connect(f"stentor://{ready['listen']}", wait=PATIENCE) as client:
             assert client.status().node == "campus/b2"
         second = command("node", "campus/b2", "-c", "stentor.toml", cwd=tmp_path)
         assert second.returncode == 2
@@ -278,13 +278,13 @@ def test_a_log_level_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_a_node_on_any_port_that_comes_back_can_be_found(tmp_path: Path) -> None:
-    with fabric(tmp_path) as running, stentor.blocking.connect(running.url(), timeout=PATIENCE) as client:
+    with fabric(tmp_path) as running, stentor.blocking.connect(running.url(), wait=PATIENCE) as client:
         client.flush()
         (node,) = running.nodes()
         os.kill(node, signal.SIGKILL)
         back = running.line("node local is back.*")[0]
         found = re.search(r"stentor://\S+", back)
-        with stentor.blocking.connect(found[0] if found else running.url(), timeout=PATIENCE) as again:
+        with stentor.blocking.connect(found[0] if found else running.url(), wait=PATIENCE) as again:
             assert again.status().boot == 2
 
 

@@ -60,7 +60,7 @@ class Network:
 
     def create(self, publishers: Iterable[str], subscribers: Iterable[str], copies: int = 0) -> None:
         async def create() -> None:
-            async with stentor.connect(self.url(), timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+            async with stentor.connect(self.url(), wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 await registrar.create(TOPIC, REPOSITORIES, copies=copies, within=PATIENCE)
                 for name in publishers:
                     await registrar.grant(TOPIC, "publisher", name)
@@ -73,7 +73,7 @@ class Network:
         """The topic as each of its repositories sees it that answers."""
 
         async def ask() -> dict[str, TopicReport]:
-            async with stentor.connect(self.url(), timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+            async with stentor.connect(self.url(), wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 return await registrar.show(TOPIC)
 
         return asyncio.run(ask())

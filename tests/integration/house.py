@@ -183,8 +183,8 @@ async def take_batches(events: Events, count: int, within: float = PATIENCE) -> 
 async def prove_well(url: str, tls: Path | None = None) -> None:
     """A well-behaved pair exchanges events there."""
     async with (
-        connect(url, tls=tls, timeout=PATIENCE) as publisher,
-        connect(url, tls=tls, timeout=PATIENCE) as subscriber,
+        connect(url, tls=tls, wait=PATIENCE) as publisher,
+        connect(url, tls=tls, wait=PATIENCE) as subscriber,
         subscriber.subscribe("well/#", where="number >= 0") as events,
     ):
         for number in range(20):

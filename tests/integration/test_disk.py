@@ -66,7 +66,7 @@ def test_boots_are_counted_over_kill_9(tmp_path: Path) -> None:
         with process(tmp_path / "node") as child:
             assert child.stdout is not None
             address = msgspec.json.decode(child.stdout.readline())["listen"]
-            with stentor.blocking.connect(f"stentor://{address}", timeout=60) as fabric:
+            with stentor.blocking.connect(f"stentor://{address}", wait=60) as fabric:
                 assert fabric.status().boot == boot
             os.kill(child.pid, signal.SIGKILL)
             assert child.wait(60) == -signal.SIGKILL

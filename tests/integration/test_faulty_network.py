@@ -158,8 +158,8 @@ def test_bytes_that_come_in_slices(tmp_path: Path, largest: int) -> None:
         async with node(tmp_path) as broker, Proxy(broker.port) as proxy:
             proxy.up.largest_slice = proxy.down.largest_slice = largest
             async with (
-                stentor.connect(proxy.url, timeout=60) as publisher,
-                stentor.connect(proxy.url, timeout=60) as subscriber,
+                stentor.connect(proxy.url, wait=60) as publisher,
+                stentor.connect(proxy.url, wait=60) as subscriber,
                 subscriber.subscribe("t/#", where="n >= 0") as events,
             ):
                 listener = Listener()

@@ -51,7 +51,7 @@ class House:
         await self.hosts.pop(name).close()
 
     async def create(self, *names: str, copies: int = 0) -> None:
-        async with connect(self.url, timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+        async with connect(self.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
             await registrar.create("orders", list(names), copies=copies)
             await registrar.grant("orders", "publisher", "shop")
             for name in ("billing", "audit"):
@@ -59,7 +59,7 @@ class House:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Fabric]:
-        async with connect(self.url, timeout=PATIENCE) as fabric:
+        async with connect(self.url, wait=PATIENCE) as fabric:
             yield fabric
 
 
@@ -406,7 +406,7 @@ def test_the_blocking_facade_does_the_same(tmp_path: Path) -> None:
 
             def work() -> None:
                 with (
-                    blocking.connect(here.url, timeout=PATIENCE) as fabric,
+                    blocking.connect(here.url, wait=PATIENCE) as fabric,
                     fabric.subscribe("orders", name="billing") as events,
                     fabric.publisher("orders", name="shop") as shop,
                 ):
@@ -414,7 +414,7 @@ def test_the_blocking_facade_does_the_same(tmp_path: Path) -> None:
                     shop.send_many([b"2", b"3"])
                     shop.flush()
                     assert [next(iter(events)).body for _ in range(3)] == [b"1", b"2", b"3"]
-                with blocking.connect(here.url, timeout=PATIENCE) as fabric:
+                with blocking.connect(here.url, wait=PATIENCE) as fabric:
                     with (
                         fabric.subscribe("orders", name="audit", from_="beginning", ack="manual") as events,
                         fabric.publisher("orders", name="shop") as shop,

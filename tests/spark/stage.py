@@ -26,7 +26,7 @@ class Stage(Network):
         """A reliable topic on all repositories."""
 
         async def create() -> None:
-            async with stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+            async with stentor.connect(self.url_of_all, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 await registrar.create(name, REPOSITORIES, within=PATIENCE)
                 await registrar.grant(name, "publisher", publisher)
                 await registrar.grant(name, "subscriber", subscriber)
@@ -41,7 +41,7 @@ class Stage(Network):
 
         async def publish() -> None:
             async with (
-                stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric,
+                stentor.connect(self.url_of_all, wait=PATIENCE) as fabric,
                 fabric.publisher(topic, name="shop") as shop,
             ):
                 for start in range(0, len(bodies), portion):
@@ -60,7 +60,7 @@ class Stage(Network):
         """How many events each subscriber has not acknowledged, at the repository that knows least of it."""
 
         async def ask() -> dict[str, int]:
-            async with stentor.connect(self.url_of_all, timeout=PATIENCE) as fabric, Registrar(fabric) as registrar:
+            async with stentor.connect(self.url_of_all, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 reports = await registrar.show(topic)
             found: dict[str, int] = {}
             for report in reports.values():
@@ -77,7 +77,7 @@ def everything(stage: Stage, topic: str, count: int) -> list[bytes]:
 
     async def take() -> list[bytes]:
         async with (
-            stentor.connect(stage.url_of_all, timeout=PATIENCE) as fabric,
+            stentor.connect(stage.url_of_all, wait=PATIENCE) as fabric,
             fabric.subscribe(topic, name="spark", from_="beginning") as events,
         ):
             return await _gather(events, count)

@@ -42,7 +42,7 @@ def _check_marks(folder: Path) -> None:
 
 async def _play(url: str, topic: str) -> None:
     """One publishes, two read, and all of them end in good order."""
-    async with stentor.connect(url, timeout=PATIENCE) as fabric:
+    async with stentor.connect(url, wait=PATIENCE) as fabric:
         async with Registrar(fabric) as registrar:
             for name in WANTED:
                 await registrar.grant(topic, "subscriber", name)

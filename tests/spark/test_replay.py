@@ -36,7 +36,7 @@ def stored(stage: Stage, topic: str, count: int) -> Heard:
     async def take() -> Heard:
         found: Heard = []
         async with (
-            stentor.connect(stage.url_of_all, timeout=PATIENCE) as fabric,
+            stentor.connect(stage.url_of_all, wait=PATIENCE) as fabric,
             fabric.subscribe(topic, name="spark", from_="beginning") as events,
         ):
             async with asyncio.timeout(PATIENCE):
@@ -117,7 +117,7 @@ def test_best_effort_at_a_pace(spark: SparkSession, stage: Stage, tmp_path: Path
     async def listen() -> Heard:
         found: Heard = []
         async with (
-            stentor.connect(stage.url_of_all, timeout=PATIENCE) as fabric,
+            stentor.connect(stage.url_of_all, wait=PATIENCE) as fabric,
             fabric.subscribe("live/again") as live,
             asyncio.timeout(PATIENCE),
         ):

@@ -58,7 +58,7 @@ async def attend() -> None:
     async with AsyncExitStack() as stack:
         listeners = []
         for place, name in enumerate(muster.names()):
-            fabric = await stack.enter_async_context(connect(muster.urls[place // muster.each], timeout=30.0))
+            fabric = await stack.enter_async_context(connect(muster.urls[place // muster.each], wait=30.0))
             events: Events | Subscription
             if muster.named:
                 events = await stack.enter_async_context(fabric.subscribe(muster.topic, WHERE, name=name))

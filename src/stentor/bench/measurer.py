@@ -150,7 +150,7 @@ def station_name(hops: str) -> str:
 
 
 async def take_place(stack: AsyncExitStack, posts: Posts, hops: str, url: str) -> Station:
-    fabric = await stack.enter_async_context(connect(url, timeout=30.0))
+    fabric = await stack.enter_async_context(connect(url, wait=30.0))
     if posts.named:
         stored = fabric.subscribe(posts.topic, WHERE, name=station_name(hops))
         return Station(await stack.enter_async_context(stored))
@@ -179,7 +179,7 @@ async def attend() -> None:
     posts = msgspec.json.decode(await anext(lines), type=Posts)
     async with AsyncExitStack() as stack:
         stations = {hops: await take_place(stack, posts, hops, url) for hops, url in posts.subscribers.items()}
-        fabric = await stack.enter_async_context(connect(posts.publisher, timeout=30.0))
+        fabric = await stack.enter_async_context(connect(posts.publisher, wait=30.0))
         if posts.named:
             send = reliably(await stack.enter_async_context(fabric.publisher(posts.topic, name=PUBLISHER)))
         else:

@@ -35,7 +35,7 @@ REPLICATIONS = (NONE, ONE, TWO)
 
 async def enrol(url: str, replication: Replication, subscribers: Iterable[str]) -> None:
     """Make its topic, for the publisher and these."""
-    async with connect(url, timeout=30.0) as fabric, Registrar(fabric) as registrar:
+    async with connect(url, wait=30.0) as fabric, Registrar(fabric) as registrar:
         await registrar.create(replication.topic, replication.repositories, copies=replication.copies)
         await registrar.grant(replication.topic, "publisher", PUBLISHER)
         for name in subscribers:

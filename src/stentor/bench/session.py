@@ -221,7 +221,7 @@ async def _until(urls: Mapping[str, str], sound: Callable[[NetworkView], bool], 
     end = asyncio.get_running_loop().time() + _WHOLE_WITHIN
 
     async def look(url: str) -> None:
-        async with connect(url, timeout=30.0) as fabric:
+        async with connect(url, wait=30.0) as fabric:
             while not sound(await view(fabric)):
                 if asyncio.get_running_loop().time() > end:
                     raise WorkerFailed(f"{trouble} after {_WHOLE_WITHIN:.0f} s")

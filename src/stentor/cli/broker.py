@@ -8,7 +8,7 @@ import typer
 
 from stentor import operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
-from stentor.cli.options import HttpOption, TlsOption, UrlOption, http_address
+from stentor.cli.options import HttpOption, TlsOption, UrlOption, WaitOption, http_address
 from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
@@ -43,6 +43,7 @@ def add(
     ] = None,
     no_traces: Annotated[bool, typer.Option("--no-traces", help="Tell no traces of what becomes of events.")] = False,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -51,7 +52,7 @@ def add(
     check_cost(cost)
     path, address = ScopePath.parse(name), Address.parse(listen)
     check_exposure(address, secured=tls is not None)
-    views, links = asyncio.run(_look_around(Search(address_of(knowing), tls), path, link or []))
+    views, links = asyncio.run(_look_around(Search(address_of(knowing), tls, wait), path, link or []))
     assignment = Assignment(
         name=name,
         listen=str(address),
@@ -76,9 +77,10 @@ def remove(
     timeout: TimeoutOption = 10.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Make a broker leave the network for good and end; of one that is dead already, free the place."""
-    asyncio.run(_remove(Search(url, tls), ScopePath.parse(name), force, timeout))
+    asyncio.run(_remove(Search(url, tls, wait), ScopePath.parse(name), force, timeout))
 
 
 async def _look_around(search: Search, path: ScopePath, wanted: list[str]) -> tuple[list[NetworkView], list[Found]]:

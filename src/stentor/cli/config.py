@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.cli.narrow_table import narrow_table
 from stentor.config import Config, load, without_password
 from stentor.config import schema as json_schema
 from stentor.model.errors import ConfigError
@@ -30,7 +31,7 @@ def check(
         raise typer.Exit(2) from error
     console = Console()
     console.print(f"ok: {file}", markup=False, highlight=False, soft_wrap=True)
-    console.print(_table(config))
+    console.print(_table(config, console.width))
 
 
 @app.command()
@@ -47,19 +48,18 @@ def _check_certificates(config: Config, only: str | None) -> None:
         server_context(directory)
 
 
-def _table(config: Config) -> Table:
-    table = Table("node", "role", "listen", "http", "tls", "storage", box=None, pad_edge=False)
+def _table(config: Config, width: int) -> Table:
+    rows: list[tuple[str, ...]] = []
     for node in config.nodes:
         http, tls = str(node.http or "off"), str(node.tls.directory) if node.tls else "off"
-        row = (str(node.name), node.role, str(node.listen), http, tls, str(node.storage))
-        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+        rows.append((str(node.name), node.role, str(node.listen), http, tls, str(node.storage)))
     for repository in config.repositories:
         guard = config.broker_of(repository).tls
-        place = (
-            f"to {repository.broker}",
-            str(repository.http or "off"),
-            str(guard.directory) if guard else "off",
-            without_password(repository.storage),
-        )
-        table.add_row(*(Text(cell, overflow="fold") for cell in (repository.name, "repository", *place)))
-    return table
+        http, tls = str(repository.http or "off"), str(guard.directory) if guard else "off"
+        storage = without_password(repository.storage)
+        rows.append((repository.name, "repository", f"to {repository.broker}", http, tls, storage))
+    headings = ("node", "role", "listen", "http", "tls", "storage")
+    return narrow_table(
+        {name: [Text(cell) for cell in cells] for name, cells in zip(headings, zip(*rows, strict=True), strict=True)},
+        width,
+    )

@@ -12,7 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from stentor import operation
-from stentor.cli.options import AttributesOption, TlsOption, UrlOption, parse_attributes
+from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.route import check_broker
 from stentor.client import connect
@@ -51,6 +51,7 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show where an event would go and why, without publishing it: who matches it, who wants it, who hands it on.
 
@@ -58,7 +59,7 @@ def explain(
     """
     check_topic(topic)
     attributes = parse_attributes(attr or [])
-    journey = asyncio.run(_explain(topic, attributes, start, url, tls))
+    journey = asyncio.run(_explain(topic, attributes, start, url, tls, wait))
     if json:
         print_json(journey)
         return
@@ -70,13 +71,13 @@ def explain(
 
 
 async def _explain(
-    topic: str, attributes: dict[str, Value], start: str | None, url: str | None, tls: Path | None
+    topic: str, attributes: dict[str, Value], start: str | None, url: str | None, tls: Path | None, wait: float
 ) -> Station:
     if start is not None:
-        found = await survey(url, tls)
+        found = await survey(url, tls, wait=wait)
         check_broker(found, start)
         url = f"stentor://{found.brokers[start].address}"
-    return await Journey(topic, attributes, tls).begin(url)
+    return await Journey(topic, attributes, tls).begin(url, wait)
 
 
 class Journey:
@@ -86,15 +87,15 @@ class Journey:
         self._topic, self._attributes, self._tls = topic, attributes, tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def begin(self, url: str | None) -> Station:
+    async def begin(self, url: str | None, wait: float = 0.0) -> Station:
         """At the broker of its publisher; raises if that one cannot be asked."""
-        told = await self._ask(url, 0, None)
+        told = await self._ask(url, 0, None, wait)
         depth = told.node.count("/") + 1
         onward = await self._go_on(told, (1,) * depth, (told.node,))
         return Station(told.node, "", 1, told, onward)
 
-    async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None) -> Explanation:
-        async with self._turns, connect(url, tls=self._tls, timeout=WITHIN) as fabric:
+    async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None, wait: float = 0.0) -> Explanation:
+        async with self._turns, connect(url, tls=self._tls, timeout=WITHIN, wait=wait) as fabric:
             return await operation.explain(
                 fabric, self._topic, self._attributes, level=level, masks=masks, within=WITHIN
             )

@@ -1,13 +1,12 @@
 """`stentor link`: join brokers of a running network, part them, and say what a link costs."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stentor import operation
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.search import Found, Search
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.messages import Task
@@ -33,18 +32,24 @@ def add(
     timeout: TimeoutOption = 10.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Make FROM open a link to TO, and again whenever it is lost, also after a restart."""
     check_cost(cost)
-    asyncio.run(_add(Search(url, tls), origin, target, cost, timeout))
+    asyncio.run(_add(Search(url, tls, wait), origin, target, cost, timeout))
 
 
 @app.command()
 def remove(
-    origin: FromArgument, target: ToArgument, force: ForceOption = False, url: UrlOption = None, tls: TlsOption = None
+    origin: FromArgument,
+    target: ToArgument,
+    force: ForceOption = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Remove the link between two brokers, for good; refused if the network would be in two parts."""
-    ends = asyncio.run(_change(url, tls, origin, target, Task.REMOVE_LINK, force=force))
+    ends = asyncio.run(_change(Search(url, tls, wait), origin, target, Task.REMOVE_LINK, force=force))
     typer.echo(f"{ends} are no longer linked")
 
 
@@ -55,10 +60,11 @@ def cost(
     cost: Annotated[float, typer.Argument(help="More than 0; distances are sums of costs.")],
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Set what the link between two brokers costs; it is dearer while it is slow."""
     check_cost(cost)
-    ends = asyncio.run(_change(url, tls, origin, target, Task.SET_COST, cost=cost))
+    ends = asyncio.run(_change(Search(url, tls, wait), origin, target, Task.SET_COST, cost=cost))
     typer.echo(f"the link of {ends} costs {cost:g}")
 
 
@@ -88,8 +94,7 @@ async def _add(search: Search, origin: str, target: str, cost: float | None, tim
 
 
 async def _change(
-    url: str | None,
-    tls: Path | None,
+    search: Search,
     origin: str,
     target: str,
     task: Task,
@@ -98,7 +103,6 @@ async def _change(
     force: bool = False,
 ) -> str:
     """Order it at the end that opens the link, or at both if both do; returns who they are."""
-    search = Search(url, tls)
     one, other = await _ends(search, origin, target)
     done, refusals = False, list[StentorError]()
     for here, there in ((one, other), (other, one)):

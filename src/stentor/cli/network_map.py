@@ -11,7 +11,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from stentor.cli.drawing import draw, short
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.narrow_table import Cell, narrow_table
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json, printable
 from stentor.model.errors import StentorError
 from stentor.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
@@ -28,13 +29,14 @@ def network_map(
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show the network: units, brokers and their load, links with level, cost and traffic, and what is not reached.
 
     A broker sees only its own surroundings, so the walk begins at --url and goes on to every broker that anybody there
     knows. Who does not answer within 4 seconds is marked. With --svg or --png, a picture is drawn.
     """
-    found = asyncio.run(survey(url, tls))
+    found = asyncio.run(survey(url, tls, wait=wait))
     if svg is not None or png is not None:
         picture = draw(found)
         if svg is not None:
@@ -47,7 +49,7 @@ def network_map(
     console = Console(highlight=False)
     console.print(_tree(found))
     if found.links:
-        console.print(_links(found))
+        console.print(_links(found, console.width))
     troubles = concerns(found)
     for line in troubles:
         console.print(cell(f"! {line}", "red"), soft_wrap=True)
@@ -115,32 +117,20 @@ def _broker(broker: BrokerSeen, *, first: bool) -> Text:
     return label.append(f"  {printable(broker.address)}", "dim")
 
 
-def _links(found: Survey) -> Table:
-    table = Table(
-        "from",
-        "to",
-        "level",
-        "cost",
-        "state",
-        "round trip",
-        "events →",
-        "events ←",
-        title="links",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
-    for column in (0, 1):  # half a name is of no use
-        table.columns[column].overflow = "fold"
-    for column in (2, 3, 5, 6, 7):
-        table.columns[column].justify = "right"
-    for link in sorted(found.links, key=lambda link: (-link.level, link.one, link.other)):
-        trip = f"{1000 * link.round_trip:.1f} ms" if link.round_trip else "–"
-        table.add_row(
-            cell(link.one), cell(link.other or f"? at {link.address}"), str(link.level), f"{link.cost:g}",
-            cell(_state(link.ends, link.state), _COLOURS[link.state]), trip, short(link.onward), short(link.backward),
-        )  # fmt: skip
-    return table
+def _links(found: Survey, width: int) -> Table:
+    links = sorted(found.links, key=lambda link: (-link.level, link.one, link.other))
+    columns: dict[str, list[Cell]] = {
+        "from": [cell(link.one) for link in links],
+        "to": [cell(link.other or f"? at {link.address}") for link in links],
+        "level": [str(link.level) for link in links],
+        "cost": [f"{link.cost:g}" for link in links],
+        "state": [cell(_state(link.ends, link.state), _COLOURS[link.state]) for link in links],
+        "round trip": [f"{1000 * link.round_trip:.1f} ms" if link.round_trip else "–" for link in links],
+        "events →": [short(link.onward) for link in links],
+        "events ←": [short(link.backward) for link in links],
+    }
+    right = ("level", "cost", "round trip", "events →", "events ←")
+    return narrow_table(columns, width, right=right, spare=("cost", "round trip"), title="links")
 
 
 def _state(ends: tuple[str, str], state: str) -> str:

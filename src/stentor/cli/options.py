@@ -20,6 +20,17 @@ TlsOption = Annotated[
     Path | None,
     typer.Option("--tls", envvar="STENTOR_TLS", help="A certificate directory as `stentor certs` writes it."),
 ]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        envvar="STENTOR_WAIT",
+        min=0.0,
+        metavar="SECONDS",
+        help="Keep trying while no broker is there yet, instead of failing at once.",
+        show_default=False,
+    ),
+]
 HttpOption = Annotated[
     str,
     typer.Option("--http", help='host:port for health and metrics; port 0 takes a free one and keeps it, "" is off.'),

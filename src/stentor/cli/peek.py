@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stentor.cli.options import FromOption, TlsOption, UrlOption, parse_from
+from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line
 from stentor.cli.printable import printable
 from stentor.client import connect
@@ -38,6 +38,7 @@ def peek(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show stored events, in the order in which a repository stored them: the last ones, or all from a place on.
 
@@ -49,7 +50,7 @@ def peek(
     where = str(Filter(where)) if where else ""
 
     async def run() -> int:
-        async with connect(url, tls=tls, window=PAGES) as fabric:
+        async with connect(url, tls=tls, wait=wait, window=PAGES) as fabric:
             async with Registrar(fabric) as registrar:
                 await registrar.show(name)  # says what is wrong with a topic that is none
             async with Reader(fabric, reader) as reading:

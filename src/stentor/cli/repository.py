@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor import operation
-from stentor.cli.options import HttpOption, TlsOption, UrlOption, http_address
+from stentor.cli.narrow_table import Cell, narrow_table
+from stentor.cli.options import HttpOption, TlsOption, UrlOption, WaitOption, http_address
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.process import RepositoryAssignment, become
 from stentor.cli.registrar import JsonOption, WithinOption, registrar, waiting
@@ -52,6 +53,7 @@ def add(
     http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -65,7 +67,7 @@ def add(
     line = storage_line(storage, storage_in(data))
     if unit:
         ScopePath.parse(unit)
-    addresses = asyncio.run(_look_around(name, unit, url, tls))
+    addresses = asyncio.run(_look_around(name, unit, url, tls, wait))
     become(
         RepositoryAssignment(
             name=name,
@@ -81,9 +83,9 @@ def add(
     )
 
 
-async def _look_around(name: str, unit: str, url: str | None, tls: Path | None) -> tuple[str, ...]:
+async def _look_around(name: str, unit: str, url: str | None, tls: Path | None, wait: float) -> tuple[str, ...]:
     """The brokers that it may link to; that it would not take the place of another one."""
-    async with connect(url, tls=tls) as fabric, Registrar(fabric) as asking:
+    async with connect(url, tls=tls, wait=wait) as fabric, Registrar(fabric) as asking:
         if name in await asking.find(within=1.0):
             raise InvalidInput(f"there is a repository {name} already: choose another name")
         view = await operation.view(fabric)
@@ -95,24 +97,36 @@ async def _look_around(name: str, unit: str, url: str | None, tls: Path | None) 
 
 
 @app.command()
-def remove(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+def remove(
+    name: NameArgument,
+    timeout: WithinOption = 60.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
     """Make a repository leave all its topics and end; refused if it is the last one of a topic.
 
     One that `stentor up` runs is not started again until the next `stentor up`.
     """
-    asyncio.run(_drain(name, url, tls, timeout, retire=True))
+    asyncio.run(_drain(name, url, tls, wait, timeout, retire=True))
     typer.echo(f"{name} left")
 
 
 @app.command()
-def drain(name: NameArgument, timeout: WithinOption = 60.0, url: UrlOption = None, tls: TlsOption = None) -> None:
+def drain(
+    name: NameArgument,
+    timeout: WithinOption = 60.0,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
     """Make a repository leave all its topics, and go on without any; refused if it is the last one of a topic."""
-    asyncio.run(_drain(name, url, tls, timeout, retire=False))
+    asyncio.run(_drain(name, url, tls, wait, timeout, retire=False))
     typer.echo(f"{name} has no topics any more")
 
 
-async def _drain(name: str, url: str | None, tls: Path | None, timeout: float, *, retire: bool) -> None:
-    async with registrar(url, tls) as asking:
+async def _drain(name: str, url: str | None, tls: Path | None, wait: float, timeout: float, *, retire: bool) -> None:
+    async with registrar(url, tls, wait) as asking:
         await asking.drain(name, retire=retire)
         end = asyncio.get_running_loop().time() + timeout
         with waiting(f"{name} leaves") as progress:
@@ -136,12 +150,13 @@ def status(
     json: JsonOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show what repositories store, how far their subscribers are, whom they steer and how they get on together."""
     wanted = list(dict.fromkeys(names or []))
 
     async def ask() -> dict[str, RepositoryReport]:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             found = await asking.find(wanted)
             return {name: found[name] for name in wanted or found if name in found}
 
@@ -155,15 +170,14 @@ def status(
         console = Console(highlight=False)
         for report in reports.values():
             serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}"))
-            console.print(_table(report, serves) if report.topics else f"{serves}, has no topics")
+            console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
 
 
-def _table(report: RepositoryReport, title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(report: RepositoryReport, title: str, width: int) -> Table:
     topics = report.topics.values()
-    columns: dict[str, list[str | Text]] = {
+    columns: dict[str, list[Cell]] = {
         "topic": [cell(topic.topic) for topic in topics],
         "state": [state(topic) for topic in topics],
         "events": [f"{topic.events:,}" for topic in topics],
@@ -176,12 +190,8 @@ def _table(report: RepositoryReport, title: str) -> Table:
         "disk": [size(topic.bytes) for topic in topics],
         "trouble": [cell(topic.trouble, "red") for topic in topics],
     }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    for name in shown:
-        table.add_column(name, overflow="fold", no_wrap=name in ("topic", "events", "first", "next", "horizon", "disk"))
-    for row in zip(*shown.values(), strict=True):
-        table.add_row(*row)
-    return table
+    right = ("events", "first", "next", "horizon", "disk")
+    return narrow_table(columns, width, right=right, spare=("first", "horizon", "steers"), title=title)
 
 
 def _subscribers(topic: TopicReport) -> list[str]:

@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.narrow_table import Cell, narrow_table
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.suggestion import suggestion
@@ -42,13 +42,14 @@ def route(
     json: Annotated[bool, typer.Option("--json", help="The way, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show the way from a broker to a unit or broker, hop by hop, with the distance that each broker sees.
 
     Every broker decides by its own routing cache, so each one on the way is asked. Exit codes: 0 it arrives, 1 it ends
     before, 2 there is no such broker or unit, 3 nobody can be asked.
     """
-    found = asyncio.run(survey(url, tls))
+    found = asyncio.run(survey(url, tls, wait=wait))
     check_broker(found, start)
     known = [unit.name for unit in found.units() if unit.name] + list(found.brokers)
     if goal not in known:
@@ -106,15 +107,15 @@ def _towards(view: NetworkView, goal: str) -> MemberView | None:
 
 def _show(way: Route) -> None:
     console = Console(highlight=False)
-    table = Table("", "broker", "address", "sees", "distance", "goes to", box=None, pad_edge=False)
-    for column in table.columns[1:]:  # half a name is of no use
-        column.overflow = "fold"
-    for number, step in enumerate(way.steps):
-        table.add_row(
-            str(number), cell(step.broker, "bold"), cell(step.address, "dim"), cell(step.towards),
-            distance_text(step.distance), cell(step.hop),
-        )  # fmt: skip
-    console.print(table)
+    columns: dict[str, list[Cell]] = {
+        "": [str(number) for number in range(len(way.steps))],
+        "broker": [cell(step.broker, "bold") for step in way.steps],
+        "address": [cell(step.address, "dim") for step in way.steps],
+        "sees": [cell(step.towards) for step in way.steps],
+        "distance": [distance_text(step.distance) for step in way.steps],
+        "goes to": [cell(step.hop) for step in way.steps],
+    }
+    console.print(narrow_table(columns, console.width, spare=("address",)))
     if way.arrives:
         hops = len(way.steps) - 1
         console.print(

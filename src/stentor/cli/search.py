@@ -25,28 +25,30 @@ class Found(NamedTuple):
 class Search:
     """What brokers told, each asked once."""
 
-    def __init__(self, url: str | None, tls: Path | None, within: float = _WITHIN) -> None:
+    def __init__(self, url: str | None, tls: Path | None, wait: float = 0.0) -> None:
+        """`wait` is for the brokers whose addresses people gave; others were there a moment ago."""
         self._url = url or DEFAULT_URL
-        self._tls, self._within = tls, within
+        self._tls, self._wait = tls, wait
         self._views: dict[str, NetworkView] = {}
 
-    def connect(self, address: str) -> Fabric:
-        return connect(f"stentor://{address}", tls=self._tls, timeout=self._within)
+    def connect(self, address: str, wait: float = _WITHIN) -> Fabric:
+        """A client of a broker that others know; it may be down for a moment, because it is started again."""
+        return connect(f"stentor://{address}", tls=self._tls, timeout=_WITHIN, wait=wait)
 
-    async def view_at(self, address: str) -> NetworkView:
+    async def view_at(self, address: str, wait: float = _WITHIN) -> NetworkView:
         """What the broker at an address told when it was first asked."""
         if address not in self._views:
-            self._views[address] = await self.look(address)
+            self._views[address] = await self.look(address, wait)
         return self._views[address]
 
-    async def look(self, address: str) -> NetworkView:
+    async def look(self, address: str, wait: float = _WITHIN) -> NetworkView:
         """What the broker at an address tells now."""
-        async with self.connect(address) as fabric:
+        async with self.connect(address, wait) as fabric:
             return await operation.view(fabric)
 
     async def here(self) -> NetworkView:
         """What the broker tells that we know."""
-        return await self.view_at(self._url.rpartition("//")[2])  # may name several, of which one answers
+        return await self.view_at(self._url.rpartition("//")[2], self._wait)  # may name several, of which one answers
 
     async def towards(self, path: ScopePath) -> list[NetworkView]:
         """The views of brokers nearer and nearer to a name; the last is of the smallest unit around it that there is.
@@ -87,7 +89,7 @@ class Search:
 
     async def _find_address(self, address: str) -> Found:
         try:
-            view = await self.view_at(address)
+            view = await self.view_at(address, self._wait)
         except Unreachable:
             return Found("", address, reachable=False)
         return Found(view.node, view.address)

@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.narrow_table import Cell, narrow_table
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
 from stentor.client import connect
 from stentor.model.status import NodeStatus
@@ -19,11 +20,12 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show what the broker counts: events, clients, subscriptions, queues, who is slow."""
 
     async def ask() -> NodeStatus:
-        async with connect(url, tls=tls) as fabric:
+        async with connect(url, tls=tls, wait=wait) as fabric:
             return await fabric.status()
 
     answer = asyncio.run(ask())
@@ -32,9 +34,9 @@ def status(
         return
     console = Console(highlight=False)
     console.print(_summary(answer))
-    console.print(_links(answer))
+    console.print(_links(answer, console.width))
     if answer.interests:
-        console.print(_interests(answer))
+        console.print(_interests(answer, console.width))
 
 
 def _summary(status: NodeStatus) -> Table:
@@ -58,28 +60,35 @@ def _summary(status: NodeStatus) -> Table:
     return table
 
 
-def _links(status: NodeStatus) -> Table:
-    table = Table(
-        "client", "address", "in", "out", "queued", "dropped", "idle", "", title="clients", title_justify="left"
-    )
-    for link in [each for each in status.links if each.role == "client"][:_SHOWN]:
-        table.add_row(
-            cell(link.name), cell(link.address), f"{link.events_in:,}", f"{link.events_out:,}", size(link.queued),
-            f"{link.dropped:,}", f"{link.idle:.1f} s", "[red]slow[/]" if link.slow else "",
-        )  # fmt: skip
+def _links(status: NodeStatus, width: int) -> Table:
+    links = [each for each in status.links if each.role == "client"][:_SHOWN]
+    columns: dict[str, list[Cell]] = {
+        "client": [cell(link.name) for link in links],
+        "address": [cell(link.address) for link in links],
+        "in": [f"{link.events_in:,}" for link in links],
+        "out": [f"{link.events_out:,}" for link in links],
+        "queued": [size(link.queued) for link in links],
+        "dropped": [f"{link.dropped:,}" for link in links],
+        "idle": [f"{link.idle:.1f} s" for link in links],
+        "": ["[red]slow[/]" if link.slow else "" for link in links],
+    }
+    right = ("in", "out", "queued", "dropped", "idle")
+    table = narrow_table(columns, width, right=right, spare=("address", "idle"), title="clients")
     if status.clients > _SHOWN:
         table.caption = f"{_SHOWN} of {status.clients}: --json shows more"
     return table
 
 
-def _interests(status: NodeStatus) -> Table:
-    table = Table("client", "pattern", "where", "accepted", "rejected", title="subscriptions", title_justify="left")
-    for interest in status.interests[:_SHOWN]:
-        table.add_row(
-            cell(interest.client), cell(interest.pattern), cell(interest.where),
-            f"{interest.accepted:,}", f"{interest.rejected:,}",
-        )  # fmt: skip
-    return table
+def _interests(status: NodeStatus, width: int) -> Table:
+    shown = status.interests[:_SHOWN]
+    columns: dict[str, list[Cell]] = {
+        "client": [cell(interest.client) for interest in shown],
+        "pattern": [cell(interest.pattern) for interest in shown],
+        "where": [cell(interest.where) for interest in shown],
+        "accepted": [f"{interest.accepted:,}" for interest in shown],
+        "rejected": [f"{interest.rejected:,}" for interest in shown],
+    }
+    return narrow_table(columns, width, right=("accepted", "rejected"), title="subscriptions")
 
 
 def size(count: float) -> str:

@@ -69,7 +69,8 @@ class Steward:
             return None
 
     def _connect(self, broker: Assignment) -> Fabric:
-        return connect(f"stentor://{broker.listen}", tls=broker.certificates, timeout=self._settings.check_every)
+        within = self._settings.check_every  # a broker that is started again must not look dead
+        return connect(f"stentor://{broker.listen}", tls=broker.certificates, timeout=within, wait=within)
 
     async def _act(self, action: Action, views: dict[str, NetworkView]) -> None:
         match action:

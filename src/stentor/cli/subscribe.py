@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from stentor.cli.options import FromOption, TlsOption, UrlOption, parse_from
+from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line, groups
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
@@ -43,6 +43,7 @@ def sub(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Subscribe and print events until Ctrl-C, or --count of them.
 
@@ -54,10 +55,10 @@ def sub(
     if name is not None and is_wild(pattern):
         raise InvalidInput(f"--name subscribes to one reliable topic, and {pattern!r} holds a wildcard")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(Wanted(pattern, where, name, since, count, json), url, tls))
+    asyncio.run(_run(Wanted(pattern, where, name, since, count, json), url, tls, wait))
 
 
-async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption) -> None:
+async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption, wait: float) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -71,7 +72,7 @@ async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption) -> None:
         loop.add_signal_handler(number, interrupt)
     errors = Console(stderr=True, highlight=False)
     try:
-        async with connect(url, tls=tls) as fabric:
+        async with connect(url, tls=tls, wait=wait) as fabric:
             await (_print_live if wanted.name is None else _print_stored)(fabric, wanted, errors)
     except asyncio.CancelledError:
         if not interrupted:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.registrar import (
@@ -77,6 +77,7 @@ def create(
     timeout: WithinOption = 30.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Register a reliable topic at its repositories; you own it. Returns when all of them are ready.
 
@@ -87,7 +88,7 @@ def create(
     kept, expired = seconds(keep, "--keep"), seconds(expire, "--expire")
 
     async def run() -> dict[str, TopicReport]:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             with waiting(f"creating {name}"):
                 return await asking.create(
                     name, several(repositories), copies=copies, keep=kept, expire=expired, hold=hold_at_border,
@@ -111,12 +112,13 @@ def grant(
     ] = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Let publishers and subscribers use a topic under these names; only its owner can do that."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             for role, end in ends:
                 await asking.grant(name, role, end, principal or "")
                 only = f", if they are {principal}" if principal else ""
@@ -132,12 +134,13 @@ def revoke(
     subscriber: SubscriberOption = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Take back what was granted; what a subscriber has not got yet is forgotten."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             for role, end in ends:
                 await asking.revoke(name, role, end)
                 typer.echo(f"{end} is no {role} of {name} any more")
@@ -161,11 +164,12 @@ def bundle(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Let another repository store a topic, or make one leave it; returns when it has caught up, or left."""
 
     async def run() -> None:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             if action is Action.ADD:
                 await _join(asking, name, repository, timeout)
                 typer.echo(f"{repository} has all of {name}")
@@ -211,11 +215,12 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Delete a topic and all events that are stored of it, for good; only its owner can do that."""
 
     async def run() -> tuple[str, ...]:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             seen = await asking.show(name)
             if not yes:
                 stored = max(report.events for report in seen.values())
@@ -235,11 +240,12 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Show reliable topics: owner, repositories, copies, who may publish and subscribe, and who lags behind."""
 
     async def run() -> dict[str, dict[str, TopicReport]]:
-        async with registrar(url, tls) as asking:
+        async with registrar(url, tls, wait) as asking:
             if name is not None:
                 return {name: await asking.show(name)}
             found = await asking.find()

@@ -79,6 +79,7 @@ from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL,
 from stentor.wire.run import FLOW, split
 
 FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else may be a damaged stream: try again
+MOVING = "moving to another broker"  # why a link ends that its client leaves for another one
 _TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
 TIMERS = frozenset((_TICK, _REDIAL, _GREETING))
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
@@ -290,7 +291,7 @@ class Client:
             connection.outbox.post(Farewell("moving"))
             self._effects.append(Send(connection.link, [*ready, *connection.outbox.release()]))
             self._addresses.rotate(1)  # it rotates back when the link is given up
-            self._give_up(now, Refusal.CLOSING, "moving to another broker")
+            self._give_up(now, Refusal.CLOSING, MOVING)
         self._pause = _FIRST_PAUSE
         self._effects.append(StartTimer(_REDIAL, now))
 

@@ -32,8 +32,8 @@ class Catalogue:
         self._options = options
         self._running = running
         self._loop = Loop()
-        timeout = options.wait or (OUTAGE if running else _CONNECT)
-        self._fabric = connect(options.url, tls=options.tls, timeout=timeout, window=PAGES)
+        wait = options.wait or (OUTAGE if running else _CONNECT)
+        self._fabric = connect(options.url, tls=options.tls, wait=wait, window=PAGES)
         self._reader = Reader(self._fabric, options.subscriber)
         self._topics: tuple[str, ...] = ()
         self._looked = 0.0

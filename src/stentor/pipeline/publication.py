@@ -90,7 +90,7 @@ def _check(publisher: Publisher, topic: str, stream: int, after: int, upto: int)
 async def _publisher(options: WriteOptions, topic: str, resume: Resume | None, wait: float) -> AsyncIterator[Publisher]:
     try:
         async with (
-            connect(options.url, tls=options.tls, timeout=wait) as fabric,  # says it if there is no broker
+            connect(options.url, tls=options.tls, wait=wait) as fabric,  # says it if there is no broker
             fabric.publisher(topic, name=options.publisher, resume=resume) as publisher,
         ):
             yield publisher
@@ -105,7 +105,7 @@ async def _publisher(options: WriteOptions, topic: str, resume: Resume | None, w
 async def _look(options: WriteOptions) -> None:
     """Whether there is a broker, and such a topic."""
     wait = options.wait or _CONNECT
-    async with connect(options.url, tls=options.tls, timeout=wait) as fabric, Registrar(fabric) as registrar:
+    async with connect(options.url, tls=options.tls, wait=wait) as fabric, Registrar(fabric) as registrar:
         try:
             if options.topic:
                 await registrar.show(options.topic)

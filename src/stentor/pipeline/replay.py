@@ -223,7 +223,7 @@ def tell(turns: DataFrame, options: WriteOptions, speed: float) -> int:
 
 
 def _fabric(options: WriteOptions) -> BlockingFabric:
-    return connect(options.url, tls=options.tls, timeout=_CONNECT)
+    return connect(options.url, tls=options.tls, wait=_CONNECT)
 
 
 def reach(options: WriteOptions) -> None:

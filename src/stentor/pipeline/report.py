@@ -13,6 +13,7 @@ from stentor.model.attribute import Value
 from stentor.storage.lake import Lake
 
 PREFIX: Final = "$stentor/"  # of the topics of reports
+_CONNECT: Final = 10.0  # seconds until a broker must be there
 MOST: Final = 10_000  # rows of a report that are shown and told
 
 
@@ -35,7 +36,7 @@ def tell(rows: list[Row], name: str, url: str | None, tls: str | None) -> None:
     """Every row is an event on `$stentor/NAME`; its columns are attributes."""
 
     async def publish() -> None:
-        async with connect(url, tls=tls) as fabric:
+        async with connect(url, tls=tls, wait=_CONNECT) as fabric:
             columns: dict[str, list[Value | None]] = {}
             for row in rows:
                 for column, value in row.asDict().items():

@@ -49,7 +49,7 @@ async def attend() -> None:
         tasks = []
         for number, name in enumerate(seats.names):
             url = seats.urls[number % len(seats.urls)]
-            fabric = await stack.enter_async_context(connect(url, timeout=30.0))
+            fabric = await stack.enter_async_context(connect(url, wait=30.0))
             events = await stack.enter_async_context(fabric.subscribe(PLAIN))
             stored = await stack.enter_async_context(fabric.subscribe(RELIABLE, name=name))
             tasks += [asyncio.create_task(plain.add(events.batches()))]

@@ -231,8 +231,8 @@ async def attend() -> None:
     lines = read_lines()
     posts = msgspec.json.decode(await anext(lines), type=Posts)
     async with AsyncExitStack() as stack:
-        near = await stack.enter_async_context(connect(posts.publisher, timeout=30.0))
-        far = await stack.enter_async_context(connect(posts.subscriber, timeout=30.0))
+        near = await stack.enter_async_context(connect(posts.publisher, wait=30.0))
+        far = await stack.enter_async_context(connect(posts.subscriber, wait=30.0))
         events = await stack.enter_async_context(far.subscribe(PLAIN))
         stored = await stack.enter_async_context(far.subscribe(RELIABLE, name=SUBSCRIBER))
         publisher = await stack.enter_async_context(near.publisher(RELIABLE, name=PUBLISHER))

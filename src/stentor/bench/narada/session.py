@@ -90,7 +90,7 @@ class Session:
 
     async def _enrol(self, urls: Mapping[str, str], topology: Topology) -> None:
         """Make the reliable topic, for all clients."""
-        async with connect(urls[topology.broker(1)], timeout=30.0) as fabric, Registrar(fabric) as registrar:
+        async with connect(urls[topology.broker(1)], wait=30.0) as fabric, Registrar(fabric) as registrar:
             await registrar.create(RELIABLE, topology.members)
             await registrar.grant(RELIABLE, "publisher", PUBLISHER)
             for name in (SUBSCRIBER, *OTHERS):

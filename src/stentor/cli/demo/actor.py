@@ -149,7 +149,7 @@ async def _subscribe(events: Subscription, evidence: Writer, orders: Orders) -> 
 
 async def act(part: Part) -> None:
     evidence = Writer(Path(part.evidence))
-    async with connect(part.url, timeout=_PATIENCE) as fabric:
+    async with connect(part.url, wait=_PATIENCE) as fabric:
         orders = Orders(fabric)
         if part.rows:
             async with fabric.publisher(part.topic, name=part.name) as publisher:

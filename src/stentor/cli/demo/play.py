@@ -116,7 +116,7 @@ class _Play:
         self._console.print(f"[bold]{self._scene}[/] {text}", soft_wrap=True)
 
     async def _open(self, nodes: Network) -> None:
-        async with connect(nodes.url("demo/b1"), timeout=_PATIENCE) as fabric, Registrar(fabric) as registrar:
+        async with connect(nodes.url("demo/b1"), wait=_PATIENCE) as fabric, Registrar(fabric) as registrar:
             await registrar.create(_TOPIC, REPOSITORIES, copies=2, within=_PATIENCE)
             await registrar.grant(_TOPIC, "publisher", "airport")
             for desk in _DESKS:
@@ -163,7 +163,7 @@ class _Play:
         for client in self._desks:
             client.end()
         await self._until(lambda: not any(client.is_running for client in self._desks))
-        async with connect(nodes.url(*BROKERS), timeout=_PATIENCE) as fabric, Registrar(fabric) as registrar:
+        async with connect(nodes.url(*BROKERS), wait=_PATIENCE) as fabric, Registrar(fabric) as registrar:
             await registrar.until(
                 _TOPIC,
                 lambda seen: (
