@@ -25,6 +25,7 @@ from typing import Literal, Self, overload
 
 import msgspec
 
+from stentor.best_effort import BestEffort
 from stentor.event import check_body
 from stentor.events import Events as Events
 from stentor.events import Subscriptions
@@ -44,8 +45,9 @@ from stentor.model.errors import (
     Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
-from stentor.model.messages import StatusRequest
+from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.status import NodeStatus
+from stentor.model.view import Explanation
 from stentor.nodes.application import (
     Answer,
     Asked,
@@ -74,6 +76,9 @@ from stentor.url import addresses_of
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
+_ANSWER_WITHIN = (
+    5.0  # seconds that a broker has to say whether a topic is reliable; one that says nothing: it is asked again later
+)
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -142,6 +147,7 @@ class Fabric:
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
         self._ends = Ends(self._access, window, self._read)
+        self._best_effort = BestEffort(self._is_heard)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -181,6 +187,7 @@ class Fabric:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
         await self._ends.close()
+        self._best_effort.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -188,11 +195,17 @@ class Fabric:
     async def publish(
         self, topic: str, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value
     ) -> None:
-        """Publish one event. Attributes are keywords, or `attributes={…}` for names that clash with parameters."""
+        """Publish one event. Attributes are keywords, or `attributes={…}` for names that clash with parameters.
+
+        On a reliable topic it is refused: nothing would be stored; see `publisher`.
+        """
         self._check()
+        now = time.time_ns()
+        if not self._best_effort.is_known(topic, now) and self.connected:
+            await self._best_effort.check(topic, now)
         if more:
             attributes = {**attributes, **more} if attributes else more
-        self._driver.machine.step(0, Offered(topic, attributes or {}, check_body(body), time.time_ns()))  # type: ignore[union-attr]
+        self._driver.machine.step(0, Offered(topic, attributes or {}, check_body(body), now))  # type: ignore[union-attr]
         await self._offered(len(body))
 
     async def publish_many(
@@ -200,8 +213,11 @@ class Fabric:
     ) -> None:
         """Publish many events on one topic; each attribute is a sequence as long as `bodies`, None where missing."""
         self._check()
+        now = time.time_ns()
+        if not self._best_effort.is_known(topic, now) and self.connected:
+            await self._best_effort.check(topic, now)
         events = list(map(check_body, bodies))
-        self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, time.time_ns()))  # type: ignore[union-attr]
+        self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, now))  # type: ignore[union-attr]
         await self._offered(sum(map(len, events)))
 
     async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
@@ -261,6 +277,11 @@ class Fabric:
     async def ask(self, question: Question, timeout: float | None) -> Answer:
         """Ask the broker something; the question's token must be fresh."""
         return await self._answered(question.token, lambda _: Asked(question), timeout)  # type: ignore[return-value]
+
+    async def _is_heard(self, topic: str) -> bool:
+        """Return whether anybody subscribes to a topic, as far as the broker knows."""
+        answer = await self.ask(ExplanationRequest(self.token(), topic), _ANSWER_WITHIN)
+        return msgspec.msgpack.decode(answer.explanation, type=Explanation).wanted  # type: ignore[union-attr]
 
     def token(self) -> int:
         """A fresh number, for a question."""

@@ -367,6 +367,16 @@ def test_tables_of_topics_fit_a_narrow_terminal(url: str) -> None:
         assert heading in shown
 
 
+@pytest.mark.req("RD-01", "UX-04")
+def test_pub_without_a_name_is_refused_on_a_reliable_topic_and_nothing_is_said_to_be_published(url: str) -> None:
+    topic = created(url, "refused")
+    said = tell(url, "pub", topic, "x", code=4)
+    assert f"{topic} is a reliable topic" in said
+    assert f"stentor pub {topic} --name NAME" in said
+    assert "published" not in said.replace("is published on it", "")
+    assert "stored 1 event" in tell(url, "pub", topic, "x", "--name", "shop")
+
+
 @pytest.mark.req("UX-04")
 def test_a_terminal_is_shown_no_control_characters(tmp_path: Path) -> None:
     with fabric(tmp_path) as up:  # its own: a table of subscriptions is cut short where there are many

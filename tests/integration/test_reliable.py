@@ -121,6 +121,22 @@ def test_what_is_sent_is_stored_and_delivered_once_and_in_order(tmp_path: Path, 
     run(main())
 
 
+@pytest.mark.req("RD-01")
+def test_publishing_at_best_effort_on_a_reliable_topic_is_refused_with_the_way_to_do_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with house(tmp_path, "r1") as here, here.client() as fabric:
+            way = r"orders is a reliable topic.*fabric\.publisher.*--name NAME"
+            with pytest.raises(Refused, match=way):
+                await fabric.publish("orders", b"1")
+            with pytest.raises(Refused, match=way):
+                await fabric.publish_many("orders", [b"1", b"2"])
+            async with fabric.subscribe("news") as events:
+                await fabric.publish("news", b"not reliable")
+                assert (await anext(events)).body == b"not reliable"
+
+    run(main())
+
+
 @pytest.mark.req("RD-13", "RD-11")
 def test_a_name_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
     async def main() -> None:

@@ -92,3 +92,4 @@ class Explanation(msgspec.Struct, frozen=True):
     clients: tuple[str, ...]  # those of its own clients that want it
     hops: tuple[HopView, ...]
     stranded: tuple[str, ...]  # members that want it and cannot be reached
+    wanted: bool = False  # somebody subscribes to its topic, here or elsewhere, whatever the filter

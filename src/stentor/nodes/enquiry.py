@@ -155,6 +155,7 @@ def explain(
         clients=tuple(sorted({name_of(each) for each in _takers(route, asked.attributes)})) if enters else (),
         hops=tuple(hops),
         stranded=tuple(network.units_behind(unreachable)),
+        wanted=route.is_wanted,
     )
     return ExplanationReport(asked.token, msgspec.Raw(msgspec.msgpack.encode(explanation)))
 

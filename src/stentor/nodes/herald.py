@@ -127,8 +127,7 @@ class Herald:
             self._publisher.release(self, self._id)
 
     def _is_wanted(self) -> bool:
-        route = self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)])
-        return bool(route.sinks or route.audiences or route.demands)
+        return self._forwarder.table.route(self._forwarder.table.topics[topic_id(TRACE)]).is_wanted
 
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool:  # noqa: ARG002
         if isinstance(definition, SchemaDefinition):

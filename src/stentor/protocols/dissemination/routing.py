@@ -40,6 +40,11 @@ class Route(Generic[D]):
         self.sinks = tuple(destination.fresh.append for destination in self.takers)  # the hot path calls just these
         self.events = 0
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody takes events that go this way, here or elsewhere."""
+        return bool(self.takers or self.audiences or self.demands)
+
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
         if self.events:
