@@ -1,12 +1,13 @@
 """What the paper says of repositories (000, sections 3 and 4), sentence by sentence, on machines without a network."""
 
 import pytest
-from tests.paper.bundle import PaperBundle, block
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.model.control import (
     Denial,
     GossipAck,
     GossipRequest,
+    Held,
     Migrate,
     Persistent,
     Probe,
@@ -22,6 +23,10 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.errors import Refusal
+from stentor.model.ids import publisher_id
+from stentor.model.position import Position
+from stentor.model.reading import Page, PageRequest
+from stentor.protocols.delivery.post import Heard
 
 
 def steered(*names: str, copies: int = 0, where: str = "") -> PaperBundle:
@@ -226,6 +231,24 @@ def test_only_what_an_earlier_life_may_have_been_handed_is_marked_as_redelivered
         for row in range(each.count)
     }
     assert marks == {2: True, 3: True, 4: False, 5: False}
+
+
+@pytest.mark.req("RD-03")
+def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaired_yet() -> None:
+    bundle = steered("r1", "r2")
+    for first in (1, 2, 3):
+        bundle.publish(first, 1)
+    sequence = next(line for line, first, _ in bundle.ledgers["r1"].numbers() if first == 2)
+    bundle.ledgers["r1"].damaged.add(sequence)
+    bundle.deaf.add("r2")  # it cannot send it again
+    wanted = (Held(block(1, 1).publisher, 5, 0, ((1, 3),)),)
+    for _ in range(2):  # the first one finds out that it is damaged
+        bundle.clear()
+        request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)
+        bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+        (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
+        ((_, covered),) = Position.of(page.covered).streams.items()
+        assert list(covered) == [(1, 1), (3, 3)]
 
 
 @pytest.mark.req("RD-13", "RD-25")

@@ -250,7 +250,7 @@ class Reading:
         for record in scanned.records:
             line, stream = record.line, record.line.stream
             parts = wanted.streams.get(stream, nothing).within(line.first, line.last)
-            if parts:
+            if parts and line.kind is not Kind.RESERVED:  # one that is damaged is fetched from another repository
                 covered[stream] += parts
                 block = self._pick(record, parts, where)
                 if block is not None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
-from stentor.model.control import Held, RecoveryResponse, RepositoryAck
+from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.registry import top_of
@@ -276,6 +276,17 @@ class Book:
 
     # ---- subscribers
 
+    def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
+        """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
+        done = self.shelves[repository].progress.get(name)
+        if done is None:
+            return
+        for stretch in stretches:
+            for number in range(stretch.first, stretch.first + stretch.count):
+                key = stretch.publisher, stretch.incarnation, number
+                if done.has(key):
+                    self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
+
     def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application."""
         page = self.pages[name]
@@ -317,5 +328,3 @@ class Book:
     def _check_repository(self, page: Page, shelf: Shelf, key: Key) -> None:
         if not shelf.stored.has(key):
             self.accuse("released-before-persistent", f"{page.name} got {key} of one who never had it")
-        if page.name in shelf.progress and shelf.progress[page.name].has(key):
-            self.accuse("duplicate", f"{page.name} got {key} of one who knows that it is done with it")

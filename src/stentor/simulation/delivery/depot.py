@@ -21,10 +21,13 @@ from stentor.machine import (
 from stentor.model.control import (
     GossipSync,
     Held,
+    Persistent,
     RecoveryResponse,
+    Rectify,
     RegistrationReceipt,
     RepositoryAck,
     Sync,
+    chorus_of,
     inbox_of,
     repository_name,
 )
@@ -316,6 +319,9 @@ class Depot(Actor):
             elif isinstance(event, GossipSync):
                 for name, done in event.syncs.items():
                     self.check_sync(name, done)
+            elif isinstance(event, Persistent | Rectify):
+                for name in self._told_at(post.to):
+                    book.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
             elif isinstance(event, RecoveryResponse) and event.last:
@@ -328,6 +334,16 @@ class Depot(Actor):
             elif isinstance(event, RegistrationReceipt) and event.code is None and self.repository is not None:
                 book.answer(self.short, self.repository.registry.versions())
         self.stage.office.post(self, post)
+
+    def _told_at(self, place: str) -> list[str]:
+        """The subscribers that are told what is posted there, alone or together with others."""
+        assert self.repository is not None
+        readers = self.repository.dispatch.readers.items()
+        return [
+            name
+            for name, reader in readers
+            if place in (reader.inbox, chorus_of(TOPIC, self.short, reader.destination.chorus))
+        ]
 
     def _publishers_at(self, inbox: str) -> list[int]:
         """One, unless it has another repository by now."""
