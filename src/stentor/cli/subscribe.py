@@ -19,7 +19,7 @@ from stentor.registration import Registrar
 from stentor.reliable import From, Subscription
 
 
-class Wanted(NamedTuple):
+class SubscribeOptions(NamedTuple):
     """What the command line asks for."""
 
     pattern: str
@@ -55,10 +55,10 @@ def sub(
     if name is not None and is_wild(pattern):
         raise InvalidInput(f"--name subscribes to one reliable topic, and {pattern!r} holds a wildcard")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(Wanted(pattern, where, name, since, count, json), url, tls, wait))
+    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json), url, tls, wait))
 
 
-async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption, wait: float) -> None:
+async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: float) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ async def _run(wanted: Wanted, url: UrlOption, tls: TlsOption, wait: float) -> N
         pass  # the reader of our output left: that is no error
 
 
-def _announce(errors: Console, wanted: Wanted) -> None:
+def _announce(errors: Console, wanted: SubscribeOptions) -> None:
     name = f" as {wanted.name}" if wanted.name is not None else ""
     where = f" where {wanted.where}" if wanted.where else ""
     errors.print(printable(f"subscribed to {wanted.pattern}{name}{where}"), markup=False, soft_wrap=True)
@@ -90,13 +90,13 @@ def _announce(errors: Console, wanted: Wanted) -> None:
 # ---- best effort
 
 
-async def _print_live(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+async def _print_live(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
         _announce(errors, wanted)
         await _print_batches(events, wanted, errors)
 
 
-async def _print_batches(events: Events, wanted: Wanted, errors: Console) -> None:
+async def _print_batches(events: Events, wanted: SubscribeOptions, errors: Console) -> None:
     output, left = Output(), wanted.most
     missed = 0
     async for batch in events.batches():
@@ -118,7 +118,7 @@ def _show(event: Event, json: bool) -> bytes:
 # ---- reliable topics
 
 
-async def _print_stored(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+async def _print_stored(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     assert wanted.name is not None
     if wanted.since is not None:
         await _warn_of_known(fabric, wanted, errors)
@@ -129,7 +129,7 @@ async def _print_stored(fabric: Fabric, wanted: Wanted, errors: Console) -> None
         await _print_and_acknowledge(subscription, wanted)
 
 
-async def _warn_of_known(fabric: Fabric, wanted: Wanted, errors: Console) -> None:
+async def _warn_of_known(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     """A name that has come before goes on where it was."""
     async with Registrar(fabric) as registrar:
         reports = await registrar.show(wanted.pattern)
@@ -139,7 +139,7 @@ async def _warn_of_known(fabric: Fabric, wanted: Wanted, errors: Console) -> Non
         errors.print(printable(text), markup=False, style="yellow", soft_wrap=True)
 
 
-async def _print_and_acknowledge(subscription: Subscription, wanted: Wanted) -> None:
+async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOptions) -> None:
     output, left = Output(), wanted.most
     async for batch in subscription.batches():
         events = list(batch)[:left]
