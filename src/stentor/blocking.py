@@ -132,6 +132,9 @@ class BlockingFabric:
     def status(self, timeout: float = 10.0) -> NodeStatus:
         return self._loop.run(self._fabric.status(timeout))
 
+    def is_reliable(self, topic: str, timeout: float = 10.0) -> bool:
+        return self._loop.run(self._fabric.is_reliable(topic, timeout))
+
     def ask(self, question: Question, timeout: float | None) -> Answer:
         return self._loop.run(self._fabric.ask(question, timeout))
 

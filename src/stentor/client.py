@@ -34,7 +34,7 @@ from stentor.holder import incarnation
 from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
-from stentor.model.control import inbox_of
+from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
@@ -47,6 +47,7 @@ from stentor.model.errors import (
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.status import NodeStatus
+from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
 from stentor.nodes.application import (
     Answer,
@@ -76,9 +77,7 @@ from stentor.url import addresses_of
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
-_ANSWER_WITHIN = (
-    5.0  # seconds that a broker has to say whether a topic is reliable; one that says nothing: it is asked again later
-)
+_ANSWER_WITHIN = 0.5  # seconds that the first event on a topic waits for a broker that is busy or stuck
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -147,7 +146,7 @@ class Fabric:
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
         self._ends = Ends(self._access, window, self._read)
-        self._best_effort = BestEffort(self._is_heard)
+        self._best_effort = BestEffort(lambda topic: self._is_heard(topic, _ANSWER_WITHIN))
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -278,9 +277,13 @@ class Fabric:
         """Ask the broker something; the question's token must be fresh."""
         return await self._answered(question.token, lambda _: Asked(question), timeout)  # type: ignore[return-value]
 
-    async def _is_heard(self, topic: str) -> bool:
+    async def is_reliable(self, topic: str, timeout: float = 10.0) -> bool:
+        """Whether repositories store this topic, as far as the broker knows; see `publisher` and `subscribe`."""
+        return await self._is_heard(bundle_of(check_topic(topic)), timeout)
+
+    async def _is_heard(self, topic: str, timeout: float) -> bool:
         """Return whether anybody subscribes to a topic, as far as the broker knows."""
-        answer = await self.ask(ExplanationRequest(self.token(), topic), _ANSWER_WITHIN)
+        answer = await self.ask(ExplanationRequest(self.token(), topic), timeout)
         return msgspec.msgpack.decode(answer.explanation, type=Explanation).wanted  # type: ignore[union-attr]
 
     def token(self) -> int:

@@ -112,6 +112,7 @@ def test_a_publisher_waits_for_a_kernel_that_takes_nothing(hasty: None) -> None:
             publishing = asyncio.create_task(publish())
             assert await standstill(lambda: published) * 10_000 < 3 << 20
             publishing.cancel()
+            await asyncio.wait([publishing])
 
     run(main())
 

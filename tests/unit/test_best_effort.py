@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from stentor.best_effort import BestEffort
-from stentor.model.errors import LinkBroken, Refused
+from stentor.model.errors import LinkBroken, Refused, TopicError
 
 SECOND = 10**9
 
@@ -54,13 +54,20 @@ def test_a_broker_that_cannot_be_asked_holds_nothing_up_and_is_asked_again() -> 
         topics = BestEffort(broker.is_heard)
         broker.is_away = True
         await topics.check("orders", SECOND)
-        assert not topics.is_known("orders", SECOND)
+        assert topics.is_known("orders", SECOND), "only the first event waits"
         broker.is_away = False
         broker.heard.add("$bundle/orders")
+        await topics.check("orders", 60 * SECOND)
+        await asyncio.gather(*topics._asking)
         with pytest.raises(Refused):
-            await topics.check("orders", SECOND)
+            await topics.check("orders", 60 * SECOND)
 
-    asyncio.run(main())
+
+def test_a_topic_that_is_none_is_not_asked_for() -> None:
+    broker = Broker()
+    with pytest.raises(TopicError):
+        asyncio.run(BestEffort(broker.is_heard).check("a/\ud800", SECOND))
+    assert broker.asked == []
 
 
 def test_topics_of_the_system_are_not_asked_for_and_no_more_are_remembered_than_may_be() -> None:
