@@ -32,6 +32,7 @@ def test_an_event_crosses_them(fleet: Fabric) -> None:
 
 def test_each_line_of_the_log_names_its_broker(fleet: Fabric) -> None:
     fleet.line('"event":"linked"', err=True)
+    fleet.line('"event":"listening"', err=True, count=30)
     records = [json.loads(line) for line in list(fleet.err)]
     listening = [record["node"] for record in records if record["event"] == "listening"]
     assert len(listening) == len(set(listening)) == 30
