@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import cell, printable, printable_json
 from stentor.cli.spark import MasterOption, followed, start
 from stentor.cli.traces import JsonOption, LakeOption, SinceOption, WindowOption, table_of
 from stentor.model.topic import check_pattern
@@ -88,7 +89,7 @@ def audit(
         spark.stop()
     if json:
         for row in (*account.topics, *account.subscribers, *account.findings):
-            sys.stdout.write(msgspec.json.encode(row.asDict()).decode() + "\n")
+            sys.stdout.write(printable_json(row.asDict()).decode() + "\n")
     else:
         _show(Console(highlight=False), account)
     if picture is not None and account.latencies:
@@ -144,7 +145,7 @@ def _show(console: Console, account: Account) -> None:
     console.print(_topics(account))
     for topic in account.topics:
         if any(row.about == topic.about for row in account.subscribers):
-            console.print(f"\nsubscribers of {escape(topic.about)}")
+            console.print(f"\nsubscribers of {escape(printable(topic.about))}")
             console.print(_subscribers(account, topic.about))
     console.print()
     violations, warnings, unproven = map(account.count, ("violation", "warning", "unproven"))
@@ -208,7 +209,7 @@ def _topics(account: Account) -> Table:
     for row in account.topics:
         judged = (account.count(verdict, row.about, "") for verdict in ("violation", "unproven"))
         table.add_row(
-            escape(row.about), *(f"{number:,}" for number in (row.published, row.stored, row.given_up, *judged))
+            cell(row.about), *(f"{number:,}" for number in (row.published, row.stored, row.given_up, *judged))
         )
     if everywhere := account.count("unproven", ""):
         table.add_row("repositories", "", "", "", "", f"{everywhere:,}")
@@ -222,7 +223,7 @@ def _subscribers(account: Account, topic: str) -> Table:
         if row.about == topic:
             numbers = (row.wanted, row.released, row.again, row.acknowledged, row.waiting)
             judged = (account.count(verdict, topic, row.subscriber) for verdict in ("violation", "unproven"))
-            table.add_row(escape(row.subscriber), *(f"{number:,}" for number in (*numbers, *judged)))
+            table.add_row(cell(row.subscriber), *(f"{number:,}" for number in (*numbers, *judged)))
     return table
 
 
@@ -232,7 +233,7 @@ def _list(findings: Sequence[Any]) -> Table:
         kind = row.kind if row.verdict == "violation" else f"{row.verdict}: {row.kind}"
         numbers = "" if not row.last else f"{row.first:,}" if row.first == row.last else f"{row.first:,} … {row.last:,}"
         events = f"{numbers} of {row.source or 'somebody'}, life {row.life}" if numbers else ""
-        table.add_row(kind, *map(escape, (row.about, events, row.subscriber, row.what)))
+        table.add_row(kind, *map(cell, (row.about, events, row.subscriber, row.what)))
     return table
 
 
@@ -242,11 +243,11 @@ def _doubts(findings: Sequence[Any]) -> Table:
     together: dict[tuple[str, str, str], int] = {}
     for row in findings:
         if row.kind == "untold" and not row.last:
-            table.add_row(row.kind, *map(escape, (row.about, row.subscriber, row.what)), "")
+            table.add_row(row.kind, *map(cell, (row.about, row.subscriber, row.what)), "")
         else:
             alike = row.kind, row.about, row.subscriber
             together[alike] = together.get(alike, 0) + row.last - row.first + 1
     for (kind, topic, subscriber), events in sorted(together.items()):
         told = "what would tell is missing"
-        table.add_row(f"{kind}?", escape(topic), escape(subscriber), told, f"{events:,}")
+        table.add_row(f"{kind}?", cell(topic), cell(subscriber), told, f"{events:,}")
     return table

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
-from stentor.cli.printable import cell
+from stentor.cli.printable import cell, printable_json
 from stentor.cli.spark import MasterOption, followed, start
 from stentor.cli.traces import table_of
 from stentor.model.errors import FilterError, InvalidInput
@@ -75,7 +75,7 @@ def match_filters(
     events, results = _gather(rows, wanted)
     if json:
         for each in results:
-            sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
+            sys.stdout.write(printable_json(each).decode() + "\n")
         return
     _show(events, results, days=days)
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stentor.cli.options import TlsOption, UrlOption
+from stentor.cli.printable import cell, printable_json
 from stentor.cli.spark import MasterOption, followed, start
 from stentor.cli.status import size
 from stentor.storage.lake import lake_of
@@ -74,7 +75,7 @@ class Report(msgspec.Struct, kw_only=True):
             job.tell(rows, self.name, self.url, self.tls)
         if self.json:
             for row in rows:
-                sys.stdout.write(msgspec.json.encode(row.asDict()).decode() + "\n")
+                sys.stdout.write(printable_json(row.asDict()).decode() + "\n")
         else:
             console = Console(highlight=False)
             console.print(self.show(rows) if rows else "no traces: is `traces` on, and does a repository keep them?")
@@ -173,7 +174,7 @@ def latency_table(rows: "list[Row]") -> Table:
     table = table_of(("start", "topic", "measure"), ("events", "p50", "p90", "p99", "longest"))
     for begins, row in zip(_starts(rows), rows, strict=True):
         times = (_duration(row[name]) for name in ("p50", "p90", "p99", "longest"))
-        table.add_row(begins, row.topic, f"{row.measure} {row.place}", f"{row.events:,}", *times)
+        table.add_row(begins, cell(row.topic), cell(f"{row.measure} {row.place}"), f"{row.events:,}", *times)
     return table
 
 
@@ -183,7 +184,7 @@ def traffic_table(rows: "list[Row]") -> Table:
     for begins, row in zip(_starts(rows), rows, strict=True):
         share = "" if row.share is None else f"{row.share:.1%}"
         amount = "" if row.bytes is None else size(row.bytes)
-        table.add_row(begins, row.what, row.topic, row.who or "", f"{row.events:,}", amount, share)
+        table.add_row(begins, row.what, cell(row.topic), cell(row.who or ""), f"{row.events:,}", amount, share)
     return table
 
 

@@ -62,3 +62,19 @@ def test_what_ledgers_know_and_who_was_killed_is_said_in_words() -> None:
     assert "known from ledgers alone: 2,400 stored copies of events, 68 acknowledgements" in said
     assert "proven: every event was stored" in said
     assert "200 wait for their subscribers" in said
+
+
+def test_names_that_others_chose_are_escaped() -> None:
+    evil = "a\x1b[2J[red]b\u202e"
+    found = _row(
+        verdict="violation", kind="lost", about=evil, source=evil, life=1, first=1, last=2, subscriber=evil, what=evil
+    )
+    sums = {"wanted": 1, "released": 1, "again": 0, "acknowledged": 1, "waiting": 0, "from_ledgers": 0}
+    topics = [_row(about=evil, published=1, stored=1, given_up=0, from_ledgers=0)]
+    subscribers = [_row(about=evil, subscriber=evil, **sums)]
+    account = Account(topics, subscribers, [found], Counter({("violation", evil, evil, "lost"): 1}), [])
+    out = StringIO()
+    _show(Console(file=out, width=200, highlight=False), account)
+    text = out.getvalue()
+    assert not {character for character in text if not character.isprintable()} - {"\n"}
+    assert text.count("a\\x1b[2J[red]b\\u202e") >= 5
