@@ -240,6 +240,7 @@ class Subscription(Holder):
         self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
         self._handed = 0  # the position of the last event that the application was handed
+        self._is_leaving = False  # it is handed no more, because repositories are told how many it was handed
 
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
@@ -259,10 +260,17 @@ class Subscription(Holder):
         if self._error is None and self._driver is not None:
             with suppress(StentorError):  # what is not known may come again, and is marked then
                 await self.sync(_LINGER)
+                self._hand_out_no_more()
                 await self._assured(lambda token: Leaving(token, self._handed), _LINGER)
         if self._past is not None:
             await self._past.close()
         await self._end()
+        self._arrived.set()
+
+    def _hand_out_no_more(self) -> None:
+        self._is_leaving = True
+        self._current.clear()
+        self._batches.clear()
         self._arrived.set()
 
     async def sync(self, timeout: float | None = None) -> None:
@@ -347,7 +355,9 @@ class Subscription(Holder):
             self._check()
             self._tell_acks()
             self._batches.extend(await self._past.take(self._acknowledge))
-        while not self._batches:
+        while self._is_leaving or not self._batches:
+            if self._is_leaving:
+                raise StopAsyncIteration
             if self._error is not None:
                 if isinstance(self._error, Closed):
                     raise StopAsyncIteration
@@ -365,7 +375,8 @@ class Subscription(Holder):
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Release):
             self._hungry = False
-            self._batches.extend(StoredBatch(self.topic, each, self._acknowledge) for each in effect.portions)
+            if not self._is_leaving:
+                self._batches.extend(StoredBatch(self.topic, each, self._acknowledge) for each in effect.portions)
             self._arrived.set()
             return
         if isinstance(effect, Attach):

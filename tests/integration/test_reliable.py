@@ -204,6 +204,28 @@ def test_a_life_that_never_asked_leaves_no_mark(tmp_path: Path, repositories: tu
 
 
 @pytest.mark.req("RD-13")
+def test_nothing_is_handed_out_once_a_subscription_closes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            house(tmp_path, "r1") as here,
+            here.client() as fabric,
+            fabric.publisher("orders", name="shop") as shop,
+        ):
+            async with fabric.subscribe("orders", name="billing") as events:
+                await shop.send_many([b"%d" % number for number in range(6)])
+                await shop.flush()
+                first = await take(events, 2)
+                await events.close()
+                assert [event async for event in events] == []
+            async with fabric.subscribe("orders", name="billing") as events:
+                rest = await take(events, 5)
+            assert bodies([*first[:1], *rest]) == [b"%d" % number for number in range(6)]
+            assert [event.redelivered for event in rest] == [True, False, False, False, False]
+
+    run(main())
+
+
+@pytest.mark.req("RD-13")
 def test_what_a_killed_life_was_told_of_is_marked_and_what_came_later_is_not(tmp_path: Path) -> None:
     async def main() -> None:
         async with (

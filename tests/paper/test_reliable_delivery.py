@@ -233,6 +233,34 @@ def test_only_what_an_earlier_life_may_have_been_handed_is_marked_as_redelivered
     assert marks == {2: True, 3: True, 4: False, 5: False}
 
 
+@pytest.mark.req("RD-16")
+def test_an_older_life_is_refused_once_a_newer_one_has_asked_though_that_has_ended() -> None:
+    bundle = steered("r1", "r2")
+    bundle.end("billing", "r1")
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r2", incarnation=4)
+    (denial,) = bundle.told(Denial, "billing")
+    assert denial.code is Refusal.FENCED
+
+
+@pytest.mark.req("RD-13")
+def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing() -> None:
+    """r1 told life 5 of one event; r2 steered it afterwards and told it of the others."""
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 1)
+    bundle.deaf.add("r1")
+    bundle.recover("subscriber", "billing", "r2", attempt=2)
+    bundle.pass_time(2500)
+    bundle.publish(2, 3)
+    bundle.deaf.clear()
+    bundle.pass_time(1000)
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r1", attempt=3, incarnation=6)
+    bundle.pass_time(500)
+    told = bundle.told(Persistent, "billing")
+    assert all(part.redelivered for part in told if part.stretches)
+
+
 @pytest.mark.req("RD-03")
 def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaired_yet() -> None:
     bundle = steered("r1", "r2")

@@ -224,7 +224,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     """R → S: these events for you are stored (R2S-Persistent). `previous` is the `upto` of what went before it, so that
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
-    want the same, `attempt` is the negative number of their chorus.
+    want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
     """
 
     attempt: int
@@ -233,6 +233,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     stretches: tuple[Stretch, ...]
     redelivered: int = 0
     left: int = 0
+    known: bool = False
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -283,6 +284,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     stretches: tuple[Stretch, ...]
     redelivered: int = 0
     left: int = 0
+    known: bool = False  # as in a Persistent
 
 
 # ---- between repositories

@@ -132,8 +132,10 @@ class Agreement:
             if destination.advance(done) or learnt:
                 self._dispatch.dirty[name] = None
             if gossip.asking:
-                if name not in self._dispatch.readers:
+                if reader is None:
                     destination.steerer = peer.name
+                else:
+                    reader.was_elsewhere = True  # it is steered there, and we have not heard that it moved
                 destination.renew()
                 self._dispatch.dirty[name] = None
 

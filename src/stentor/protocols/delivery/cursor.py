@@ -33,7 +33,7 @@ class Reader:
     __slots__ = (
         "_told_of", "acked", "active", "answered", "ask", "attempt", "began", "destination", "doubt", "inbox",
         "incarnation", "inflight", "inherited", "lines", "live", "pause", "pending", "predecessor", "rectifying",
-        "safe", "scanning", "sent", "told", "tuned", "wanted", "was_elsewhere",
+        "safe", "scanning", "sent", "told", "tuned", "wanted", "was_elsewhere", "wishes",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -48,6 +48,7 @@ class Reader:
         self.doubt: Mapping[StreamId, int] | None = None  # what earlier lives may have been handed; None is anything
         self.inherited: Mapping[StreamId, int] | None = None  # the same, as far as we ourselves told these lives
         self.predecessor = 0  # the newest of these lives
+        self.wishes = False  # its application has asked, as far as it told us when it wanted to be steered
         self.was_elsewhere = False  # another repository may have told this life of events
         self._told_of: dict[StreamId, int] = {}  # the last numbers of which this life was told, before it was rewound
         self.lines: deque[Line] = deque()  # of everything between sync and sent

@@ -33,7 +33,7 @@ class Progress(msgspec.Struct, array_like=True):
     served: bool = True
     until: int = 0
     needs: tuple[tuple[int, int, int], ...] = ()
-    handed: HandedOut = HandedOut()
+    handed: HandedOut = HandedOut(given=None)  # one that was written without it may have been handed anything
 
 
 _progress = msgspec.msgpack.Decoder(Progress)

@@ -183,15 +183,13 @@ class Dispatch:
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = reader.sent if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = self._store.horizon - upto
+            known = reader.ask is Ask.KNOWN
+            told = (upto, tuple(part), redelivered, left, known)
             event: Persistent | Rectify
             if reader.rectifying:
-                event = Rectify(
-                    self._topic, self._repository, reader.attempt, reader.safe, upto, tuple(part), redelivered, left
-                )
+                event = Rectify(self._topic, self._repository, reader.attempt, reader.safe, *told)
             else:
-                event = Persistent(
-                    self._topic, self._repository, reader.attempt, reader.told, upto, tuple(part), redelivered, left
-                )
+                event = Persistent(self._topic, self._repository, reader.attempt, reader.told, *told)
             self.post(reader, event)
             reader.told = upto
             if self.held and not reader.rectifying:
@@ -231,12 +229,12 @@ class Dispatch:
         """Enough repositories know that it has asked."""
         if reader.ask is Ask.NOTED:
             reader.ask = Ask.KNOWN
-            self.serve(reader)
+            self.serve(reader, asked=True)  # although it may be nothing: now it may hear what is told to all
 
     def end(self, reader: Reader, given: Mapping[StreamId, int]) -> None:
         """The life of a subscriber ends in good order: what it was handed is written down."""
         reader.active = False
-        if reader.ask is Ask.NONE:
+        if reader.ask is Ask.NONE and not given:
             self.part(reader.destination.name, reader.inbox, reader.attempt)
         else:
             reader.destination.learn(reader.testify(ended=True, given=given))

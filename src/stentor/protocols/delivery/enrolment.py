@@ -205,12 +205,16 @@ class Enrolment:
         reader = self._dispatch.readers.get(event.sender)
         if reader is not None and reader.incarnation > event.incarnation:
             raise Refused(Refusal.FENCED, f"a newer {event.sender} subscribes already")
+        self._check_life(event)
         known = self._registry.subscriptions.get(event.sender)
         if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
+            reader.wishes |= event.asks
             if known is not None and known.home != event.node:
                 self.remember(self._registry.subscribe(event.sender, msgspec.structs.replace(known, home=event.node)))
             if reader.active:
                 self._welcome(reader, event)
+                if reader.wishes:
+                    self._dispatch.ask(reader)
             else:  # others are being asked: it is to wait for us
                 name, members = self._settings.name, self._registry.members
                 self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
@@ -233,6 +237,15 @@ class Enrolment:
             if now_so.where != known.where:
                 self._rebind(event.sender, now_so)
         self._steer(now, inbox, event)
+
+    def _check_life(self, event: Recovery) -> None:
+        """Raise Refused if a newer life of a subscriber has asked for events: this one would be told of none."""
+        destination = self._table.destinations.get(event.sender)
+        if destination is not None and destination.handed.life > event.incarnation:
+            raise Refused(
+                Refusal.FENCED,
+                f"a newer {event.sender} has subscribed already; if there is none, the clock here is behind",
+            )
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
@@ -354,6 +367,7 @@ class Enrolment:
         destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)
         reader.was_elsewhere = event.told
+        reader.wishes = event.asks
         former = self._dispatch.readers.get(event.sender)
         if former is not None:
             reader.succeed(former, alone=self._registry.members == (self._settings.name,))
@@ -364,7 +378,13 @@ class Enrolment:
         self._announce(event)
 
         def begin() -> None:
-            if event.asks:
+            try:
+                self._check_life(event)  # others may know of a newer one
+            except Refused as refused:
+                del self._dispatch.readers[event.sender]
+                self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
+                return
+            if reader.wishes:
                 self._dispatch.ask(reader)
             self._welcome(reader, event)
 

@@ -25,16 +25,35 @@ class Handing:
     def __init__(self, topic: str, name: str, incarnation: Incarnation, settings: SubscriberSettings) -> None:
         self.asks = False  # the application has asked for events in this life
         self.was_told = False  # … and a repository has told of some
+        self.is_known = False  # enough repositories know, as the one that steers us says
+        self.is_leaving = False  # it is handed nothing more
+        self.was_introduced = False  # the repository that steers us was told of the asking when we asked for that
         self._topic, self._name, self._incarnation = topic, name, incarnation
         self._repeat = Patience(settings.first_pause, settings.longest_pause)
         self._given: tuple[tuple[int, int, int], ...] = ()
         self._token = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the application asked after we had told the repository that it had not."""
+        return self.asks and not self.was_introduced
+
+    def introduce(self) -> bool:
+        """Return whether the application has asked, to be said to a repository."""
+        self.was_introduced = self.asks
+        return self.asks
+
+    def hear(self, known: bool, some: bool) -> None:
+        """A repository says whether it is known that the application asked, and tells of some events."""
+        self.is_known |= known
+        self.was_told |= some
 
     def begin_farewell(
         self, now: int, leaving: Leaving, receipts: Receipts, sources: Mapping[StreamId, Source]
     ) -> None:
         """Prepare what is to be said: the last number of each stream that was handed out and may not be synced."""
         self._token = leaving.token
+        self.is_leaving = True
         last = {stream: source.acknowledged for stream, source in sources.items() if source.acknowledged}
         for stream, numbers in receipts.owed(leaving.position).items():
             last[stream] = max(last.get(stream, 0), *numbers)

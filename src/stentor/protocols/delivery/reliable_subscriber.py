@@ -157,7 +157,7 @@ class ReliableSubscriber:
             where=self._where,
             since=self._since,
             node=self.steering.node,
-            asks=self._handing.asks,
+            asks=self._handing.introduce(),
             told=self._handing.was_told,
         )
 
@@ -182,8 +182,8 @@ class ReliableSubscriber:
             self._tune_in()
 
     def _tune_in(self) -> None:
-        if self.chain is not None and self.attendance.tuned:
-            self._explore(self.chain, tuned=True)
+        if self.chain is not None and (self.attendance.tuned or self._handing.is_late):
+            self._explore(self.chain, tuned=self.attendance.tuned)
 
     def _explore(self, chain: Chain, *, tuned: bool = False) -> None:
         """Ask what there is after what we know."""
@@ -201,7 +201,8 @@ class ReliableSubscriber:
             elif self.chain is None:
                 continue
             elif isinstance(event, Persistent):
-                self._told(now, self.chain, event, event.previous)
+                if event.attempt >= 0 or self._handing.is_known:
+                    self._told(now, self.chain, event, event.previous)
             elif isinstance(event, Rectify):
                 self._rectified(now, self.chain, event)
             elif isinstance(event, Sync):
@@ -230,10 +231,10 @@ class ReliableSubscriber:
             self.bodies.start_over(self.chain.sync)
         self.chain = None
         self._owed, self._again = {}, {}
+        self._handing.is_known = False
         self._search.forget()
-        self._asking.rest()
-        self._inquiring.rest()
-        self._reporting.rest()
+        for question in (self._asking, self._inquiring, self._reporting):
+            question.rest()
         self._unsent, self._report_due = 0, NEVER
 
     def _suspect(self, now: int, reason: str) -> int:
@@ -254,7 +255,7 @@ class ReliableSubscriber:
         if new is None:
             return False
         self.attendance.left = told.left
-        self._handing.was_told |= bool(new)
+        self._handing.hear(told.known, bool(new))
         for run in new:
             self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now
@@ -395,7 +396,7 @@ class ReliableSubscriber:
     # ---- the application
 
     def _wanted(self, now: int, wanted: Wanted) -> None:  # noqa: ARG002
-        self._hungry = True
+        self._hungry = not self._handing.is_leaving
         if not self._handing.asks:
             self._handing.asks = True
             if self.chain is not None:
@@ -405,10 +406,8 @@ class ReliableSubscriber:
     def _leaving(self, now: int, leaving: Leaving) -> None:
         self._hungry = False
         self._handing.begin_farewell(now, leaving, self._receipts, self.bodies.sources)
-        if not self._handing.asks:
-            self._effects += self._handing.noted()  # nothing was handed out
-        elif not self._linked:
-            self._effects += self._handing.fail()
+        if not self._handing.asks or not self._linked:  # nothing was handed out, or nobody is there to note it
+            self._effects += self._handing.fail() if self._handing.asks else self._handing.noted()
 
     def _part(self, now: int) -> int:
         """Say farewell, and again until it is answered; when to look again."""

@@ -446,6 +446,9 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
     assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
     assert bench.arrive(frame(1, 1, 2), frame(1, 3, 2)) == []
     bench.hear(Persistent("t", "r", -9, 0, 2, (told(1, 2),)))
+    assert bench.released == [], "not before it is known that the application has asked"
+    bench.hear(Persistent("t", "r", bench.attempt, 0, 0, (), known=True))
+    bench.hear(Persistent("t", "r", -9, 0, 2, (told(1, 2),)))
     assert bench.released == numbers(1, 2)
     bench.hear(Persistent("t", "r", -8, 2, 4, (told(3, 2),)))
     bench.hear(Persistent("t", "r", 0, 2, 4, (told(3, 2),)))
