@@ -54,6 +54,6 @@ EXPECTED = {
 @pytest.mark.parametrize("name", sorted(SEEDS))
 def test_everything_that_can_go_wrong_does_in_a_few_seeds(name: str) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(25):
+    for seed in range(50):
         seen.update(SCENARIOS[name].run(seed).statistics)
     assert [what for what in EXPECTED[name].split() if not seen[what]] == []
