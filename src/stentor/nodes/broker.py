@@ -65,9 +65,10 @@ from stentor.nodes.census import Census
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
+from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
-from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
@@ -77,13 +78,11 @@ from stentor.wire.run import FLOW, split
 
 Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
-ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 BOOT_LOG = "boot"
 _TICK = "tick"
 _TOIL = "toil"
 _PACE = 1  # subscriptions taken in a step, so that nobody's events wait for more
 _ALONE = NetworkSettings()
-_QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
 
 
 class Broker:
@@ -95,16 +94,18 @@ class Broker:
         self._limits = limits
         self._version = version
         self._boot = self._born = self._ticked = 0
-        self._clients: dict[LinkId, Guest] = {}
         self._effects: list[Effect] = []
         self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
         self.network = Network(path, network, limits, self._forwarder, self._act, version)
-        self._door = Door(path, limits, version, self.network, self._act, self._post, network.traces)
         self._orders = orders.Orders(self.network, self._act)
         self._herald = Herald(str(path), self._forwarder, self.network.relay, self._act, network.traces)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
-        self._busy: dict[LinkId, None] = {}  # clients that asked for more than a step can do
+        names = Names()
+        self._guests = Guests(
+            limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
+        )
+        self._door = Door(path, limits, version, self.network, names, self._act, self._guests.post, network.traces)
         self._left = _PACE
         self._toiling = False
         self._now = 0
@@ -150,7 +151,7 @@ class Broker:
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
         self.network.settle()
-        if self.network.busy:
+        if self.network.busy or self._subscriptions.tidy(0):
             self._toil()
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
@@ -166,7 +167,7 @@ class Broker:
         self._effects.append(effect)
 
     def _name_of(self, outbox: Outbox) -> str:
-        return self._clients[outbox.link].connection.name
+        return self._guests[outbox.link].connection.name
 
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
         self.network.heed(interest, comes)
@@ -174,7 +175,7 @@ class Broker:
     # ---- the hot path
 
     def _received(self, now: int, link: LinkId, data: bytes) -> None:
-        client = self._clients.get(link)
+        client = self._guests.get(link)
         if client is None:  # closed by us while these bytes were under way
             return
         self._census.bytes_in += len(data)
@@ -191,7 +192,7 @@ class Broker:
             if chunk is not None:
                 self._take(now, client, chunk, 0)
         except FrameError as error:
-            self._refuse(client, error.code, str(error))
+            self._guests.refuse(now, client, error.code, str(error))
 
     def _take(self, now: int, client: Guest, data: bytes, position: int) -> None:
         connection, routes = client.connection, client.flows.routes
@@ -224,7 +225,7 @@ class Broker:
                     self._postpone(client, data, position)
                     return
                 self._hear(now, client, message, size - position)
-                if connection.link not in self._clients:
+                if connection.link not in self._guests:
                     return
                 position += length
 
@@ -257,7 +258,7 @@ class Broker:
     def _postpone(self, client: Guest, data: bytes, position: int) -> None:
         """The rest of a chunk is for another step; what follows it stays with the peer until then."""
         client.rest = data, position
-        self._busy[client.connection.link] = None
+        self._guests.busy[client.connection.link] = None
         self._effects.append(Pause(client.connection.link))
         self._toil()
 
@@ -272,11 +273,11 @@ class Broker:
         self._left = _PACE
         waiting = self._subscriptions.tidy(self._left)
         self.network.toil()
-        if self._busy:
-            link = next(iter(self._busy))
-            del self._busy[link]
-            self._resume(now, self._clients[link])
-        if waiting or self._busy:
+        if self._guests.busy:
+            link = next(iter(self._guests.busy))
+            del self._guests.busy[link]
+            self._resume(now, self._guests[link])
+        if waiting or self._guests.busy:
             self._toil()
 
     def _resume(self, now: int, client: Guest) -> None:
@@ -286,35 +287,21 @@ class Broker:
         try:
             self._take(now, client, data, position)
         except FrameError as error:
-            self._refuse(client, error.code, str(error))
-        while client.backlog and client.rest is None and link in self._clients:
+            self._guests.refuse(now, client, error.code, str(error))
+        while client.backlog and client.rest is None and link in self._guests:
             self._read(now, client, client.backlog.popleft())
-        if client.rest is None and link in self._clients:
+        if client.rest is None and link in self._guests:
             self._effects.append(Resume(link))
 
     # ---- links
 
     def _opened(self, now: int, happened: LinkOpened) -> None:
-        limits = self._limits
-        connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
-        connection.principal = happened.principal or ANONYMOUS
-        connection.address = happened.address
-        client = self._clients[happened.link] = Guest(connection, dialled=happened.dialled, node=happened.node)
-        self._forwarder.touched[connection.outbox] = None
-        hello = self.network.hello(happened.link) if happened.dialled else None
-        if hello is not None:
-            self._post(connection.outbox, hello)
-        if not self.ready:
-            self._refuse(client, Refusal.BUSY, "this node is still starting: try again")
-        elif len(self._clients) > limits.links:
-            self._refuse(client, Refusal.TOO_MANY, f"this node takes {limits.links} links: use another one")
-        else:
-            self._effects.append(StartTimer(f"hello/{happened.link}", now + int(limits.hello_within * SECOND)))
+        self._guests.admit(now, happened, self.ready)
 
     def _lost(self, now: int, happened: LinkLost) -> None:
-        client = self._clients.get(happened.link)
+        client = self._guests.get(happened.link)
         if client is not None:
-            self._forget(client, happened.reason)
+            self._guests.forget(now, client, happened.reason)
         else:
             self.network.unreachable(now, happened.link, happened.reason)
 
@@ -323,10 +310,10 @@ class Broker:
             client.connection.check_position(message.position, rest)
             return
         if type(message) is Hello:
-            self._replace(self._door.greet(client, message))
+            self._replace(now, self._door.greet(client, message))
             return
         if type(message) is Welcome:
-            self._replace(self._door.welcomed(client, message))
+            self._replace(now, self._door.welcomed(client, message))
             return
         if type(message) is Rejection and client.dialled:
             self._rejected(now, client, message)
@@ -336,69 +323,30 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
         answer = handler(now, client, message)
         if answer is not None:
-            self._post(client.connection.outbox, answer)
+            self._guests.post(client.connection.outbox, answer)
 
-    def _replace(self, replaced: Replaced | None) -> None:
+    def _replace(self, now: int, replaced: Replaced | None) -> None:
         if replaced is not None:
-            self._refuse(self._clients[replaced.link], replaced.code, replaced.reason)
+            self._guests.refuse(now, self._guests[replaced.link], replaced.code, replaced.reason)
 
-    def _rejected(self, now: int, peer: Guest, rejection: Rejection) -> None:  # noqa: ARG002
+    def _rejected(self, now: int, peer: Guest, rejection: Rejection) -> None:
         """Another broker does not want us."""
         details = {"peer": peer.connection.name or peer.connection.address, "reason": rejection.reason}
         self._effects += [
             Close(peer.connection.link, rejection.reason),
-            Report("debug" if rejection.code in _QUIET else "warning", "link refused", {**details}),
+            Report("debug" if rejection.code in QUIET else "warning", "link refused", {**details}),
         ]
-        self._forget(peer, rejection.reason)
+        self._guests.forget(now, peer, rejection.reason)
         if rejection.code is Refusal.FENCED and not self.network.peers:
             self._effects.append(Stop(rejection.reason))
-
-    def _refuse(self, client: Guest, code: Refusal, reason: str) -> None:
-        """The last word to a peer; everyone else goes on undisturbed."""
-        connection = client.connection
-        self._census.refused[code] += 1
-        self._post(connection.outbox, Rejection(code, reason))
-        details = {"client": connection.name, "address": connection.address, "code": str(code), "reason": reason}
-        self._effects += [
-            Close(connection.link, reason),
-            Report("info" if code in _QUIET else "warning", "peer refused", {**details}),
-        ]
-        self._forget(client, reason)
-
-    def _forget(self, client: Guest, reason: str = "") -> None:
-        connection = client.connection
-        del self._clients[connection.link]
-        self._door.names.release(connection)
-        if client.hop is not None:
-            self.network.part(client, reason)
-        if client.dialled:
-            self.network.unreachable(self._now, connection.link, reason)
-        self._subscriptions.withdraw(client.wishes, connection.outbox)
-        self._busy.pop(connection.link, None)
-        if self._subscriptions.tidy(0):
-            self._toil()
-        self._forwarder.drop(client.flows)
-        self._census.close(connection.outbox)
-        if not connection.greeted:
-            self._effects.append(StopTimer(f"hello/{connection.link}"))
-
-    def _post(self, outbox: Outbox, message: Message) -> None:
-        outbox.post(message)
-        self._forwarder.touched[outbox] = None
-
-    def _answer(self, link: LinkId, message: Message) -> None:
-        """Tell somebody who may be gone by now."""
-        client = self._clients.get(link)
-        if client is not None:
-            self._post(client.connection.outbox, message)
 
     def _grant(self, now: int, client: Guest, message: Credit) -> None:  # noqa: ARG002
         client.connection.outbox.grant(message.limit)
         self._forwarder.touched[client.connection.outbox] = None
 
-    def _farewell(self, now: int, client: Guest, message: Farewell) -> None:  # noqa: ARG002
+    def _farewell(self, now: int, client: Guest, message: Farewell) -> None:
         self._effects.append(Close(client.connection.link, "the client left" if client.hop is None else "it left"))
-        self._forget(client, message.reason or "it left")
+        self._guests.forget(now, client, message.reason or "it left")
 
     # ---- the node's own life
 
@@ -413,9 +361,9 @@ class Broker:
     def _appended(self, now: int, happened: Appended) -> None:
         if happened.log == orders.LOG:
             link, receipt, parted = self._orders.carry_out(now, happened.token)
-            self._answer(link, receipt)
+            self._guests.answer(link, receipt)
             if parted is not None:
-                self._refuse(parted, Refusal.CLOSING, "an operator removed the link")
+                self._guests.refuse(now, parted, Refusal.CLOSING, "an operator removed the link")
             return
         assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
@@ -424,7 +372,7 @@ class Broker:
 
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
         if happened.log == orders.LOG:
-            self._answer(*self._orders.fail(happened.token, happened.reason))
+            self._guests.answer(*self._orders.fail(happened.token, happened.reason))
             return
         self._effects.append(Stop(f"cannot write the boot log: {happened.reason}"))
 
@@ -445,23 +393,12 @@ class Broker:
         if happened.timer.startswith(REDIAL):
             self.network.redial(now, happened.timer.removeprefix(REDIAL))
             return
-        client = self._clients.get(LinkId(int(happened.timer.removeprefix("hello/"))))
-        if client is not None and not client.connection.greeted:
-            self._refuse(client, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
+        self._guests.hurry(now, happened.timer)
 
     def _beat(self, now: int) -> None:
         stalled = now - self._ticked > 3 * self._tick  # it was us who slept, not the peers who were silent
         self._ticked = now
-        for client in list(self._clients.values()):
-            connection = client.connection
-            if stalled or connection.link in self._busy:  # nor is who waits for us
-                connection.heard = now
-            if not connection.greeted:
-                continue
-            if connection.silent(now):
-                self._refuse(client, Refusal.SILENT, "nothing was heard from you for three heartbeats")
-            elif connection.beat(now):
-                self._forwarder.touched[connection.outbox] = None
+        self._guests.beat(now, stalled)
         self.network.beat(now)
         self._effects.append(StartTimer(_TICK, now + self._tick))
 
@@ -471,14 +408,11 @@ class Broker:
         self._effects.append(StopTimer(_TICK))
         self._herald.conclude(now)
         self._effects = self._flush()  # events, such as our last traces, leave before a farewell ends the link
-        for client in list(self._clients.values()):
-            (outbox := client.connection.outbox).post(Farewell("the broker is stopping"))
-            self._effects += [Send(outbox.link, outbox.release()), Close(outbox.link, "the broker is stopping")]
-            self._forget(client)
+        self._guests.part(now, "the broker is stopping")
 
     def view(self) -> NetworkView:
         """What this broker knows of the network around it."""
-        clients = sum(client.connection.greeted and client.hop is None for client in self._clients.values())
+        clients = sum(client.connection.greeted and client.hop is None for client in self._guests)
         return view_of(self.network, clients, len(self._forwarder.table.interests))
 
     def status(self, now: int, listed: int = 500) -> NodeStatus:
@@ -494,5 +428,5 @@ class Broker:
             born=self._born,
             forwarder=self._forwarder,
             traffic=self.network.traffic,
-            guests=self._clients.values(),
+            guests=self._guests,
         )

@@ -37,14 +37,14 @@ class Door:
         limits: Limits,
         version: str,
         network: Network,
+        names: Names,
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
     ) -> None:
         self._traces = traces
-        self.names = Names()
         self.boot = 0
-        self._path, self._limits, self._version, self._network = path, limits, version, network
+        self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
         self._act, self._post = act, post
 
     def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
@@ -67,7 +67,7 @@ class Door:
             raise FrameError(
                 Refusal.UNAUTHENTICATED, f"{hello.name!r}: only who has a node's certificate may be a repository"
             )
-        fenced = self.names.claim(connection)
+        fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
         self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT))

@@ -559,7 +559,7 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
         assert (wanted._exact, wanted._tree._root.branches) == ({}, {})
     assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, {}, {})
     assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
-    assert len(stage.broker._door.names) == 0
+    assert len(stage.broker._guests._names) == 0
     assert set(stage.timers) == {("broker", "tick")}
 
 

@@ -1,0 +1,135 @@
+"""The guests of a broker: everybody who has a link to it. Who goes, or is sent away, leaves nothing behind."""
+
+from collections.abc import Callable, Iterator
+
+from stentor.machine import SECOND, Close, Effect, LinkOpened, Report, Send, StartTimer, StopTimer
+from stentor.model.errors import Refusal
+from stentor.model.ids import LinkId
+from stentor.model.limits import Limits
+from stentor.model.messages import Farewell, Message, Rejection
+from stentor.nodes.census import Census
+from stentor.nodes.guest import Guest
+from stentor.nodes.network import Network
+from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.subscriptions import Subscriptions
+
+ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
+QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
+_GREETING = "hello/"  # the timer of a link whose guest has not said who it is
+
+
+class Guests:
+    """All links of one broker."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        forwarder: Forwarder[Outbox],
+        network: Network,
+        subscriptions: Subscriptions[Outbox],
+        census: Census,
+        names: Names,
+        act: Callable[[Effect], None],
+    ) -> None:
+        self._limits, self._forwarder, self._network = limits, forwarder, network
+        self._subscriptions, self._census, self._names, self._act = subscriptions, census, names, act
+        self._links: dict[LinkId, Guest] = {}
+        self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def __iter__(self) -> Iterator[Guest]:
+        return iter(self._links.values())
+
+    def __contains__(self, link: LinkId) -> bool:
+        return link in self._links
+
+    def __getitem__(self, link: LinkId) -> Guest:
+        return self._links[link]
+
+    def get(self, link: LinkId) -> Guest | None:
+        return self._links.get(link)
+
+    def admit(self, now: int, happened: LinkOpened, ready: bool) -> None:
+        """Somebody is at a new link; they have to say who they are before long."""
+        limits = self._limits
+        connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
+        connection.principal = happened.principal or ANONYMOUS
+        connection.address = happened.address
+        guest = self._links[happened.link] = Guest(connection, dialled=happened.dialled, node=happened.node)
+        self._forwarder.touched[connection.outbox] = None
+        hello = self._network.hello(happened.link) if happened.dialled else None
+        if hello is not None:
+            self.post(connection.outbox, hello)
+        if not ready:
+            self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
+        elif len(self._links) > limits.links:
+            self.refuse(now, guest, Refusal.TOO_MANY, f"this node takes {limits.links} links: use another one")
+        else:
+            self._act(StartTimer(f"{_GREETING}{happened.link}", now + int(limits.hello_within * SECOND)))
+
+    def hurry(self, now: int, timer: str) -> None:
+        """The time to say hello is over."""
+        guest = self._links.get(LinkId(int(timer.removeprefix(_GREETING))))
+        if guest is not None and not guest.connection.greeted:
+            self.refuse(now, guest, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
+
+    def post(self, outbox: Outbox, message: Message) -> None:
+        outbox.post(message)
+        self._forwarder.touched[outbox] = None
+
+    def answer(self, link: LinkId, message: Message) -> None:
+        """Tell somebody who may be gone by now."""
+        guest = self._links.get(link)
+        if guest is not None:
+            self.post(guest.connection.outbox, message)
+
+    def refuse(self, now: int, guest: Guest, code: Refusal, reason: str) -> None:
+        """The last word to a peer; everyone else goes on undisturbed."""
+        connection = guest.connection
+        self._census.refused[code] += 1
+        self.post(connection.outbox, Rejection(code, reason))
+        details = {"client": connection.name, "address": connection.address, "code": str(code), "reason": reason}
+        self._act(Close(connection.link, reason))
+        self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
+        self.forget(now, guest, reason)
+
+    def forget(self, now: int, guest: Guest, reason: str = "") -> None:
+        connection = guest.connection
+        del self._links[connection.link]
+        self._names.release(connection)
+        if guest.hop is not None:
+            self._network.part(guest, reason)
+        if guest.dialled:
+            self._network.unreachable(now, connection.link, reason)
+        self._subscriptions.withdraw(guest.wishes, connection.outbox)
+        self.busy.pop(connection.link, None)
+        self._forwarder.drop(guest.flows)
+        self._census.close(connection.outbox)
+        if not connection.greeted:
+            self._act(StopTimer(f"{_GREETING}{connection.link}"))
+
+    def beat(self, now: int, stalled: bool) -> None:
+        """Give up those who are silent, unless it was us who slept: then nobody is to blame."""
+        for guest in list(self._links.values()):
+            connection = guest.connection
+            if stalled or connection.link in self.busy:  # nor is who waits for us
+                connection.heard = now
+            if not connection.greeted:
+                continue
+            if connection.silent(now):
+                self.refuse(now, guest, Refusal.SILENT, "nothing was heard from you for three heartbeats")
+            elif connection.beat(now):
+                self._forwarder.touched[connection.outbox] = None
+
+    def part(self, now: int, reason: str) -> None:
+        """Say farewell to everybody."""
+        for guest in list(self._links.values()):
+            (outbox := guest.connection.outbox).post(Farewell(reason))
+            self._act(Send(outbox.link, outbox.release()))
+            self._act(Close(outbox.link, reason))
+            self.forget(now, guest)
