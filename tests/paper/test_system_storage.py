@@ -4,6 +4,7 @@ import pytest
 from tests.paper.bundle import PaperBundle, block
 
 from stentor.machine import Effect
+from stentor.model.access import TopicTerms
 from stentor.model.control import (
     Denial,
     GossipPassage,
@@ -15,7 +16,6 @@ from stentor.model.control import (
     within_of,
 )
 from stentor.protocols.delivery.post import Arrived, Ignore, Listen
-from stentor.protocols.delivery.registry import TopicTerms
 
 NORTH = "north/hall/b1"
 SOUTH = "south/b2"

@@ -4,6 +4,7 @@ import enum
 
 import msgspec
 
+from stentor.model.access import SharedFact
 from stentor.model.attribute import Schema
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, SubscriptionId, TopicId
@@ -240,6 +241,55 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
     """The same as one number per scope; whoever gets another number answers with an Inventory."""
 
     scopes: dict[str, int]
+    access: int = 0  # of all that is known of reliable topics
+
+
+# ---- who may do what
+
+
+class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False):
+    """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic. Whoever sends a
+    token is told by an AccessReceipt when all brokers that can be reached from here have written that down.
+    """
+
+    topic: str
+    facts: tuple[SharedFact, ...]
+    token: int = 0
+
+
+class AccessReceipt(Message, frozen=True, array_like=True, tag="accessed", gc=False):
+    token: int
+
+
+class AccessInventory(Message, frozen=True, array_like=True, tag="access inventory", gc=False):
+    """Digests of what a broker knows of the reliable topics from `first` to `last` in the order of their names; ""
+    is no bound. Whoever knows something else tells it.
+    """
+
+    first: str
+    last: str
+    digests: dict[str, int]
+
+
+class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=False):
+    """Tell me which repositories manage a topic, now and whenever that changes as long as this link lasts."""
+
+    topic: str
+
+
+class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
+    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable."""
+
+    topic: str
+    members: dict[str, str]
+
+
+class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):
+    """What you publish on this topic is dropped, and why; the link goes on."""
+
+    topic: TopicId
+    code: Refusal
+    reason: str
 
 
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
@@ -275,5 +325,11 @@ AnyMessage = (
     | Inventory
     | LinkCost
     | Digest
+    | AccessFacts
+    | AccessReceipt
+    | AccessInventory
+    | BundleRequest
+    | BundleReport
+    | FlowRefusal
     | Farewell
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from stentor.machine import SECOND, Close, Effect, LinkOpened, Report, Send, StartTimer, StopTimer
+from stentor.model.access import ANONYMOUS
 from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
@@ -16,7 +17,6 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 
-ANONYMOUS = "anonymous"  # who has no certificate; only loopback lets them in
 QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
 _GREETING = "hello/"  # the timer of a link whose guest has not said who it is
 

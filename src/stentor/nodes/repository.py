@@ -24,6 +24,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
+from stentor.model.access import TopicTerms
 from stentor.model.control import (
     REPOSITORIES,
     ControlEvent,
@@ -46,7 +47,6 @@ from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
 from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening, Post
-from stentor.protocols.delivery.registry import TopicTerms
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block

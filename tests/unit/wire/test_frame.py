@@ -15,13 +15,19 @@ from stentor.model.attribute import Kind, Schema
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
     AnyMessage,
+    BundleReport,
+    BundleRequest,
     Credit,
     Digest,
     Echo,
     ExplanationReport,
     ExplanationRequest,
     Farewell,
+    FlowRefusal,
     Gateway,
     Heartbeat,
     Hello,
@@ -120,7 +126,15 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
         Inventory, texts, st.dictionaries(texts, stamps, max_size=3), st.dictionaries(texts, stamps, max_size=3)
     ),
     LinkCost: st.builds(LinkCost, floats),
-    Digest: st.builds(Digest, st.dictionaries(texts, i64, max_size=3)),
+    Digest: st.builds(Digest, st.dictionaries(texts, i64, max_size=3), i64),
+    AccessFacts: st.builds(
+        AccessFacts, texts, st.lists(st.tuples(texts, i64, texts, st.binary(max_size=9)), max_size=3).map(tuple), i64
+    ),
+    AccessReceipt: st.builds(AccessReceipt, i64),
+    AccessInventory: st.builds(AccessInventory, texts, texts, st.dictionaries(texts, i64, max_size=3)),
+    BundleRequest: st.builds(BundleRequest, texts),
+    BundleReport: st.builds(BundleReport, texts, st.dictionaries(texts, texts, max_size=3)),
+    FlowRefusal: st.builds(FlowRefusal, i64, st.sampled_from(Refusal), texts),
 }
 messages = st.one_of(list(MESSAGES.values()))
 

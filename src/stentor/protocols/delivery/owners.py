@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
+from stentor.model.access import TopicTerms
 from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.registry import Registry, TopicTerms
+from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 
 _KEEP = 86_400  # seconds

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from stentor.machine import Effect, Input
+from stentor.model.access import TopicTerms
 from stentor.model.control import ControlEvent
-from stentor.protocols.delivery.registry import TopicTerms
 from stentor.wire.block import Block
 
 

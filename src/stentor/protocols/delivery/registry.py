@@ -8,43 +8,15 @@ from hashlib import blake2b
 
 import msgspec
 
+from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.control import Held, Role
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
 
-TOPIC = "topic"
-_MEMBER = "member/"
-_GRANT = "grant/"
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
-PREFIXES = (TOPIC, _MEMBER, _GRANT, _PUBLISHER, _SUBSCRIPTION)
-
-SharedFact = tuple[str, int, str, bytes]  # key, version, who wrote it, value; b"" is that it is not so any more
-
-
-class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
-    """What the owner wants of a topic."""
-
-    owner: str  # its principal
-    copies: int = 2  # repositories that must have an event before it is acknowledged and released
-    keep: int = 86_400  # seconds that events are kept after everyone has them
-    expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
-    hold: bool = False  # no event leaves its top-level unit before a repository for this unit has it
-    open: bool = False  # anybody may publish, unasked and unanswered, and subscribe; what is lost on the way is lost
-    most: int = 0  # events that are kept, whoever has not got them; 0 is any number
-
-
-class Membership(msgspec.Struct, frozen=True, array_like=True):
-    """A repository manages the topic."""
-
-    unit: str = ""  # for the clients in this unit, or for everyone
-
-
-class Grant(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody may publish or subscribe under a name."""
-
-    holder: str = ""  # the principal that may use the name; "" is anyone
+PREFIXES = (*ACCESS, _PUBLISHER, _SUBSCRIPTION)
 
 
 Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
@@ -195,16 +167,16 @@ class Registry:
         return repository in self.members
 
     def was_member(self, repository: str) -> bool:
-        fact = self._facts.get(_MEMBER + repository)
+        fact = self._facts.get(MEMBER + repository)
         return fact is not None and not fact[2]
 
     def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
         """A new topic: its repositories write down the same."""
-        keys = {TOPIC: _encode(terms), **{_MEMBER + name: _encode(Membership()) for name in members}}
+        keys = {TOPIC: _encode(terms), **{MEMBER + name: _encode(Membership()) for name in members}}
         return self.learn(tuple((key, 1, terms.owner, value) for key, value in keys.items()))
 
     def set_member(self, repository: str, there: bool, unit: str = "") -> list[Fact]:
-        return self.set(_MEMBER + repository, Membership(unit) if there else None)
+        return self.set(MEMBER + repository, Membership(unit) if there else None)
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""
@@ -231,18 +203,18 @@ class Registry:
     # ---- who may do what
 
     def grant(self, role: Role, name: str, holder: str) -> list[Fact]:
-        return self.set(f"{_GRANT}{role}/{name}", Grant(holder))
+        return self.set(f"{GRANT}{role}/{name}", Grant(holder))
 
     def revoke(self, role: Role, name: str) -> list[Fact]:
         if self.granted(role, name) is None and not self._is_guest(role, name):
             raise Refused(Refusal.UNKNOWN, f"{name} is no {role} of this topic")
-        facts = self.set(f"{_GRANT}{role}/{name}", None)
+        facts = self.set(f"{GRANT}{role}/{name}", None)
         if role == "subscriber" and name in self.subscriptions:
             facts += self.set(_SUBSCRIPTION + name, None)
         return facts
 
     def granted(self, role: Role, name: str) -> Grant | None:
-        value = self._facts.get(f"{_GRANT}{role}/{name}", (0, "", b""))[2]
+        value = self._facts.get(f"{GRANT}{role}/{name}", (0, "", b""))[2]
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
@@ -253,7 +225,7 @@ class Registry:
         return self.terms.open and role == "subscriber" and name in self.subscriptions
 
     def grants(self, role: Role) -> dict[str, Grant]:
-        prefix = f"{_GRANT}{role}/"
+        prefix = f"{GRANT}{role}/"
         return {
             key.removeprefix(prefix): _grant.decode(fact[2])
             for key, fact in sorted(self._facts.items())

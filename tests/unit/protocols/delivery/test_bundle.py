@@ -3,11 +3,11 @@
 import msgspec
 
 from stentor.machine import SECOND
+from stentor.model.access import TopicTerms
 from stentor.model.control import GossipState, Held, repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle
-from stentor.protocols.delivery.registry import TopicTerms
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Streams

@@ -17,6 +17,7 @@ from stentor.machine import (
     Scanned,
     TimerFired,
 )
+from stentor.model.access import TopicTerms
 from stentor.model.control import (
     Denial,
     Recovery,
@@ -29,7 +30,6 @@ from stentor.model.control import (
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Post
-from stentor.protocols.delivery.registry import TopicTerms
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.trail import Trail
