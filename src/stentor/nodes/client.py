@@ -50,6 +50,7 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
+from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
@@ -72,7 +73,7 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure

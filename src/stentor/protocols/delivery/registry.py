@@ -4,14 +4,29 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
+import re
 from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Held, Role
-from stentor.model.errors import Refusal, Refused
+from stentor.model.control import Role
+from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.filter import Filter
+from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
+from stentor.model.ranges import (
+    ClientName,
+    FilterText,
+    Life,
+    Path,
+    Principal,
+    StreamNumbers,
+    check_client_name,
+    checker_of,
+)
 from stentor.model.record import Fact
 
 _PUBLISHER = "publisher/"
@@ -19,7 +34,7 @@ _SUBSCRIPTION = "subscription/"
 PREFIXES = (*ACCESS, _PUBLISHER, _SUBSCRIPTION)
 
 
-Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
+Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
 
@@ -27,10 +42,12 @@ _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although i
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     """Who stands behind a publisher's id."""
 
-    name: str
-    principal: str
-    incarnation: int  # the newest one
-    resumed: tuple[int, ...] = ()  # those that it goes on with when it comes back, in the order in which they began
+    name: ClientName
+    principal: Principal
+    incarnation: Life  # the newest one
+    resumed: Annotated[
+        tuple[Life, ...], Meta(max_length=64)
+    ] = ()  # those that it goes on with when it comes back, in the order in which they began
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -38,13 +55,13 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
     """
 
-    where: str
+    where: FilterText
     frontier: Frontier = ()
-    principal: str = ""
-    home: str = ""  # the broker at which it was last
-    incarnation: int = 0  # of its first life
-    changes: tuple[tuple[str, Frontier], ...] = ()
-    past: tuple[Held, ...] = ()  # what it wants of what was forgotten before it came: that is in a lake
+    principal: Principal = ""
+    home: Path = ""  # the broker at which it was last
+    incarnation: Life = 0  # of its first life
+    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
+    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
 
     def change(self, where: str, now: Frontier) -> "KnownSubscription":
         """The same with another filter, for all that is not there yet."""
@@ -61,6 +78,26 @@ _membership = msgspec.msgpack.Decoder(Membership)
 _publisher = msgspec.msgpack.Decoder(KnownPublisher)
 _subscription = msgspec.msgpack.Decoder(KnownSubscription)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
+_check_publisher, _check_subscription = checker_of(KnownPublisher), checker_of(KnownSubscription)
+_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_sound(key: str, value: bytes) -> bool:
+    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
+    kind, _, name = key.partition("/")
+    try:
+        if kind == "publisher":
+            _check_publisher(_publisher.decode(value))
+            return _PUBLISHER_ID.fullmatch(name) is not None
+        if kind == "subscription":
+            check_client_name(name)
+            if value:
+                _check_subscription(known := _subscription.decode(value))
+                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
+                    Filter(where)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput):
+        return False
+    return True
 
 
 def is_within(node: str, unit: str) -> bool:
@@ -100,7 +137,8 @@ class Registry:
         news = []
         for key, version, writer, value in facts:
             known = self._facts.get(key)
-            if key.startswith(PREFIXES) and (known is None or (version, writer, value) > known):
+            is_newer = known is None or (version, writer, value) > known
+            if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
         return news
