@@ -127,6 +127,7 @@ Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]
 Agent = Annotated[str, Meta(max_length=1024)]
 Word = Annotated[str, Meta(max_length=64)]
+WaveName = Annotated[str, Meta(max_length=2048)]  # a broker, its life and a number
 AttributeName = Annotated[str, Meta(max_length=LONGEST_NAME)]
 AttributeText = Annotated[str, Meta(max_length=LONGEST_STRING)]
 AttributeInteger = Annotated[int, Meta(ge=SMALLEST_INTEGER, le=LARGEST_INTEGER)]
