@@ -270,13 +270,13 @@ class Repository:
         self._obey(now)
 
     def _order(self, now: int, sender: int, event: PublisherOrder) -> None:
-        if not 0 < event.first <= event.last:
-            return
-        self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
+        known = self.registry.is_authorised(sender)
+        if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
+            return  # it was authorised once
+        acknowledged = ((1, event.acknowledged), *event.singles)
+        stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)
-        stream = self.store.streams[sender, event.incarnation]
-        stream.acknowledged.update(((1, event.acknowledged), *event.singles))
-        if publisher is not None and stream.durable.covers(1, event.last):
+        if stream is not None and publisher is not None and stream.durable.covers(1, event.last):
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 
