@@ -119,6 +119,7 @@ class Registrar:
         self._inbox: Events = fabric.inbox()
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Queue[RegistrationReceipt]] = {}
+        self._busy: dict[str, str] = {}  # topics that a repository has and cannot serve, and why
 
     async def __aenter__(self) -> Self:
         await self._inbox.__aenter__()
@@ -174,6 +175,8 @@ class Registrar:
             created = {name: report for name, report in sorted(reports.items()) if report.members}
             if created:
                 return created
+            if topic in self._busy:
+                raise Refused(Refusal.BUSY, self._busy.pop(topic))
             found = await self.find()
             if not found:
                 raise Unreachable(NOBODY)
@@ -361,6 +364,8 @@ class Registrar:
                     receipt = await asyncio.wait_for(queue.get(), min(end, again) - now)
                 except TimeoutError:
                     continue
+                if receipt.code is Refusal.BUSY:
+                    self._busy[receipt.topic] = receipt.reason
                 if receipt.code is None and receipt.sender not in answers:
                     answers[receipt.sender] = receipt
                     end = min(last, _now() + silence(answers))

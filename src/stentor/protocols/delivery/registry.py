@@ -36,6 +36,7 @@ PREFIXES = (*ACCESS, _PUBLISHER, _SUBSCRIPTION)
 
 Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
+_MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
 
 
@@ -270,6 +271,12 @@ class Registry:
         grant = self.granted(role, name)
         if grant is None and self.terms.open and role == "subscriber":
             known = self.subscriptions.get(name)
+            if name and known is None and len(self.subscriptions) >= _MOST_GUESTS:
+                raise Refused(
+                    Refusal.TOO_MANY,
+                    f"{topic} has {_MOST_GUESTS:,} subscribers: its owner can remove some with "
+                    f"`stentor topic revoke {topic} --subscriber NAME`, or grant {name} a place",
+                )
             grant = Grant(known.principal if known is not None else "")  # who came first has the name
         if grant is None:
             raise Refused(
