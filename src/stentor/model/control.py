@@ -5,7 +5,7 @@ P is a publisher, S a subscriber, R a repository, B all repositories of the topi
 """
 
 import enum
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +14,7 @@ from stentor.model.errors import Refusal
 from stentor.model.span import Span
 
 Role = Literal["publisher", "subscriber"]
+LAST_MILLISECOND = 4_102_444_800_000  # 2100 begins; room for versions that count on from it
 
 
 def inbox_of(name: str) -> str:
@@ -311,7 +312,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     leaving: bool = False
     whole: bool = True
     asking: bool = False  # I have not heard everyone yet: tell me all that you have
-    principal: str = ""  # under which it is connected: with its name that proves who sent this
+    principal: str = ""  # not used any more: members' facts name their principals
     syncs: int = 0  # a digest of what subscribers have acknowledged, if it is `whole`
     unit: str = ""  # that it serves
     cares: tuple[str, ...] = ()  # subscribers in this unit for whom it has all that they have not got, if it is `whole`
@@ -349,7 +350,7 @@ class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=Fa
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
     facts: tuple[tuple[str, int, str, bytes], ...]
-    principal: str = ""  # under which it is connected, for those who have not heard of it
+    principal: str = ""  # not used any more: members' facts name their principals
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
@@ -414,10 +415,14 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     keep: int = 0  # seconds that events are kept after everyone has them
     expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
+    principals: tuple[str, ...] = ()  # of the repositories, in the same order
+    born: Annotated[int, msgspec.Meta(ge=0, le=LAST_MILLISECOND)] = 0  # when a topic is created, since 1970
 
 
 class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
-    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for."""
+    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for. A reason that
+    comes without a code is what the owner should know nevertheless.
+    """
 
     token: int
     code: Refusal | None = None

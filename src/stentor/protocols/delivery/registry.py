@@ -4,6 +4,7 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -13,10 +14,11 @@ from stentor.model.control import Held, Role
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
+from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
-PREFIXES = (*ACCESS, _PUBLISHER, _SUBSCRIPTION)
+PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION)
 
 
 Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
@@ -82,9 +84,11 @@ class Registry:
         self._digests: dict[str, int] = {}
         self.digest = 0  # the same for equal registries
         self.changed = False  # since somebody looked
+        self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
         self.units: dict[str, str] = {}  # which unit each of them serves
+        self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
         self.subscriptions: dict[str, KnownSubscription] = {}
 
@@ -119,12 +123,15 @@ class Registry:
 
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
-        version = self._facts.get(key, (0, "", b""))[0] + 1
+        known = max(self._facts.get(each, (0, "", b""))[0] for each in (key, TOPIC))
+        version = known + 1  # newer than all that an earlier topic of this name had, too
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
     def _put(self, key: str, fact: tuple[int, str, bytes]) -> None:
         self._facts[key] = fact
         self.changed = True
+        if key.startswith(ACCESS):
+            self.unshared.add(key)
         number = int.from_bytes(blake2b(_encode((key, fact)), digest_size=7).digest(), "little")
         self.digest ^= self._digests.get(key, 0) ^ number
         self._digests[key] = number
@@ -135,8 +142,11 @@ class Registry:
         elif kind == "member":
             self.units.pop(name, None)
             if value:
-                self.units[name] = _membership.decode(value).unit
+                membership = _membership.decode(value)
+                self.units[name], self.believed.principals[name] = membership.unit, membership.principal
             self.members = tuple(sorted(self.units))
+        elif kind == "former" and name not in self.units:
+            self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
             self.publishers[int(name, 16)] = _publisher.decode(value)
         elif kind == "subscription":
@@ -170,13 +180,45 @@ class Registry:
         fact = self._facts.get(MEMBER + repository)
         return fact is not None and not fact[2]
 
-    def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
-        """A new topic: its repositories write down the same."""
-        keys = {TOPIC: _encode(terms), **{MEMBER + name: _encode(Membership()) for name in members}}
-        return self.learn(tuple((key, 1, terms.owner, value) for key, value in keys.items()))
+    def found(self, terms: TopicTerms, members: Mapping[str, str], born: int = 0) -> list[Fact]:
+        """A new topic: its repositories, of which the principals are given, write down the same. It was `born` in this
+        millisecond since 1970: what brokers know of an earlier topic of this name is older.
+        """
+        keys = {TOPIC: _encode(terms)}
+        keys |= {MEMBER + name: _encode(Membership(principal=principal)) for name, principal in members.items()}
+        return self.learn(tuple((key, max(born, 1), terms.owner, value) for key, value in keys.items()))
 
-    def set_member(self, repository: str, there: bool, unit: str = "") -> list[Fact]:
-        return self.set(MEMBER + repository, Membership(unit) if there else None)
+    def set_member(self, repository: str, unit: str, principal: str) -> list[Fact]:
+        """A repository manages the topic; only its owner may change the principal under which it does."""
+        return self.set(MEMBER + repository, Membership(unit, principal))
+
+    def remove_member(self, repository: str) -> list[Fact]:
+        """A repository manages the topic no longer; it is heard until others have all that it has."""
+        facts, principal = self.set(MEMBER + repository, None), self.principal_of(repository)
+        return facts + (self.note_former(repository, principal) if principal else [])
+
+    def note_former(self, repository: str, principal: str) -> list[Fact]:
+        """Write down whom to believe when a repository speaks that left the bundle."""
+        return self.set(FORMER + repository, Membership(principal=principal))
+
+    def principal_of(self, repository: str) -> str:
+        """The principal of a repository that is a member, or was one; "" if it is not known."""
+        return self.believed.principals.get(repository, "")
+
+    def introduction(self, repository: str) -> tuple[SharedFact, ...]:
+        """Return the facts that name the principal of a repository."""
+        known = [key for key in (MEMBER + repository, FORMER + repository) if key in self._facts]
+        return tuple(self.shared(key) for key in known)
+
+    def access(self, keys: Iterable[str] | None = None) -> tuple[SharedFact, ...]:
+        """Return what brokers are to know, or these facts of it. Of a topic that is deleted nothing holds any more,
+        so that a later one of the same name begins with nobody's rights.
+        """
+        found = sorted(key for key in self._facts if key.startswith(ACCESS))
+        if self.deleted:
+            newest = max(self._facts[key][0] for key in found)
+            return tuple((key, newest + 1, self._repository, b"") for key in found)
+        return tuple(self.shared(key) for key in found if keys is None or key in keys)
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""

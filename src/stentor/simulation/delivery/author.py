@@ -45,6 +45,8 @@ _HASTE = 20  # times as fast events grow old, so that some are forgotten in a ru
 class Author(Actor):
     """Publishes so many events in all its lives, in turns of a few."""
 
+    asks_for_members = True
+
     def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
         super().__init__(stage, end_name("publisher", name, TOPIC), name)
         self.short = name

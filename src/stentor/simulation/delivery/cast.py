@@ -6,7 +6,7 @@ from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import Actor, Stage
 from stentor.simulation.delivery.author import Author
-from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.delivery.depot import Depot, keeper_of
 from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.plan import Plan
 from stentor.simulation.delivery.reader import Reader
@@ -51,6 +51,7 @@ class Cast:
             collect_every=300 * MILLISECOND,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
+        self.owner.believed.principals[name] = depot.principal
         if plan.nodes:
             depot.node = self.stage.random.choice([node for node in plan.nodes if is_within(node, unit)])
         return depot
@@ -78,6 +79,8 @@ class Cast:
                 TopicTask.CREATE,
                 (name,),
                 repositories=members,
+                principals=tuple(map(keeper_of, members)) if not self.plan.nameless else (),
+                born=self.stage.now // MILLISECOND,
                 copies=self.plan.copies,
                 keep=self.plan.keep,
                 hold=self.plan.hold,

@@ -35,7 +35,7 @@ from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -50,13 +50,18 @@ _SEGMENT = 4 << 10  # bytes, so that a run has several
 _TORN = DiskFaults(sync_error=1.0)
 
 
+def keeper_of(name: str) -> str:
+    """The principal of a repository."""
+    return f"keeper of {name}"
+
+
 class Depot(Actor):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
-        super().__init__(stage, repository_name(name), "keeper")
+        super().__init__(stage, repository_name(name), keeper_of(name))
         self.short = name
         self.settings = settings
         self.disk = SimulatedDisk(Random(f"{seed}/disk/{name}"))
@@ -82,6 +87,7 @@ class Depot(Actor):
             Collect: self._collect,
             Discard: self._discard,
             Post: self._post,
+            ShareAccess: lambda told: stage.brokers.share(self, told),
         }
 
     @property

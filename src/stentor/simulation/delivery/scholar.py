@@ -28,6 +28,8 @@ _MOST = 25  # events of a batch
 class Scholar(Actor):
     """Reads everything from the beginning, under a name for which repositories keep what it has not read."""
 
+    asks_for_members = True
+
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(stage, f"scholar:{name}", name)
         self.short = name
