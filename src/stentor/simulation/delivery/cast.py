@@ -12,6 +12,7 @@ from stentor.simulation.delivery.plan import Plan
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.workload import CONDITIONS, Condition
 
 
@@ -29,6 +30,7 @@ class Cast:
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
+        self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan

@@ -81,6 +81,8 @@ class Owner(Actor):
     def _receive(self, receipt: RegistrationReceipt) -> None:
         if not self.wishes or receipt.token != self.wishes[0].registration.token:
             return
+        if (receipt.sender, receipt.token) not in self.stage.book.receipts:
+            self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
         wish = self.wishes.popleft()
         if receipt.code is not None:
             self.refused.append(receipt)

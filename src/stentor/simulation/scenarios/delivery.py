@@ -57,6 +57,8 @@ class _Play:
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
             late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
+        for stranger in self.cast.strangers:
+            stranger.start()
         for time, what in plan.strikes:
             stage.schedule.run(begin + time)
             self.mischief.strike(what)
