@@ -83,6 +83,7 @@ class Registrar:
         self._inbox: Events = fabric.inbox()
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, _Question] = {}  # by token
+        self._busy: dict[str, str] = {}  # topics that a repository has and cannot serve, and why
 
     async def __aenter__(self) -> Self:
         await self._inbox.__aenter__()
@@ -156,6 +157,8 @@ class Registrar:
             created = {name: report for name, report in sorted(reports.items()) if report.members}
             if created:
                 return _Seen(created, members)
+            if topic in self._busy:
+                raise Refused(Refusal.BUSY, self._busy.pop(topic))
             await self._explain_silence(topic)
             if _now() > end:
                 raise Unreachable(f"the repositories of {topic} do not answer")
@@ -363,6 +366,8 @@ class Registrar:
                     receipt = await asyncio.wait_for(queue.get(), min(end, again) - now)
                 except TimeoutError:
                     continue
+                if receipt.code is Refusal.BUSY:
+                    self._busy[receipt.topic] = receipt.reason
                 if receipt.code is None and receipt.sender not in answers:
                     answers[receipt.sender] = receipt
                     end = min(last, _now() + silence(answers))

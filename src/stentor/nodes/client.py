@@ -52,6 +52,7 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
+from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
@@ -76,7 +77,7 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.nodes.bundle_watch import BundleWatch
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure

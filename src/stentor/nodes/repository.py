@@ -18,6 +18,7 @@ from stentor.machine import (
     Open,
     Opened,
     Recalled,
+    Report,
     Scanned,
     Serve,
     Started,
@@ -48,6 +49,7 @@ from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
+from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.post import (
     AccessShared,
@@ -69,6 +71,7 @@ _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
 _EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
 _WRITE_TRACES = SECOND  # between commits of them
+_MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in moments, or cannot be opened at all
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
 
 
@@ -91,11 +94,16 @@ class _ToldTraces(NamedTuple):
 class _Managed:
     """A topic at this repository."""
 
-    __slots__ = ("heard", "machine")
+    __slots__ = ("_owner", "heard", "machine")
 
-    def __init__(self, machine: Repository) -> None:
+    def __init__(self, machine: Repository, owner: str) -> None:
         self.machine = machine
         self.heard: list[Input] = []  # while its ledger is being opened, or traces until it is time to write them
+        self._owner = owner  # as whoever created it here says, until that is registered
+
+    @property
+    def owner(self) -> str:
+        return self.machine.registry.terms.owner or self._owner
 
 
 class RepositoryNode:
@@ -105,8 +113,9 @@ class RepositoryNode:
         assert link.name == repository_name(settings.name)
         self._settings = settings
         self._post = Correspondence(link)
-        self._topics = list(topics)
         self._kept = kept_of(settings.name)  # the traces that we hear
+        self._unserved = deque(sorted(topics, key=lambda topic: topic != self._kept))  # there is no room for more
+        self._room = TopicRoom(settings)
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[_ToldTraces] = deque()  # that may not be kept yet
@@ -156,19 +165,30 @@ class RepositoryNode:
     def _start(self, now: int) -> None:
         self._post.listen(now, inbox_of(repository_name(self._settings.name)))
         self._post.listen(now, REPOSITORIES)
-        for topic in self._topics:
-            self._manage(now, topic)
+        self._serve_more(now)
+        if self._unserved:
+            for topic in self._unserved:
+                self._post.listen(now, bundle_of(topic))  # whoever asks is told why
+            self._effects.append(
+                Report("error", "topics are not served", {"topics": len(self._unserved), "reason": NO_FILES})
+            )
         self._effects.append(Serve())
 
-    def _manage(self, now: int, topic: str) -> _Managed:
+    def _serve_more(self, now: int) -> None:
+        """Take up topics that have a ledger here, as many as there is room for."""
+        while self._unserved and self._room.has_ledger_for(len(self._managed)):
+            self._manage(now, self._unserved.popleft())
+
+    def _manage(self, now: int, topic: str, owner: str = "") -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
         self._deleted.discard(topic)
         is_kept = topic == self._kept  # what becomes of traces is not traced
         machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
-        managed = self._managed[topic] = _Managed(machine)
+        managed = self._managed[topic] = _Managed(machine, owner)
         if not is_kept:
             self._post.listen(now, topic, letters=False)
-        self._post.listen(now, bundle_of(topic))
+        if not self._post.hears(bundle_of(topic)):
+            self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
         return managed
 
@@ -181,7 +201,7 @@ class RepositoryNode:
         elif not self._retiring:
             if not self._post.hears(TRACE):
                 self._post.listen(now, TRACE, letters=False)
-            if self._kept not in self._managed:
+            if self._kept not in self._managed and self._room.has_ledger_for(len(self._managed)):
                 self._manage(now, self._kept)
 
     def _found_traces(self, now: int) -> None:
@@ -254,7 +274,7 @@ class RepositoryNode:
         queue = list(told)
         for effect in effects:
             if isinstance(effect, Connect):
-                self._principal = effect.principal
+                self._principal = self._room.operator = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
                 self._hear_traces(now)
             elif isinstance(effect, Halt):
@@ -320,6 +340,7 @@ class RepositoryNode:
             self._deleted.add(topic)
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
             self._post.ignore(now, name)
+        self._serve_more(now)
 
     def _arrived(self, arrived: Arrived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
@@ -334,7 +355,8 @@ class RepositoryNode:
     def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
-            managed.heard += [each for each in inputs if not isinstance(each, Linked)]
+            if len(managed.heard) < _MOST_HEARD:  # what is dropped comes again
+                managed.heard += [each for each in inputs if not isinstance(each, Linked)]
             inputs = [each for each in inputs if isinstance(each, Linked)]
         elif managed is not None and topic == self._kept and not self._is_concluding:
             managed.heard += [each for each in inputs if isinstance(each, Arrived)]
@@ -361,9 +383,25 @@ class RepositoryNode:
             mine = f"member/{self._settings.name}"
             wanted = not self._retiring and event.topic not in self._deleted
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
-                self._manage(now, event.topic)
-                return True
+                return self._accept(now, event.topic, owner_in(event.facts))
         return False
+
+    def _accept(self, now: int, topic: str, owner: str) -> bool:
+        """Take up a topic to which another repository invites us, if there is room for it."""
+        if topic in self._unserved:
+            return False
+        try:
+            self._check_room(owner)
+        except Refused as refused:
+            details = {"topic": topic, "owner": owner, "reason": refused.reason}
+            self._effects.append(Report("warning", "an invitation is refused", {**details}))
+            return False
+        self._manage(now, topic, owner)
+        return True
+
+    def _check_room(self, owner: str) -> None:
+        """Raise Refused if there is no room for one more topic of this owner."""
+        self._room.check((each.owner for name, each in self._managed.items() if name != self._kept), owner)
 
     # ---- operators
 
@@ -377,7 +415,11 @@ class RepositoryNode:
                 self._drain(now, sender, event)
                 return True
             if event.topic in self._managed:
+                if reason := self._managed[event.topic].machine.unopened:
+                    raise Refused(Refusal.BUSY, f"{self._settings.name} cannot open {event.topic}: {reason}")
                 return False
+            if event.topic in self._unserved:
+                raise Refused(Refusal.BUSY, f"{self._settings.name} cannot serve {event.topic} now: {NO_FILES}")
             if event.task is not TopicTask.CREATE:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
@@ -392,7 +434,10 @@ class RepositoryNode:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic.startswith("$"):
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
-            self._manage(now, event.topic)
+            if publisher_id(event.principal, event.sender) != sender:
+                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
+            self._check_room(event.principal)
+            self._manage(now, event.topic, event.principal)
         except Refused as refused:
             self._reply(now, event, refused)
             return True
@@ -430,9 +475,9 @@ class RepositoryNode:
 
     def health(self) -> dict[str, TopicHealth]:
         """Return whether each topic is served, without what takes long to count; traces are no topic of users."""
-        return {
-            topic: managed.machine.health for topic, managed in sorted(self._managed.items()) if topic != self._kept
-        }
+        unserved = dict.fromkeys(self._unserved, TopicHealth(ready=False, leaving=False, trouble=NO_FILES))
+        served = {topic: managed.machine.health for topic, managed in self._managed.items() if topic != self._kept}
+        return dict(sorted((unserved | served).items()))
 
     def status(self, now: int) -> dict[str, object]:
         """What an operator wants to see."""

@@ -12,12 +12,12 @@ import msgspec
 from stentor.machine import SECOND
 from stentor.model.access import SharedFact
 from stentor.model.control import RegistrationReceipt
+from stentor.model.facts import portions
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.post import Post, ShareAccess
 from stentor.protocols.delivery.registry import Registry
 
 CONFIRMED_WITHIN = 10 * SECOND  # an owner at a terminal waits for this; a broker that is away may be so for hours
-_MOST_FACTS = 500  # in one message: names and principals are short, and a control frame takes a megabyte
 _UNCONFIRMED = "it is registered, but not all brokers have confirmed it yet: those learn it when they are back"
 
 
@@ -50,10 +50,10 @@ class AccessNotices:
 
     def tell(self, facts: tuple[SharedFact, ...]) -> None:
         """Tell what is durable now."""
-        for start in range(0, len(facts), _MOST_FACTS):
+        for portion in portions(facts):
             self._token += 1
             self._pending[self._token] = 0
-            self._dispatch.effects.append(ShareAccess(self._topic, facts[start : start + _MOST_FACTS], self._token))
+            self._dispatch.effects.append(ShareAccess(self._topic, portion, self._token))
 
     def confirm(self, token: int) -> None:
         """All brokers that can be reached have written down what this notice told."""

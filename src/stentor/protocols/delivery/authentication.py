@@ -55,6 +55,6 @@ def introduced(facts: Iterable[SharedFact]) -> BundleMembers:
         if kind is not None and value:
             try:
                 principals[key.removeprefix(kind)] = _membership.decode(value).principal
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue  # whoever wrote that is not introduced by it
     return BundleMembers(principals)

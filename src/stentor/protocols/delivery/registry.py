@@ -4,15 +4,30 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Held, Role
-from stentor.model.errors import Refusal, Refused
+from stentor.model.control import Role
+from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.facts import Facts, Stamped
+from stentor.model.filter import Filter
+from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
+from stentor.model.ranges import (
+    ClientName,
+    FilterText,
+    Life,
+    Path,
+    Principal,
+    StreamNumbers,
+    check_client_name,
+    checker_of,
+)
 from stentor.model.record import Fact
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
@@ -21,18 +36,21 @@ _SUBSCRIPTION = "subscription/"
 PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION)
 
 
-Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
+Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
+_MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
 
 
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     """Who stands behind a publisher's id."""
 
-    name: str
-    principal: str
-    incarnation: int  # the newest one
-    resumed: tuple[int, ...] = ()  # those that it goes on with when it comes back, in the order in which they began
+    name: ClientName
+    principal: Principal
+    incarnation: Life  # the newest one
+    resumed: Annotated[
+        tuple[Life, ...], Meta(max_length=64)
+    ] = ()  # those that it goes on with when it comes back, in the order in which they began
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -40,13 +58,13 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
     """
 
-    where: str
+    where: FilterText
     frontier: Frontier = ()
-    principal: str = ""
-    home: str = ""  # the broker at which it was last
-    incarnation: int = 0  # of its first life
-    changes: tuple[tuple[str, Frontier], ...] = ()
-    past: tuple[Held, ...] = ()  # what it wants of what was forgotten before it came: that is in a lake
+    principal: Principal = ""
+    home: Path = ""  # the broker at which it was last
+    incarnation: Life = 0  # of its first life
+    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
+    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
 
     def change(self, where: str, now: Frontier) -> "KnownSubscription":
         """The same with another filter, for all that is not there yet."""
@@ -63,6 +81,28 @@ _membership = msgspec.msgpack.Decoder(Membership)
 _publisher = msgspec.msgpack.Decoder(KnownPublisher)
 _subscription = msgspec.msgpack.Decoder(KnownSubscription)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
+_check_publisher, _check_subscription = checker_of(KnownPublisher), checker_of(KnownSubscription)
+_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_sound(key: str, value: bytes) -> bool:
+    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
+    kind, _, name = key.partition("/")
+    try:
+        if kind == "publisher":
+            _check_publisher(_publisher.decode(value))
+            return _PUBLISHER_ID.fullmatch(name) is not None
+        if kind == "former":
+            _membership.decode(value)
+        if kind == "subscription":
+            check_client_name(name)
+            if value:
+                _check_subscription(known := _subscription.decode(value))
+                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
+                    Filter(where)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput):
+        return False
+    return True
 
 
 def is_within(node: str, unit: str) -> bool:
@@ -80,9 +120,7 @@ class Registry:
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
-        self._facts: dict[str, tuple[int, str, bytes]] = {}
-        self._digests: dict[str, int] = {}
-        self.digest = 0  # the same for equal registries
+        self._facts = Facts()
         self.changed = False  # since somebody looked
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
         self.terms = TopicTerms("")
@@ -103,23 +141,24 @@ class Registry:
         """What is new among these, to be written down."""
         news = []
         for key, version, writer, value in facts:
-            known = self._facts.get(key)
-            if key.startswith(PREFIXES) and (known is None or (version, writer, value) > known):
+            is_newer = self._facts.is_news(key, (version, writer, value))
+            if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
         return news
 
+    @property
+    def digest(self) -> int:
+        return self._facts.digest
+
     def shared(self, key: str) -> SharedFact:
-        version, writer, value = self._facts[key]
-        return key, version, writer, value
+        return self._facts.shared(key)
 
     def versions(self) -> dict[str, tuple[int, str]]:
-        return {key: (version, writer) for key, (version, writer, _) in self._facts.items()}
+        return self._facts.versions()
 
     def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
-        """What whoever knows these versions does not know."""
-        found = sorted(key for key, fact in self._facts.items() if fact[:2] > versions.get(key, (0, "")))
-        return tuple(self.shared(key) for key in found)
+        return self._facts.newer_than(versions)
 
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
@@ -127,14 +166,11 @@ class Registry:
         version = known + 1  # newer than all that an earlier topic of this name had, too
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
-    def _put(self, key: str, fact: tuple[int, str, bytes]) -> None:
-        self._facts[key] = fact
+    def _put(self, key: str, fact: Stamped) -> None:
+        self._facts.put(key, fact)
         self.changed = True
         if key.startswith(ACCESS):
             self.unshared.add(key)
-        number = int.from_bytes(blake2b(_encode((key, fact)), digest_size=7).digest(), "little")
-        self.digest ^= self._digests.get(key, 0) ^ number
-        self._digests[key] = number
         value = fact[2]
         kind, _, name = key.partition("/")
         if key == TOPIC and value:
@@ -171,7 +207,9 @@ class Registry:
         return self.known and not self._facts[TOPIC][2]
 
     def delete(self) -> list[Fact]:
-        return self.set(TOPIC, None)
+        """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more."""
+        newest = max(version for version, _, _ in self._facts.values())
+        return self.learn(((TOPIC, newest + 1, self._repository, b""),))
 
     def is_member(self, repository: str) -> bool:
         return repository in self.members
@@ -211,13 +249,10 @@ class Registry:
         return tuple(self.shared(key) for key in known)
 
     def access(self, keys: Iterable[str] | None = None) -> tuple[SharedFact, ...]:
-        """Return what brokers are to know, or these facts of it. Of a topic that is deleted nothing holds any more,
-        so that a later one of the same name begins with nobody's rights.
-        """
-        found = sorted(key for key in self._facts if key.startswith(ACCESS))
+        """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
         if self.deleted:
-            newest = max(self._facts[key][0] for key in found)
-            return tuple((key, newest + 1, self._repository, b"") for key in found)
+            return (self.shared(TOPIC),)
+        found = sorted(key for key in self._facts if key.startswith(ACCESS))
         return tuple(self.shared(key) for key in found if keys is None or key in keys)
 
     def serving(self, node: str) -> tuple[str, ...]:
@@ -279,6 +314,12 @@ class Registry:
         grant = self.granted(role, name)
         if grant is None and self.terms.open and role == "subscriber":
             known = self.subscriptions.get(name)
+            if name and known is None and len(self.subscriptions) >= _MOST_GUESTS:
+                raise Refused(
+                    Refusal.TOO_MANY,
+                    f"{topic} has {_MOST_GUESTS:,} subscribers: its owner can remove some with "
+                    f"`stentor topic revoke {topic} --subscriber NAME`, or grant {name} a place",
+                )
             grant = Grant(known.principal if known is not None else "")  # who came first has the name
         if grant is None:
             raise Refused(

@@ -24,18 +24,19 @@ import msgspec
 
 from stentor.machine import (
     MILLISECOND,
+    SECOND,
     CommitFailed,
     Committed,
     Discard,
     Effect,
     Input,
     Measured,
+    Open,
     Opened,
     Recalled,
     Report,
     Scanned,
     StartTimer,
-    Stop,
     TimerFired,
 )
 from stentor.model.control import (
@@ -79,12 +80,10 @@ from stentor.wire.block import Block
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
 _MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
-_BEFORE = (
-    Opened,
-    Scanned,
-    Linked,
-    Measured,
-)  # what counts before all is read: nobody may be answered by one who knows nothing
+_OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
+_FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
+# What counts before all is read: nobody may be answered by one who knows nothing.
+_BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 
 
 class Repository:
@@ -114,17 +113,9 @@ class Repository:
             topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
         )
         self.collection = Collection(
-            topic,
-            store,
-            self.registry,
-            self.table,
-            self.dispatch,
-            self.gossip,
-            self.commits,
-            self.border,
-            self.testimony,
-            settings,
-        )
+            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
+            self.testimony, settings,
+        )  # fmt: skip
         self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
@@ -132,6 +123,8 @@ class Repository:
         )  # fmt: skip
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
+        self.unopened = ""  # why its ledger could not be opened when that was last tried
+        self._opened_at = 0
         self._id = 0  # under which we send
         self._size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
@@ -181,8 +174,10 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        if opened.reason:
-            self.dispatch.effects.append(Stop(f"the ledger of {self.topic} cannot be opened: {opened.reason}"))
+        self.unopened, self._opened_at = opened.reason, now
+        if opened.reason:  # other topics go on
+            self._report("error", "a ledger cannot be opened", reason=opened.reason)
+            self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
@@ -294,13 +289,13 @@ class Repository:
         self._obey(now)
 
     def _order(self, now: int, sender: int, event: PublisherOrder) -> None:
-        if not 0 < event.first <= event.last:
-            return
-        self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
+        known = self.registry.is_authorised(sender)
+        if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
+            return  # it was authorised once
+        acknowledged = ((1, event.acknowledged), *event.singles)
+        stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)
-        stream = self.store.streams[sender, event.incarnation]
-        stream.acknowledged.update(((1, event.acknowledged), *event.singles))
-        if publisher is not None and stream.durable.covers(1, event.last):
+        if stream is not None and publisher is not None and stream.durable.covers(1, event.last):
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 
@@ -435,6 +430,8 @@ class Repository:
     # ---- time
 
     def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+        if not self.is_open and self.unopened:
+            self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
@@ -447,8 +444,9 @@ class Repository:
         self.enrolment.tick(now)
         self.collection.tick(now)
         self.notices.tick(now)
-        deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled(now)
-        if deleted or (self.gossip.leaving and self.membership.leave(now)):
+        is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
+        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled(now)
+        if is_needless or is_deleted or (self.gossip.leaving and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
@@ -473,7 +471,7 @@ class Repository:
 
     @property
     def health(self) -> TopicHealth:
-        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.commits.trouble)
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.unopened or self.commits.trouble)
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""

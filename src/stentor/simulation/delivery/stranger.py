@@ -50,7 +50,7 @@ from stentor.wire.block import Block, Origin, encode
 
 _OFTEN = 0.3  # of what it could answer it answers
 _FAR = 1 << 40  # a number that no stream reaches
-_ABOVE_ALL = -1000  # a level that every end prefers
+_ABOVE_ALL = 0  # a level that every end prefers
 
 Answer = tuple[str, ControlEvent, Sequence[Block]]
 
