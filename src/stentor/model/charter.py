@@ -11,7 +11,7 @@ import msgspec
 
 from stentor.model.access import GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.facts import Facts, Stamped
+from stentor.model.facts import Facts, Stamped, rank_of
 from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_topic
 
@@ -118,6 +118,18 @@ class Charter:
                 continue
             news[key] = None
         return list(news)
+
+    def knows(self, facts: Iterable[SharedFact]) -> bool:
+        """Whether there is nothing new among facts."""
+        return not any(
+            version > self._tombstone
+            and ((key == TOPIC and not value) or self._facts.is_news(key, (version, writer, value)))
+            for key, version, writer, value in facts
+        )
+
+    def keys(self) -> list[str]:
+        """Return the keys of all facts, in the order in which these are told."""
+        return sorted({TOPIC: None, **self._facts}, key=rank_of)
 
     def facts(self, keys: Iterable[str] | None = None) -> list[SharedFact]:
         """Return all facts, or those with these keys; the topic's is preceded by the tombstone of an earlier one."""

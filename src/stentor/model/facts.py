@@ -12,7 +12,7 @@ import msgspec
 from stentor.model.access import MEMBER, TOPIC, SharedFact
 
 Stamped = tuple[int, str, bytes]  # version, who wrote it, value
-PORTION = 96 << 10  # bytes of facts in one message: every node takes frames of more than twice this size
+PORTION = 24 << 10  # bytes of facts in one message: some hundred, which a broker learns in some milliseconds
 _OVERHEAD = 24  # bytes that a fact takes in a message beside its texts and its value
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -60,8 +60,8 @@ def portions(facts: Iterable[SharedFact]) -> Iterator[tuple[SharedFact, ...]]:
     """
     portion: list[SharedFact] = []
     size = 0
-    for fact in sorted(facts, key=_rank):
-        added = _OVERHEAD + len(fact[0].encode()) + len(fact[2].encode()) + len(fact[3])
+    for fact in sorted(facts, key=lambda fact: (rank_of(fact[0]), fact[1])):
+        added = size_of(fact)
         if portion and size + added > PORTION:
             yield tuple(portion)
             portion, size = [], 0
@@ -71,6 +71,11 @@ def portions(facts: Iterable[SharedFact]) -> Iterator[tuple[SharedFact, ...]]:
         yield tuple(portion)
 
 
-def _rank(fact: SharedFact) -> tuple[int, str, int]:
-    order = 0 if fact[0] == TOPIC else 1 if fact[0].startswith(MEMBER) else 2
-    return order, fact[0], fact[1]
+def size_of(fact: SharedFact) -> int:
+    """Return about how many bytes a fact takes in a message, rather too many."""
+    return _OVERHEAD + len(fact[0].encode()) + len(fact[2].encode()) + len(fact[3])
+
+
+def rank_of(key: str) -> int:
+    """Return when a fact is told: the topic's first, then the members', then the others."""
+    return 0 if key == TOPIC else 1 if key.startswith(MEMBER) else 2

@@ -76,7 +76,7 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
-from stentor.nodes.bundle_watch import BundleWatch
+from stentor.nodes.bundle_requests import BundleRequests
 from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
@@ -133,7 +133,7 @@ class Client:
         self._confirmed = 0  # events on this link that the broker has taken in
         self._doubt = ""  # why something that was sent since the last flush may be lost
         self._questions: list[int] = []  # waiting for an answer
-        self._bundles = BundleWatch()
+        self._bundles = BundleRequests()
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),

@@ -68,6 +68,8 @@ class Door:
             raise FrameError(
                 Refusal.UNAUTHENTICATED, f"{hello.name!r}: only who has a node's certificate may be a repository"
             )
+        if not self._network.acquaintance.is_over and not hello.name.startswith(repository_name("")):
+            raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower

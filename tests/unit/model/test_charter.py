@@ -130,7 +130,7 @@ def test_facts_are_told_in_portions_that_fit_with_members_first() -> None:
     facts = [grant(1, "subscriber", f"subscriber-{number:06}", "") for number in range(10_000)]
     facts += [member(1, "r1", "p"), topic(1), tombstone(1)]
     parts = list(portions(facts))
-    assert len(parts) > 5
+    assert len(parts) > 20
     assert sorted(fact for part in parts for fact in part) == sorted(facts)
     assert [fact[0] for fact in parts[0][:3]] == ["topic", "topic", "member/r1"]
     assert named_member(parts[0], "r1") == "p"

@@ -58,6 +58,10 @@ class Charters:
         self._on_change(topic)
         return news
 
+    def keys_of(self, topic: str) -> list[str]:
+        charter = self._charters.get(topic)
+        return [] if charter is None else charter.keys()
+
     def facts_of(self, topic: str, keys: Sequence[str] | None = None) -> list[SharedFact]:
         charter = self._charters.get(topic)
         return [] if charter is None else charter.facts(keys)
