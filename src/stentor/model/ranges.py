@@ -124,7 +124,8 @@ AnyReliableTopic = Annotated[
 TopicPattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_TOPIC, extra={CHECK: check_pattern})]
 FilterText = Annotated[str, Meta(max_length=LONGEST_FILTER)]
 Text = Annotated[str, Meta(max_length=1 << 16)]  # whoever handles it checks it, and says itself what is wrong with it
-Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[0-9]{1,18})?\Z")]
+# a word, and a number or a time in nanoseconds, which has 19 digits since 2001 and is in this range until 2255
+Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[1-8]?[0-9]{1,18})?\Z")]
 Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]
 Agent = Annotated[str, Meta(max_length=1024)]
