@@ -305,7 +305,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     leaving: bool = False
     whole: bool = True
     asking: bool = False  # I have not heard everyone yet: tell me all that you have
-    principal: ranges.Principal = ""  # under which it is connected: with its name that proves who sent this
+    principal: ranges.Principal = ""  # not used any more: members' facts name their principals
     syncs: ranges.Id = 0  # a digest of what subscribers have acknowledged, if it is `whole`
     unit: ranges.Path = ""  # that it serves
     cares: ranges.SubscriberNames = ()  # in this unit, for whom it has all that they have not got, if it is `whole`
@@ -344,7 +344,7 @@ class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=Fa
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
     facts: Annotated[tuple[SharedFact, ...], Meta(max_length=ranges.MOST_ITEMS)]
-    principal: ranges.Principal = ""  # under which it is connected, for those who have not heard of it
+    principal: ranges.Principal = ""  # not used any more: members' facts name their principals
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
@@ -409,6 +409,8 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     keep: ranges.WholeSeconds = 0  # seconds that events are kept after everyone has them
     expire: ranges.WholeSeconds = 0  # after which they are dropped even if somebody has not got them; 0 is never
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
+    principals: ranges.Principals = ()  # of the repositories, in the same order
+    born: ranges.Millisecond = 0  # since 1970, when a topic is created
 
     def check(self) -> None:
         """What is asked of the repository itself is about no topic."""
@@ -416,7 +418,9 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
 
 
 class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
-    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for."""
+    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for. A reason that
+    comes without a code is what the owner should know nevertheless.
+    """
 
     token: ranges.Token
     code: Refusal | None = None

@@ -26,6 +26,7 @@ CHECK: Final = "check"  # in `extra`: a function that raises InvalidInput
 LAST_NUMBER: Final = 2**53 - 1  # of a stream's events: 28 years of ten million in a second
 LAST_SEQUENCE: Final = 2**62  # of a repository's numbers: all that publishers may make it set aside does not reach it
 LAST_VERSION: Final = 2**62
+LAST_MILLISECOND: Final = 4_102_444_800_000  # since 1970: 2100 begins; versions that count on from it have room
 MOST_COUNTED: Final = 2**53
 MOST_ITEMS: Final = 1 << 20  # of a collection: more do not fit into a control frame
 LONGEST_CLIENT_NAME: Final = 255
@@ -87,6 +88,7 @@ EventNumber = Annotated[int, Meta(ge=0, le=LAST_NUMBER)]
 SequenceNumber = Annotated[int, Meta(ge=0, le=LAST_SEQUENCE)]
 SequenceBase = Annotated[int, Meta(ge=-LAST_SEQUENCE, le=LAST_SEQUENCE)]  # one of them less an event's number
 Version = Annotated[int, Meta(ge=0, le=LAST_VERSION)]
+Millisecond = Annotated[int, Meta(ge=0, le=LAST_MILLISECOND)]
 Count = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
 ByteCount = Annotated[int, Meta(ge=0, le=2**62)]
 BodySize = Annotated[int, Meta(ge=1, le=2**40)]
@@ -122,7 +124,8 @@ AnyReliableTopic = Annotated[
 TopicPattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_TOPIC, extra={CHECK: check_pattern})]
 FilterText = Annotated[str, Meta(max_length=LONGEST_FILTER)]
 Text = Annotated[str, Meta(max_length=1 << 16)]  # whoever handles it checks it, and says itself what is wrong with it
-Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[0-9]{1,18})?\Z")]
+# a word, and a number or a time in nanoseconds, which has 19 digits since 2001 and is in this range until 2255
+Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[1-8]?[0-9]{1,18})?\Z")]
 Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]
 Agent = Annotated[str, Meta(max_length=1024)]
@@ -143,6 +146,7 @@ SequenceSpans = Annotated[tuple[SequenceSpan, ...], Meta(max_length=MOST_ITEMS, 
 StreamNumber = tuple[Id, Life, EventNumber]  # a stream and one of its numbers
 StreamNumbers = Annotated[tuple[StreamNumber, ...], Meta(max_length=MOST_ITEMS)]
 RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
+Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 

@@ -7,6 +7,8 @@ from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
+    AccessFacts,
+    AccessReceipt,
     ExplanationReport,
     ExplanationRequest,
     Order,
@@ -19,8 +21,8 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
 from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | Order
-Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt
+Question = StatusRequest | ViewRequest | ExplanationRequest | Order | AccessFacts
+Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt | AccessReceipt
 
 # ---- what the application says
 
@@ -72,6 +74,12 @@ class Asked(Input, frozen=True, gc=False):
     question: Question
 
 
+class BundleWatched(Input, frozen=True, gc=False):
+    """The application wants to know which repositories manage a topic; a TellBundle follows, and one on each change."""
+
+    topic: str
+
+
 class Moved(Input, frozen=True, gc=False):
     """From now on the client is at home at one of these addresses."""
 
@@ -112,6 +120,13 @@ class Settle(Effect, frozen=True, gc=False):
 
 class Tell(Effect, frozen=True, gc=False):
     answer: Answer
+
+
+class TellBundle(Effect, frozen=True):
+    """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable."""
+
+    topic: str
+    members: Mapping[str, str]
 
 
 class Connect(Effect, frozen=True, gc=False):

@@ -29,7 +29,9 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
+    AccessReceipt,
     AnyMessage,
+    BundleReport,
     Credit,
     Echo,
     ExplanationReport,
@@ -55,6 +57,7 @@ from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
     Asked,
+    BundleWatched,
     Confirm,
     Connect,
     Deliver,
@@ -73,6 +76,7 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
+from stentor.nodes.bundle_requests import BundleRequests
 from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
@@ -129,6 +133,7 @@ class Client:
         self._confirmed = 0  # events on this link that the broker has taken in
         self._doubt = ""  # why something that was sent since the last flush may be lost
         self._questions: list[int] = []  # waiting for an answer
+        self._bundles = BundleRequests()
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -144,6 +149,7 @@ class Client:
             Demanded: self._demanded,
             FlushRequested: self._flush_requested,
             Asked: self._asked,
+            BundleWatched: lambda _, watched: self._bundles.add(watched, self._connection),
             Moved: self._moved,
             StopRequested: self._stop_requested,
         }
@@ -155,7 +161,8 @@ class Client:
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._missed,
             Echo: self._echo,
-            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -358,6 +365,7 @@ class Client:
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
         self.traces = welcome.traces
+        self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
         self._effects += [

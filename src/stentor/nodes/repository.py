@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from stentor.machine import (
+    MILLISECOND,
     SECOND,
     Commit,
     CommitFailed,
@@ -40,15 +41,26 @@ from stentor.model.control import (
 )
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.status import TopicHealth
 from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
-from stentor.nodes.application import Connect, Halt
+from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in
-from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening, Post
+from stentor.protocols.delivery.authentication import introduced
+from stentor.protocols.delivery.post import (
+    AccessShared,
+    Arrived,
+    Founded,
+    Heard,
+    Linked,
+    Listening,
+    Post,
+    ShareAccess,
+)
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
@@ -57,6 +69,7 @@ _LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
 _TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
+_EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
 _WRITE_TRACES = SECOND  # between commits of them
 _MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in moments, or cannot be opened at all
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
@@ -112,6 +125,8 @@ class RepositoryNode:
         self._managed: dict[str, _Managed] = {}
         self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
         self._retiring = False
+        self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
+        self._notice = 0
         self._principal = ""
         self._id = 0
         self._effects: list[Effect] = []
@@ -193,7 +208,7 @@ class RepositoryNode:
         managed = self._managed.get(self._kept)
         if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
-            self._tell_one(now, self._kept, Founded(terms))
+            self._tell_one(now, self._kept, Founded(terms, self._post.wall(now) // MILLISECOND))
 
     def _traces_for(self, now: int, topic: str) -> list[Input]:
         """Those that came since they were last written: all nodes tell some every second, and a commit for each would
@@ -264,6 +279,12 @@ class RepositoryNode:
                 self._hear_traces(now)
             elif isinstance(effect, Halt):
                 self._effects.append(Stop(effect.reason))
+            elif isinstance(effect, ShareAccess):
+                self._share(now, effect)
+            elif isinstance(effect, Settle):
+                self._notices.pop(effect.token, None)  # all is told again on the next link
+            elif isinstance(effect, Tell):
+                self._shared(now, effect)
             else:
                 self._effects.append(effect)
         told_by_topic: dict[str, list[Input]] = {}
@@ -283,6 +304,18 @@ class RepositoryNode:
                     raise AssertionError(each)
         for topic, inputs in told_by_topic.items():
             self._hand(now, topic, inputs)
+
+    def _share(self, now: int, share: ShareAccess) -> None:
+        self._notice += 1
+        self._notices[self._notice] = share.topic, share.token
+        self._post.ask(now, AccessFacts(share.topic, share.facts, self._notice))
+
+    def _shared(self, now: int, told: Tell) -> None:
+        assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
+        notice = self._notices.pop(told.answer.token, None)
+        if notice is not None:
+            topic, token = notice
+            self._tell_one(now, topic, AccessShared(token))
 
     def _tell_one(self, now: int, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
@@ -338,15 +371,15 @@ class RepositoryNode:
         for event in heard.events:
             if isinstance(event, Registration) and self._answered(now, heard.sender, event):
                 continue
-            if event.topic not in self._managed and not self._is_invitation(now, event):
+            if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
             told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks))
 
-    def _is_invitation(self, now: int, event: ControlEvent) -> bool:
-        """Another repository says that we are to manage a topic."""
-        if isinstance(event, GossipFacts):
+    def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
+        """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
+        if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
             wanted = not self._retiring and event.topic not in self._deleted
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
@@ -397,6 +430,8 @@ class RepositoryNode:
                 check_topic(event.topic)
             except InvalidInput as error:
                 raise Refused(Refusal.TOPIC, str(error)) from None
+            if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
+                raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic.startswith("$"):
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
             if publisher_id(event.principal, event.sender) != sender:
@@ -448,4 +483,10 @@ class RepositoryNode:
         """What an operator wants to see."""
         topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
         traces = topics.pop(self._kept, None)
-        return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics, "traces": traces}
+        return {
+            "repository": self._settings.name,
+            "principal": self._principal,
+            "unit": self._settings.unit,
+            "topics": topics,
+            "traces": traces,
+        }

@@ -9,6 +9,8 @@ bundles of several. Its parts:
     gossip      what the repositories of a bundle tell each other
     enrolment   clients that want to be steered
     owners      what they want of the topic
+    membership  how this repository introduces itself, and leaves
+    notices     what brokers are told of who may do what
     collection  what may be forgotten
     gaps        what nobody has: those behind it do not wait for ever
     reading     those who read what is stored, at rest
@@ -39,7 +41,6 @@ from stentor.machine import (
 )
 from stentor.model.control import (
     ControlEvent,
-    GossipLeave,
     PublisherOrder,
     RepositoryAck,
     RepositoryNak,
@@ -54,6 +55,7 @@ from stentor.model.control import (
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
+from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
@@ -63,8 +65,9 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -102,7 +105,13 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border,
         )  # fmt: skip
-        self.owners = Owners(topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.status)
+        self.membership = OwnMembership(
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
+        )
+        self.notices = AccessNotices(topic, self.registry, self.dispatch)
+        self.owners = Owners(
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
+        )
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
@@ -121,7 +130,19 @@ class Repository:
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
-        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+        self._inputs = self._input_handlers()
+        self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
+            **self.enrolment.handlers,
+            **self.owners.handlers,
+            **self.reading.handlers,
+            PublisherOrder: self._order,
+            SubscriberAck: self._subscriber_ack,
+            SubscriberNak: self._subscriber_nak,
+            SubscriberEnd: self._subscriber_end,
+        }
+
+    def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
+        return {
             Opened: self._opened,
             Committed: self._committed,
             CommitFailed: self.commits.failed,
@@ -134,15 +155,7 @@ class Repository:
             Measured: self._measured,
             Founded: self._founded,
             Listening: lambda *_: None,
-        }
-        self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
-            **self.enrolment.handlers,
-            **self.owners.handlers,
-            **self.reading.handlers,
-            PublisherOrder: self._order,
-            SubscriberAck: self._subscriber_ack,
-            SubscriberNak: self._subscriber_nak,
-            SubscriberEnd: self._subscriber_end,
+            AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
@@ -195,6 +208,8 @@ class Repository:
         else:
             self.is_open = True
             self.dispatch.effects.append(StartTimer(self._timer, 0))
+            if self.gossip.principal:
+                self._introduce()
 
     def _seen(self, now: int, scanned: Scanned) -> None:
         self.testimony.recall(now, scanned.records)
@@ -211,7 +226,8 @@ class Repository:
 
     def _founded(self, now: int, founded: Founded) -> None:
         if not self.registry.known:
-            self.enrolment.remember(self.registry.found(founded.terms, (self._settings.name,)))
+            mine = {self._settings.name: self.gossip.principal}
+            self.enrolment.remember(self.registry.found(founded.terms, mine, founded.born))
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
@@ -231,6 +247,14 @@ class Repository:
     def _linked(self, now: int, linked: Linked) -> None:
         self._id = publisher_id(linked.principal, repository_name(self._settings.name))
         self.gossip.linked(now, linked.principal)
+        if self.is_open:
+            self._introduce()
+
+    def _introduce(self) -> None:
+        """There is a link, and it is known what was registered: the broker and the others learn of it."""
+        self.membership.introduce()
+        self.registry.unshared.clear()
+        self.commits.then(partial(self.notices.tell_all, self.registry.access()))
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
         if not self.commits.full:
@@ -336,23 +360,14 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            self._obey_removal()
-            mine = self.registry.units.get(self._settings.name)
-            if mine is not None and mine != self._settings.unit:
-                self.enrolment.remember(self.registry.set_member(self._settings.name, True, self._settings.unit))
+            self.membership.obey_removal()
+            self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
         self.enrolment.yield_to_others()
         if self.gossip.offered:
             self.enrolment.offer()
-
-    def _obey_removal(self) -> None:
-        """If we are no member any more, clients go elsewhere, and we are silent towards them."""
-        if not self.registry.created or self._settings.name in self.registry.members or self.gossip.leaving:
-            return
-        self.gossip.leaving, self.gossip.ready = True, False
-        self.enrolment.dismiss()
 
     # ---- the end of a step
 
@@ -363,6 +378,9 @@ class Repository:
         if self.registry.digest != self._facts:
             digest = self._facts = self.registry.digest
             self.commits.then(lambda: self.gossip.noted(now, digest))
+            if self.registry.unshared:
+                self.commits.then(partial(self.notices.tell, self.registry.access(self.registry.unshared)))
+                self.registry.unshared.clear()
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
@@ -425,10 +443,10 @@ class Repository:
         self.gaps.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
-        if self.gossip.leaving:
-            self._leave(now)
+        self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
-        if is_needless or (self.registry.deleted and self.commits.idle):
+        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled(now)
+        if is_needless or is_deleted or (self.gossip.leaving and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
@@ -448,32 +466,6 @@ class Repository:
                 nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
                 self.enrolment.say(publisher.inbox, nak)
         return busy
-
-    def _leave(self, now: int) -> None:
-        """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
-        heard = self.gossip.bundle.living(now, self._settings.void_after)
-        copies = min(self.registry.terms.copies, sum(not peer.unit for peer in heard))
-        others = [peer.name for peer in heard if not peer.unit and peer.inspected]
-        if (
-            self.gossip.sharing
-            or not others
-            or any(not self._is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
-        ):
-            return
-        self.gossip.say(GossipLeave(self.topic, self._settings.name))
-        self._report("info", "repository left the bundle", repository=self._settings.name)
-        self.dispatch.effects.append(Discard(self.topic))
-        self.gone = True
-
-    def _is_elsewhere(self, stream: Stream, others: list[str], copies: int) -> bool:
-        """Whether so many others have everything of a stream that we have, or that somebody here waits for."""
-        theirs = {name: stream.peers[name] for name in others if name in stream.peers}
-        mine = stream.kept if self._settings.unit else stream.durable
-        if any(sum(spans.covers(first, last) for spans in theirs.values()) < copies for first, last in mine):
-            return False
-        floor = min((stream.floors.get(name, 0) for name in theirs), default=0)
-        served = [each for each in self.table.destinations.values() if each.served]
-        return not self._settings.unit or not any(each.lacks(stream, floor) for each in served)
 
     # ---- people
 
