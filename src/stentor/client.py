@@ -57,6 +57,7 @@ from stentor.nodes.application import (
     Deliver,
     Deny,
     Disconnect,
+    FlowCheckRequested,
     FlushRequested,
     Halt,
     MakeRoom,
@@ -64,6 +65,7 @@ from stentor.nodes.application import (
     Offered,
     OfferedMany,
     Question,
+    RefuseFlow,
     Settle,
     Tell,
     TurnEnded,
@@ -77,7 +79,6 @@ from stentor.url import addresses_of
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
-_ANSWER_WITHIN = 0.5  # seconds that the first event on a topic waits for a broker that is busy or stuck
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -146,7 +147,8 @@ class Fabric:
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
         self._ends = Ends(self._access, window, self._read)
-        self._best_effort = BestEffort(lambda topic: self._is_heard(topic, _ANSWER_WITHIN))
+        self._best_effort = BestEffort(self._confirm_flow)
+        self._checking: set[int] = set()  # tokens of checks that have not come back
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -186,7 +188,6 @@ class Fabric:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
         await self._ends.close()
-        self._best_effort.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -196,28 +197,31 @@ class Fabric:
     ) -> None:
         """Publish one event. Attributes are keywords, or `attributes={…}` for names that clash with parameters.
 
-        On a reliable topic it is refused: nothing would be stored; see `publisher`.
+        The first one on a topic waits until the broker has taken it in, or has refused it: because the principal may
+        not publish there, or because the topic is reliable and nothing would be stored; see `publisher`.
         """
         self._check()
-        now = time.time_ns()
-        if not self._best_effort.is_known(topic, now) and self.connected:
-            await self._best_effort.check(topic, now)
+        is_taken = self._best_effort.is_taken(topic)
         if more:
             attributes = {**attributes, **more} if attributes else more
-        self._driver.machine.step(0, Offered(topic, attributes or {}, check_body(body), now))  # type: ignore[union-attr]
+        offered = Offered(topic, attributes or {}, check_body(body), time.time_ns())
+        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
         await self._offered(len(body))
+        if not is_taken and self.connected:
+            await self._best_effort.confirm(topic)
 
     async def publish_many(
         self, topic: str, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
     ) -> None:
         """Publish many events on one topic; each attribute is a sequence as long as `bodies`, None where missing."""
         self._check()
-        now = time.time_ns()
-        if not self._best_effort.is_known(topic, now) and self.connected:
-            await self._best_effort.check(topic, now)
+        is_taken = self._best_effort.is_taken(topic)
         events = list(map(check_body, bodies))
-        self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, now))  # type: ignore[union-attr]
+        offered = OfferedMany(topic, attributes or {}, events, time.time_ns())
+        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
         await self._offered(sum(map(len, events)))
+        if not is_taken and events and self.connected:
+            await self._best_effort.confirm(topic)
 
     async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
         """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
@@ -252,6 +256,17 @@ class Fabric:
         self._turn, self._since_turn = False, 0
         if self._error is None and self._driver is not None:
             self._driver.tell(TurnEnded())
+
+    async def _confirm_flow(self) -> None:
+        """Return when the broker has taken in what was published so far, or the link is gone."""
+        token = self.token()
+        self._checking.add(token)
+        try:
+            await self._answered(token, FlowCheckRequested, None)
+        except LinkBroken:
+            pass
+        finally:
+            self._checking.discard(token)
 
     async def flush(self, timeout: float | None = 30.0) -> None:
         """Return when the broker has taken in everything published before; LinkBroken if that cannot be known."""
@@ -377,9 +392,12 @@ class Fabric:
                     self._first.succeed()
             case Disconnect():
                 self._set_connected(False)
+                self._forget_flows()
                 self.trouble = effect.reason
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self.url)
+            case RefuseFlow():
+                self._best_effort.refuse(effect)
             case Halt():
                 refused = (Fenced if effect.code is Refusal.FENCED else Refused)(effect.code, effect.reason)
                 self._log.refused(refused)
@@ -395,6 +413,13 @@ class Fabric:
             future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
         else:
             future.set_result(None)
+
+    def _forget_flows(self) -> None:
+        """The link is gone: nobody waits for what its broker would have said."""
+        self._best_effort.forget()
+        for token in self._checking:
+            if not self._waiting[token].done():
+                self._waiting[token].set_result(None)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected

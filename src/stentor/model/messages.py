@@ -292,6 +292,22 @@ class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=
     reason: str
 
 
+class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=False):
+    """What may a principal do on a topic? Without a topic: which rules are in force? Nodes and operators may ask about
+    everybody, others about themselves: "".
+    """
+
+    token: int
+    principal: str = ""
+    topic: str = ""
+    attributes: tuple[str, ...] = ()  # of the principal's certificate, such as OU=trading
+
+
+class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
+    token: int
+    report: msgspec.Raw
+
+
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
     """I leave on purpose."""
 
@@ -331,5 +347,7 @@ AnyMessage = (
     | BundleRequest
     | BundleReport
     | FlowRefusal
+    | AccessRequest
+    | AccessReport
     | Farewell
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
-from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
+from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, RefuseFlow, TurnEnded, Unwished, Wished
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
@@ -133,6 +133,8 @@ class Correspondence:
                     if isinstance(effect, Confirm) and effect.subscription in self._asked:
                         told.append(Listening(self._asked[effect.subscription]))
                     told += self._settle()
+                case RefuseFlow():  # repositories tell us why
+                    done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case _:
                     done.append(effect)
         return done, told
