@@ -1,6 +1,7 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stentor.machine import (
@@ -30,6 +31,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    AccessRequest,
     AnyMessage,
     Credit,
     Digest,
@@ -61,6 +63,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
 from stentor.nodes import orders
+from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
@@ -105,7 +108,11 @@ class Broker:
         self._guests = Guests(
             limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
         )
-        self._door = Door(path, limits, version, self.network, names, self._act, self._guests.post, network.traces)
+        self.access = AccessControl(network.access, lambda _: None, self._forwarder, self._subscriptions, self._guests)
+        self._door = Door(
+            path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
+            self.access.check_name,
+        )  # fmt: skip
         self._left = _PACE
         self._toiling = False
         self._now = 0
@@ -137,6 +144,7 @@ class Broker:
             StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
             ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
+            AccessRequest: lambda _, client, asked: self.access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
         }
 
@@ -247,13 +255,15 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
+        admits = partial(self.access.admits_flow, client)
+        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
 
     # ---- work that is too much for one step
 
     def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
         self._left -= 1
-        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish)
+        admit = partial(self.access.admit_subscription, client)
+        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish, admit)
 
     def _postpone(self, client: Guest, data: bytes, position: int) -> None:
         """The rest of a chunk is for another step; what follows it stays with the peer until then."""

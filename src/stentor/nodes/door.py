@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import Effect, Report, StopTimer
-from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
@@ -41,11 +40,12 @@ class Door:
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
+        check_name: Callable[[Guest], None],
     ) -> None:
         self._traces = traces
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
-        self._act, self._post = act, post
+        self._act, self._post, self._check_name = act, post, check_name
 
     def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
         """Somebody says who they are."""
@@ -63,10 +63,7 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
-        if hello.name.startswith(repository_name("")) and not guest.node:
-            raise FrameError(
-                Refusal.UNAUTHENTICATED, f"{hello.name!r}: only who has a node's certificate may be a repository"
-            )
+        self._check_name(guest)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
