@@ -96,9 +96,11 @@ def connect(
 
     `url` is `stentor://host:port`, or several of them, `stentor://one:7420,two:7420`, to go to the next when a broker
     is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second holder of a name fences the
-    first one off; without one, a fresh name is made. `tls` is a directory of `stentor certs`, by default $STENTOR_TLS.
-    `timeout` is how many seconds a broker has to answer at first, and `wait` how many it may not be there at all, for
-    those who start together with it; later it reconnects for ever. `buffer`, `window` bound bytes to send and to read.
+    first one off; without one, a fresh name is made. With TLS a name belongs to a principal: `alice` may take `alice`,
+    names that begin with `alice:`, and those that the configuration gives. `tls` is a directory of `stentor certs`, by
+    default $STENTOR_TLS. `timeout` is how many seconds a broker has to answer at first, and `wait` how many it may not
+    be there at all, for those who start together with it; later it reconnects for ever. `buffer`, `window` bound bytes
+    to send and to read.
     """
     return Fabric(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
 
@@ -118,8 +120,8 @@ class Fabric:
         window: int,
     ) -> None:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
-        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         certificates = tls or os.environ.get("STENTOR_TLS") or None
+        self.name = name or _made_up_name(certificates)
         self._access = Access(self.url, str(certificates) if certificates else None, timeout, wait)
         self._access.check()
         self._client = Client(
@@ -441,3 +443,14 @@ class Fabric:
                 future.set_exception(error)
         self._subscriptions.end(error)
         self._wake()
+
+
+def _made_up_name(certificates: str | Path | None) -> str:
+    """Return a name that nobody else has; with TLS it begins with our principal, so that it is ours to take."""
+    made_up = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+    if certificates is None:
+        return made_up
+    from stentor.runtime.tls import own_principal  # heavy: only for those who need it
+
+    principal = own_principal(Path(certificates))
+    return f"{principal}:{made_up}" if principal else made_up

@@ -84,6 +84,13 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
     owns_names: bool = False  # whether a name belongs to a principal: certificates prove who that is
 
 
+def settle_access(rules: tuple[AccessRule, ...], default: str | None, *, secured: bool) -> AccessSettings:
+    """Return what holds at a broker: with TLS what is granted, without it everything, unless a default is set."""
+    return AccessSettings(
+        rules=rules, is_open=not secured if default is None else default == "open", owns_names=secured
+    )
+
+
 class AccessPolicy:
     """Decides by rules, charters and the table of system topics."""
 
