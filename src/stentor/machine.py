@@ -194,6 +194,16 @@ class Append(Effect, frozen=True):
     records: Sequence[bytes]
 
 
+class Rewrite(Effect, frozen=True):
+    """Let a log hold these records and nothing else; `Appended` or `AppendFailed` with this token follows. Whatever
+    happens in between, it holds all that it held or all of these.
+    """
+
+    log: str
+    token: int
+    records: Sequence[bytes]
+
+
 class Open(Effect, frozen=True, gc=False):
     """Open the ledger of a topic, make it if it is not there; `Opened` follows."""
 

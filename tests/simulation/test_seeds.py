@@ -42,7 +42,7 @@ EXPECTED = {
         "join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated revoke "
         "roam rot sync-error torn"
     ),
-    "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
+    "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
         "published relayed repeated-bytes stall swapped-bytes"

@@ -249,21 +249,26 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
 
 class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False):
     """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic. Whoever sends a
-    token is told by an AccessReceipt when all brokers that can be reached from here have written that down.
+    token is told by an AccessReceipt when all brokers that can be reached from here have written that down; a broker
+    that sends one without a wave, when this broker has.
     """
 
     topic: str
     facts: tuple[SharedFact, ...]
     token: int = 0
+    wave: str = ""  # between brokers: which one, so that each takes part in it once
 
 
 class AccessReceipt(Message, frozen=True, array_like=True, tag="accessed", gc=False):
+    """It is written down. A wave in which a link was lost may have left somebody out: then it is not whole."""
+
     token: int
+    whole: bool = True
 
 
 class AccessInventory(Message, frozen=True, array_like=True, tag="access inventory", gc=False):
-    """Digests of what a broker knows of the reliable topics from `first` to `last` in the order of their names; ""
-    is no bound. Whoever knows something else tells it.
+    """Digests of what a broker knows of the reliable topics from `first` on and before `last` in the order of their
+    names; "" is no bound. Whoever knows something else tells it, and when all that is there an AccessReceipt of 0.
     """
 
     first: str

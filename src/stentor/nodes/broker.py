@@ -31,8 +31,12 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
     AccessRequest,
     AnyMessage,
+    BundleRequest,
     Credit,
     Digest,
     Echo,
@@ -62,9 +66,10 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
-from stentor.nodes import orders
+from stentor.nodes import acquaintance, orders
 from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
+from stentor.nodes.charter_keeper import CharterKeeper
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
@@ -73,6 +78,7 @@ from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
@@ -108,10 +114,14 @@ class Broker:
         self._guests = Guests(
             limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
         )
-        self.access = AccessControl(network.access, lambda _: None, self._forwarder, self._subscriptions, self._guests)
+        self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access_changed)
+        self._guests.on_leave = self._keeper.forget
+        self._access = AccessControl(
+            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
+        )
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
-            self.access.check_name,
+            self._access.check_name,
         )  # fmt: skip
         self._left = _PACE
         self._toiling = False
@@ -135,6 +145,7 @@ class Broker:
         self._from_peers: Handlers = {
             **everybody,
             **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
+            **dict.fromkeys((AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
             Rejection: self._rejected,
         }
         self._messages: Handlers = {
@@ -144,8 +155,10 @@ class Broker:
             StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
             ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
-            AccessRequest: lambda _, client, asked: self.access.report(str(path), client, asked),
+            AccessRequest: lambda _, client, asked: self._access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
+            AccessFacts: self._keeper.hear,
+            BundleRequest: self._keeper.watch,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -179,6 +192,10 @@ class Broker:
 
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
         self.network.heed(interest, comes)
+
+    def _access_changed(self, topic: str) -> None:
+        """The charter of a reliable topic is another one: what it allowed may not hold any more."""
+        self._access.access_changed(self._now, topic)
 
     # ---- the hot path
 
@@ -255,14 +272,14 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
-        admits = partial(self.access.admits_flow, client)
+        admits = partial(self._access.admits_flow, client)
         self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
 
     # ---- work that is too much for one step
 
     def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
         self._left -= 1
-        admit = partial(self.access.admit_subscription, client)
+        admit = partial(self._access.admit_subscription, client)
         return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish, admit)
 
     def _postpone(self, client: Guest, data: bytes, position: int) -> None:
@@ -367,6 +384,7 @@ class Broker:
         self._boot = self._door.boot = 1 + (int(boots[-1]) if boots else 0)
         self._effects.append(Append(BOOT_LOG, self._boot, (str(self._boot).encode(),)))
         self._orders.recall(now, happened.records.get(orders.LOG, ()))
+        self.network.access.recall(happened.records.get(ACCESS_LOG, ()))
 
     def _appended(self, now: int, happened: Appended) -> None:
         if happened.log == orders.LOG:
@@ -374,6 +392,9 @@ class Broker:
             self._guests.answer(link, receipt)
             if parted is not None:
                 self._guests.refuse(now, parted, Refusal.CLOSING, "an operator removed the link")
+            return
+        if happened.log == ACCESS_LOG:
+            self.network.access.appended()
             return
         assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
@@ -383,6 +404,9 @@ class Broker:
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
         if happened.log == orders.LOG:
             self._guests.answer(*self._orders.fail(happened.token, happened.reason))
+            return
+        if happened.log == ACCESS_LOG:
+            self.network.access.append_failed(happened.reason)
             return
         self._effects.append(Stop(f"cannot write the boot log: {happened.reason}"))
 
@@ -396,6 +420,9 @@ class Broker:
             return
         if happened.timer == TRACES:
             self._herald.tell(now, happened.wall)
+            return
+        if happened.timer == acquaintance.TIMER:
+            self.network.acquaintance.expire()
             return
         if happened.timer == _TOIL:
             self._go_on(now)

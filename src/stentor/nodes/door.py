@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import Effect, Report, StopTimer
+from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
@@ -63,6 +64,8 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
+        if not self._network.acquaintance.is_over and not hello.name.startswith(repository_name("")):
+            raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
         self._check_name(guest)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)

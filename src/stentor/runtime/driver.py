@@ -24,6 +24,7 @@ from stentor.machine import (
     Received,
     Report,
     Resume,
+    Rewrite,
     Send,
     Serve,
     Started,
@@ -49,6 +50,7 @@ class Storage(Protocol):
 
     def load(self) -> dict[str, list[bytes]]: ...
     def append(self, log: str, records: list[bytes]) -> None: ...
+    def rewrite(self, log: str, records: list[bytes]) -> None: ...
 
 
 class Driver:
@@ -94,6 +96,7 @@ class Driver:
             StartTimer: self._start_timer,
             StopTimer: self._stop_timer,
             Append: self._append,
+            Rewrite: self._append,
             Report: self._report,
             Serve: lambda _: self.serving.set_result(None),
             Stop: self._stop,
@@ -201,15 +204,16 @@ class Driver:
         if handle is not None:
             handle.cancel()
 
-    def _append(self, effect: Append) -> None:
+    def _append(self, effect: Append | Rewrite) -> None:
         task = self.loop.create_task(self._write(effect))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, effect: Append) -> None:
+    async def _write(self, effect: Append | Rewrite) -> None:
         assert self._storage is not None, "this node keeps no logs"
+        write = self._storage.append if isinstance(effect, Append) else self._storage.rewrite
         try:
-            await asyncio.to_thread(self._storage.append, effect.log, list(effect.records))
+            await asyncio.to_thread(write, effect.log, list(effect.records))
         except LogError as error:
             self._notice(AppendFailed(effect.log, effect.token, str(error)))
         else:

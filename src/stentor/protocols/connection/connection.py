@@ -5,8 +5,9 @@ counts another number knows that the stream lost, repeated or swapped something,
 """
 
 from stentor.machine import SECOND
-from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicId
+from stentor.model.ids import check_client_name as check_client_name
 from stentor.model.messages import Credit, Heartbeat, Message
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check_preamble
@@ -106,8 +107,3 @@ class Connection:
         self._beaten = now
         self.outbox.post(Heartbeat(self.outbox.position))
         return True
-
-
-def check_client_name(name: str) -> None:
-    if not 0 < len(name) <= 255 or not name.isprintable():
-        raise InvalidInput(f"{name[:40]!r}: a client's name has 1 to 255 printable characters")

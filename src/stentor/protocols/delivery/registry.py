@@ -4,13 +4,12 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
-from hashlib import blake2b
-
 import msgspec
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.control import Held, Role
 from stentor.model.errors import Refusal, Refused
+from stentor.model.facts import Facts, Stamped
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
 
@@ -78,9 +77,7 @@ class Registry:
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
-        self._facts: dict[str, tuple[int, str, bytes]] = {}
-        self._digests: dict[str, int] = {}
-        self.digest = 0  # the same for equal registries
+        self._facts = Facts()
         self.changed = False  # since somebody looked
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
@@ -99,35 +96,32 @@ class Registry:
         """What is new among these, to be written down."""
         news = []
         for key, version, writer, value in facts:
-            known = self._facts.get(key)
-            if key.startswith(PREFIXES) and (known is None or (version, writer, value) > known):
+            if key.startswith(PREFIXES) and self._facts.is_news(key, (version, writer, value)):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
         return news
 
+    @property
+    def digest(self) -> int:
+        return self._facts.digest
+
     def shared(self, key: str) -> SharedFact:
-        version, writer, value = self._facts[key]
-        return key, version, writer, value
+        return self._facts.shared(key)
 
     def versions(self) -> dict[str, tuple[int, str]]:
-        return {key: (version, writer) for key, (version, writer, _) in self._facts.items()}
+        return self._facts.versions()
 
     def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
-        """What whoever knows these versions does not know."""
-        found = sorted(key for key, fact in self._facts.items() if fact[:2] > versions.get(key, (0, "")))
-        return tuple(self.shared(key) for key in found)
+        return self._facts.newer_than(versions)
 
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
         version = self._facts.get(key, (0, "", b""))[0] + 1
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
-    def _put(self, key: str, fact: tuple[int, str, bytes]) -> None:
-        self._facts[key] = fact
+    def _put(self, key: str, fact: Stamped) -> None:
+        self._facts.put(key, fact)
         self.changed = True
-        number = int.from_bytes(blake2b(_encode((key, fact)), digest_size=7).digest(), "little")
-        self.digest ^= self._digests.get(key, 0) ^ number
-        self._digests[key] = number
         value = fact[2]
         kind, _, name = key.partition("/")
         if key == TOPIC and value:
