@@ -14,6 +14,7 @@ from stentor.nodes.application import (
     Deny,
     Offered,
     Question,
+    RefuseFlow,
     TellBundle,
     TurnEnded,
     Unwished,
@@ -160,6 +161,8 @@ class Correspondence:
                     told += self._settle()
                 case TellBundle():
                     told.append(Vouched(effect.topic, effect.members))
+                case RefuseFlow():  # repositories tell us why
+                    done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case _:
                     done.append(effect)
         return done, told
