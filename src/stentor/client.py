@@ -26,6 +26,7 @@ from typing import Literal, Self, overload
 import msgspec
 
 from stentor.best_effort import BestEffort
+from stentor.bundles import Bundles
 from stentor.event import check_body
 from stentor.events import Events as Events
 from stentor.events import Subscriptions
@@ -69,6 +70,7 @@ from stentor.nodes.application import (
     RefuseFlow,
     Settle,
     Tell,
+    TellBundle,
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
@@ -149,6 +151,7 @@ class Fabric:
         self.connected = False
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
+        self.bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
@@ -387,6 +390,8 @@ class Fabric:
                 self._answer(effect)
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
+            case TellBundle():
+                self.bundles.told(effect)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)

@@ -39,8 +39,8 @@ EXPECTED = {
     ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
-        "join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated revoke "
-        "roam rot sync-error torn"
+        "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
+        "revoke roam rot sync-error torn"
     ),
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (

@@ -32,6 +32,7 @@ from stentor.nodes.orders import LEFT
 from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.runtime.descriptors import ledgers_that_fit, links_that_fit, raise_descriptor_limit
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
@@ -68,6 +69,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     log: str
     json_log: bool = False
     supervised: bool = False
+    limits: Limits = Limits()
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
@@ -122,6 +124,7 @@ def main() -> None:
     setproctitle(f"stentor: {role} {assignment.name}")
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     Filter("ready = TRUE")  # the grammar takes its time, once
+    raise_descriptor_limit()
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no need to look at it again
     gc.set_threshold(1_000, 20, 1_000)  # many short pauses: a long one would be seen in the latency of events
@@ -163,7 +166,9 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
+    links = min(assignment.limits.links, links_that_fit(shared=assignment.repository is not None))
+    limits = msgspec.structs.replace(assignment.limits, links=links)
+    broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
     driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
@@ -204,7 +209,13 @@ async def _serve_repository(
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    settings = RepositorySettings(name=assignment.name, unit=assignment.unit)
+    settings = RepositorySettings(
+        name=assignment.name,
+        unit=assignment.unit,
+        topics=assignment.limits.reliable_topics,
+        topics_per_owner=assignment.limits.reliable_topics_per_owner,
+        ledgers=ledgers_that_fit(shared=around is not None),
+    )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
     host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake)
     host.stopped.add_done_callback(lambda _: end.set())

@@ -248,6 +248,7 @@ def assign_repository(
         log=log or config.fabric.log,
         json_log=json_log,
         supervised=supervised,
+        limits=config.limits,
     )
 
 

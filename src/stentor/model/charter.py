@@ -12,7 +12,7 @@ import msgspec
 from stentor.model.access import GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.facts import Facts, Stamped, rank_of
-from stentor.model.ids import check_client_name
+from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_topic
 
 _LONGEST_VALUE = 4096  # bytes; terms, a membership and a grant have a principal and some numbers

@@ -5,8 +5,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NewType
 
-from stentor.model.errors import InvalidInput
-
 LinkId = NewType("LinkId", int)
 TopicId = NewType("TopicId", int)
 PublisherId = NewType("PublisherId", int)
@@ -32,11 +30,6 @@ def topic_id(name: str) -> TopicId:
 def is_made_up(name: str) -> bool:
     """Return whether a client's name looks like one that the library makes up: host, process and a random part."""
     return _MADE_UP.fullmatch(name) is not None
-
-
-def check_client_name(name: str) -> None:
-    if not 0 < len(name) <= 255 or not name.isprintable():
-        raise InvalidInput(f"{name[:40]!r}: a client's name has 1 to 255 printable characters")
 
 
 def publisher_id(principal: str, name: str) -> PublisherId:

@@ -7,6 +7,8 @@ from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
+    AccessFacts,
+    AccessReceipt,
     AccessReport,
     AccessRequest,
     ExplanationReport,
@@ -21,8 +23,8 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
 from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | AccessRequest | Order
-Answer = StatusReport | ViewReport | ExplanationReport | AccessReport | OrderReceipt
+Question = StatusRequest | ViewRequest | ExplanationRequest | AccessRequest | Order | AccessFacts
+Answer = StatusReport | ViewReport | ExplanationReport | AccessReport | OrderReceipt | AccessReceipt
 
 # ---- what the application says
 
@@ -80,6 +82,12 @@ class Asked(Input, frozen=True, gc=False):
     question: Question
 
 
+class BundleWatched(Input, frozen=True, gc=False):
+    """The application wants to know which repositories manage a topic; a TellBundle follows, and one on each change."""
+
+    topic: str
+
+
 class Moved(Input, frozen=True, gc=False):
     """From now on the client is at home at one of these addresses."""
 
@@ -128,6 +136,13 @@ class Settle(Effect, frozen=True, gc=False):
 
 class Tell(Effect, frozen=True, gc=False):
     answer: Answer
+
+
+class TellBundle(Effect, frozen=True):
+    """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable."""
+
+    topic: str
+    members: Mapping[str, str]
 
 
 class Connect(Effect, frozen=True, gc=False):

@@ -29,8 +29,10 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
+    AccessReceipt,
     AccessReport,
     AnyMessage,
+    BundleReport,
     Credit,
     Echo,
     ExplanationReport,
@@ -51,10 +53,12 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
+from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
     Asked,
+    BundleWatched,
     Confirm,
     Connect,
     Deliver,
@@ -75,8 +79,9 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
+from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.confirmations import Confirmations
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection, check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
@@ -129,6 +134,7 @@ class Client:
         self._full = False
         self._confirmations = Confirmations()
         self._questions: list[int] = []  # waiting for an answer
+        self._bundles = BundleRequests()
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -145,6 +151,7 @@ class Client:
             FlushRequested: self._flush_requested,
             FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
             Asked: self._asked,
+            BundleWatched: lambda _, watched: self._bundles.add(watched, self._connection),
             Moved: self._moved,
             StopRequested: self._stop_requested,
         }
@@ -157,7 +164,9 @@ class Client:
             Missed: self._missed,
             Echo: self._echo,
             FlowRefusal: self._flow_refused,
-            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AccessReport, OrderReceipt), self._told),
+            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -352,6 +361,7 @@ class Client:
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
         self.traces = welcome.traces
+        self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
         self._effects += [

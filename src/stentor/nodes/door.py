@@ -9,10 +9,11 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Hello, Message, Welcome
+from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Network
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.parcel import SOFT_PARCEL

@@ -26,11 +26,13 @@ from stentor.model.attribute import Kind, Schema, Value
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
+from stentor.model.ranges import LAST_NUMBER
 from stentor.wire.frame import EVENTS, VERSION
 
 HEADER = struct.Struct("<IBBBBQQQQQqII")
 HEADER_SIZE: Final = HEADER.size
 LARGEST_COUNT: Final = 65535
+LAST_FIRST: Final = LAST_NUMBER - LARGEST_COUNT  # whatever follows it in its frame has a number, too
 
 SPARSE: Final = 1
 UNIFORM: Final = 2
@@ -211,6 +213,8 @@ class Block:
 
     def check(self) -> None:
         """Refuse a block that could not be decoded, now rather than in the hands of an application."""
+        if self.catenation > LAST_FIRST:
+            raise FrameError(Refusal.CORRUPT, f"an events frame whose first number is {self.catenation}")
         self.offsets()
         self.bounds()
         self._places()

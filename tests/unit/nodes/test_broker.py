@@ -132,7 +132,7 @@ def test_who_has_no_certificate_is_anonymous(stage: "Stage") -> None:
 
 @pytest.mark.parametrize(
     ("asked", "given"),
-    [(0.0, 5.0), (1.0, 5.0), (60.0, 60.0), (1e9, 3600.0), (-1.0, 5.0), (float("nan"), 5.0), (float("inf"), 3600.0)],
+    [(0.0, 5.0), (1.0, 5.0), (60.0, 60.0), (1e9, 3600.0)],
 )
 def test_a_client_may_ask_for_slower_heartbeats_within_reason(stage: "Stage", asked: float, given: float) -> None:
     (welcome,) = stage.peer().say(PREAMBLE, Hello("me", Incarnation(1), 1 << 20, heartbeat=asked))
@@ -151,6 +151,9 @@ def test_a_client_may_ask_for_slower_heartbeats_within_reason(stage: "Stage", as
         Hello("a", Incarnation(1 << 48), 1 << 20),
         Hello("a", Incarnation(1), 65535),
         Hello("a", Incarnation(1), -1),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=-1.0),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("nan")),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("inf")),
     ],
 )
 def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None:
@@ -158,7 +161,7 @@ def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None
 
 
 def test_the_limits_of_a_hello_are_inclusive(stage: "Stage") -> None:
-    for hello in (Hello("x" * 255, Incarnation((1 << 48) - 1), 65536), Hello("été", Incarnation(0), 2**63)):
+    for hello in (Hello("x" * 255, Incarnation((1 << 48) - 1), 65536), Hello("été", Incarnation(0), 2**62)):
         assert isinstance(stage.peer().say(PREAMBLE, hello)[0], Welcome)
 
 

@@ -7,7 +7,6 @@ counts another number knows that the stream lost, repeated or swapped something,
 from stentor.machine import SECOND
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicId
-from stentor.model.ids import check_client_name as check_client_name
 from stentor.model.messages import Credit, Heartbeat, Message
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check_preamble

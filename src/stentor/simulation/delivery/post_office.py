@@ -63,6 +63,7 @@ class PostOffice:
         self.seen: Counter[str] = Counter()
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
+        self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
         self._people: dict[str, Addressee] = {}  # by inbox
         self._blocked: Counter[tuple[str, str]] = Counter()
 
@@ -96,6 +97,7 @@ class PostOffice:
             happened = Heard(sender.id, read.events, read.blocks)
         for target in targets:
             self._send(sender, target, happened)
+        self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         for target in list(self._people.values()):
