@@ -68,7 +68,6 @@ def fact(key: str, principal: str, version: int = 1) -> SharedFact:
 # ---- ends
 
 
-@pytest.mark.req("RD-31")
 @pytest.mark.parametrize(("sender", "name"), IMPOSTORS)
 def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: int, name: str) -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
@@ -96,7 +95,6 @@ def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: 
     assert Assure(1, 1) in honest[-1]
 
 
-@pytest.mark.req("RD-31")
 @pytest.mark.parametrize(("sender", "name"), IMPOSTORS)
 def test_a_subscriber_is_not_handed_what_a_stranger_forged(sender: int, name: str) -> None:
     subscriber = ReliableSubscriber("t", "billing", Incarnation(3))
@@ -123,7 +121,6 @@ def released(subscriber: ReliableSubscriber, sender: int, name: str) -> list[byt
     return [body for portion in portions for body in portion.block.bodies()]
 
 
-@pytest.mark.req("RD-31")
 def test_nobody_is_believed_before_the_broker_has_said_who_the_members_are() -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
     publisher.step(0, Linked("alice"))
@@ -135,7 +132,6 @@ def test_nobody_is_believed_before_the_broker_has_said_who_the_members_are() -> 
     assert [each.to for each in publisher.step(3, answer) if isinstance(each, Post)] == ["$to/repository:r"]
 
 
-@pytest.mark.req("RD-31")
 def test_an_end_leaves_a_repository_that_is_no_member_any_more() -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
     publisher.step(0, Vouched("t", {"r": "keeper", "q": "keeper"}))
@@ -152,7 +148,6 @@ def test_an_end_leaves_a_repository_that_is_no_member_any_more() -> None:
 # ---- readers
 
 
-@pytest.mark.req("RD-31")
 @pytest.mark.parametrize(("sender", "name"), IMPOSTORS)
 def test_a_reader_is_answered_by_members_only(sender: int, name: str) -> None:
     reader = Retrieval("me", "reports")
@@ -173,7 +168,6 @@ def test_a_reader_is_answered_by_members_only(sender: int, name: str) -> None:
     assert [each.token for each in given if isinstance(each, Give)] == [2]
 
 
-@pytest.mark.req("RD-31")
 def test_a_member_of_another_bundle_does_not_answer_for_a_topic() -> None:
     reader = Retrieval("me", "reports")
     reader.step(0, Linked("alice", "b1"))
