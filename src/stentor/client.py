@@ -38,6 +38,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
+    ConfigError,
     Fenced,
     LinkBroken,
     Refusal,
@@ -457,5 +458,6 @@ def _made_up_name(certificates: str | Path | None) -> str:
         return made_up
     from stentor.runtime.tls import own_principal  # heavy: only for those who need it
 
-    principal = own_principal(Path(certificates))
-    return f"{principal}:{made_up}" if principal else made_up
+    with suppress(ConfigError):  # whoever opens a link with these certificates says what is wrong with them
+        return f"{own_principal(Path(certificates))}:{made_up}"
+    return made_up

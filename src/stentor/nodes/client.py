@@ -163,11 +163,10 @@ class Client:
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._missed,
             Echo: self._echo,
-            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             FlowRefusal: self._flow_refused,
-            **dict.fromkeys(
-                (StatusReport, ViewReport, ExplanationReport, AccessReport, OrderReceipt, AccessReceipt), self._told
-            ),
+            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:

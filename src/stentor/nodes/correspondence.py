@@ -159,10 +159,10 @@ class Correspondence:
                     if isinstance(effect, Confirm) and effect.subscription in self._asked:
                         told.append(Listening(self._asked[effect.subscription]))
                     told += self._settle()
-                case TellBundle():
-                    told.append(Vouched(effect.topic, effect.members))
                 case RefuseFlow():  # repositories tell us why
                     done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
+                case TellBundle():
+                    told.append(Vouched(effect.topic, effect.members))
                 case _:
                     done.append(effect)
         return done, told

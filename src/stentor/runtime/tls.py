@@ -76,9 +76,11 @@ def attributes_of(peer: ssl.SSLObject | ssl.SSLSocket) -> tuple[str, ...]:
 
 
 def own_principal(directory: Path) -> str:
-    """Who the holder of a certificate directory is to others; "" if its certificate does not say."""
+    """Who the holder of a certificate directory is to others."""
     names = _read_certificates(directory / CERTIFICATE)[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if len(names) == 1 else ""
+    if len(names) != 1:
+        raise ConfigError(f"{directory / CERTIFICATE}: expected one common name; `stentor certs` makes such a one")
+    return str(names[0].value)
 
 
 def is_node(peer: ssl.SSLObject | ssl.SSLSocket) -> bool:
