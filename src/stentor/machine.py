@@ -12,8 +12,10 @@ import msgspec
 
 from stentor.model.attribute import Schema
 from stentor.model.ids import LinkId
+from stentor.model.place import EVERYWHERE
 from stentor.model.position import Position
 from stentor.model.record import Entry, Holdings, Line, Record
+from stentor.model.token import FabricToken
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -27,7 +29,10 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 class LinkOpened(Input, frozen=True, gc=False):
     """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
-    and `node` that it is one of a node: only these may be brokers.
+    `node` that it is one of a node, and `scopes` the places that it names: only these may a broker or repository take.
+
+    A link without TLS has a `nonce`, fresh and random, and proves nothing by itself. What the peer says may prove that
+    it knows the fabric's `token`, if this node has one.
     """
 
     link: LinkId
@@ -35,6 +40,16 @@ class LinkOpened(Input, frozen=True, gc=False):
     principal: str = ""
     address: str = ""
     node: bool = True
+    scopes: tuple[str, ...] = EVERYWHERE
+    nonce: bytes = b""
+    token: FabricToken | None = None
+
+
+class CertificateEnded(Input, frozen=True, gc=False):
+    """What the peer on a link proved holds no longer: its certificate has expired or was revoked."""
+
+    link: LinkId
+    reason: str
 
 
 class Received(Input, frozen=True, gc=False):

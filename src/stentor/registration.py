@@ -10,6 +10,7 @@ there are have one. They answer to the name of whoever asks.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -17,6 +18,7 @@ import msgspec
 
 from stentor.client import Events, Fabric
 from stentor.config.quantity import span
+from stentor.model.access import ANONYMOUS
 from stentor.model.control import (
     REPOSITORIES,
     Registration,
@@ -28,6 +30,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.suggestion import suggestion
 from stentor.model.topic import check_topic
 from stentor.wire.letter import read, write
@@ -118,6 +121,8 @@ class Registrar:
         self._fabric = fabric
         self._inbox: Events = fabric.inbox()
         self._reader: asyncio.Task[None] | None = None
+        self._operator: Registrar | None = None  # who asks under an operator's name, once that is needed
+        self._more = AsyncExitStack()  # what ends with us
         self._waiting: dict[int, asyncio.Queue[RegistrationReceipt]] = {}
 
     async def __aenter__(self) -> Self:
@@ -128,6 +133,7 @@ class Registrar:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._more.aclose()
         await self._inbox.close()
         if self._reader is not None:
             await asyncio.wait([self._reader])
@@ -287,19 +293,21 @@ class Registrar:
 
     async def delete(self, topic: str) -> tuple[str, ...]:
         """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
-        seen = await self.show(topic)
+        asking = await self._as_operator()
+        seen = await asking.show(topic)
         for name in seen:
-            await self._tell(
-                [name], self._registration(topic, TopicTask.DELETE), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY)
+            await asking._tell(
+                [name], asking._registration(topic, TopicTask.DELETE), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY)
             )
         members = {member for report in seen.values() for member in report.members}
         return tuple(sorted(members - seen.keys()))
 
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
-        seen = await self.show(topic)
+        asking = await self._as_operator()
+        seen = await asking.show(topic)
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
-        receipt = await self._tell(inclined, self._registration(topic, task, **what), WITHIN)
+        receipt = await asking._tell(inclined, asking._registration(topic, task, **what), WITHIN)
         return _decode(receipt, TopicReport)
 
     async def until(
@@ -329,11 +337,32 @@ class Registrar:
 
     async def drain(self, repository: str, *, retire: bool = False) -> None:
         """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
-        await self._present([repository])
+        asking = await self._as_operator()
+        await asking._present([repository])
         task = TopicTask.RETIRE if retire else TopicTask.DRAIN
-        await self._tell([repository], self._registration("", task), WITHIN)
+        await asking._tell([repository], asking._registration("", task), WITHIN)
 
     # ---- asking
+
+    async def _as_operator(self) -> "Registrar":
+        """Return who asks under an operator's name, if we are one; otherwise ourselves.
+
+        Repositories know operators by names that brokers give to nobody else.
+        """
+        if not self._fabric.is_operator or is_operator_name(self._fabric.name):
+            return self
+        if self._operator is None:
+            fabric = await self._more.enter_async_context(self._fabric.as_operator())
+            self._operator = await self._more.enter_async_context(Registrar(fabric))
+        return self._operator
+
+    def check_can_change(self, topic: str, owner: str) -> None:
+        """Raise Refused if repositories would refuse to change or delete a topic of this owner for us."""
+        principal = self._fabric.principal
+        if principal != owner:
+            raise Refused(Refusal.NOT_AUTHORISED, f"{topic} belongs to {owner}, not to {principal}")
+        if principal == ANONYMOUS and not self._fabric.is_operator:
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
 
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric

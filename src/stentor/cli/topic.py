@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.registrar import (
@@ -112,13 +112,14 @@ def grant(
     ] = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let publishers and subscribers use a topic under these names; only its owner can do that."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 await asking.grant(name, role, end, principal or "")
                 only = f", if they are {principal}" if principal else ""
@@ -134,13 +135,14 @@ def revoke(
     subscriber: SubscriberOption = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Take back what was granted; what a subscriber has not got yet is forgotten."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 await asking.revoke(name, role, end)
                 typer.echo(f"{end} is no {role} of {name} any more")
@@ -164,12 +166,13 @@ def bundle(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let another repository store a topic, or make one leave it; returns when it has caught up, or left."""
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
                 await _join(asking, name, repository, timeout)
                 typer.echo(f"{repository} has all of {name}")
@@ -215,13 +218,15 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Delete a topic and all events that are stored of it, for good; only its owner can do that."""
 
     async def run() -> tuple[str, ...]:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             seen = await asking.show(name)
+            asking.check_can_change(name, _best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
                 what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"

@@ -50,6 +50,12 @@ def up(
         str | None, typer.Option(help='host:port for health and metrics, without a file; "" is off.')
     ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
+    token: Annotated[
+        Path | None,
+        typer.Option(
+            help="The fabric's token, without a file.", show_default="DATA/fabric.token, made if it is not there"
+        ),
+    ] = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
     ] = False,
@@ -62,11 +68,13 @@ def up(
     """Start a fabric on this machine and run it until Ctrl-C."""
     check_level(log)
     if config is not None:
-        if listen or data or http is not None or tls:
-            raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
+        if listen or data or http is not None or tls or token:
+            raise ConfigError(
+                "--listen, --data, --http, --tls and --token are for running without a file: set them in the file"
+            )
         chosen = load(config)
     else:
-        chosen = _local(listen, data, http, tls)
+        chosen = _local(listen, data, http, tls, token)
     if no_traces:
         chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
     if in_process:
@@ -145,7 +153,7 @@ def node(
     become(assign_repository(chosen, found, log, json_log, supervised=False))
 
 
-def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None) -> Config:
+def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None, token: Path | None) -> Config:
     folder = data or DATA
     config = default(folder)
     node = config.nodes[0]
@@ -157,7 +165,7 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     if health is not None:
         check_exposure(health, secured=tls is not None)
     local = replace(node, listen=address, http=health, tls=Tls(directory=tls) if tls else None)
-    return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+    return replace(config, fabric=Fabric(data=folder, log="warning", token=token), nodes=(local,))
 
 
 def _without_any_http(config: Config) -> Config:
@@ -224,6 +232,7 @@ def assign_repository(
         home=str(home_of(repository.name, config.fabric.data)),
         http=str(repository.http) if repository.http else None,
         certificates=str(tls.directory) if tls else None,
+        token=str(config.token),
         log=log or config.fabric.log,
         json_log=json_log,
         supervised=supervised,
@@ -239,6 +248,7 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         http=str(node.http) if node.http else None,
         storage=str(node.storage),
         certificates=str(node.tls.directory) if node.tls else None,
+        token=str(config.token),
         limits=node.limits,
         log=log or config.fabric.log,
         json_log=json_log,

@@ -39,6 +39,12 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="whether nodes tell what becomes of events, on $stentor/trace; repositories keep it a day"),
     ] = True
+    token: Annotated[
+        Path | None,
+        Meta(
+            description="the file of the secret that nodes without TLS prove to each other; default <data>/fabric.token"
+        ),
+    ] = None
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +156,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         name="repository", default=()
     )
     elasticity: Elasticity | None = None
+
+    @property
+    def token(self) -> Path:
+        """The file of the fabric's token."""
+        return self.fabric.token or self.fabric.data / "fabric.token"
 
     def node(self, name: str) -> Node | Repository:
         """The broker or repository of this name."""

@@ -1,8 +1,10 @@
 """Control messages: everything that two nodes say to each other except events. Nouns, validated as they are decoded."""
 
 import enum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stentor.model.access import SharedFact
 from stentor.model.attribute import Schema
@@ -12,6 +14,7 @@ from stentor.model.ids import Incarnation, SubscriptionId, TopicId
 Stamp = tuple[int, str]  # a version, and who made it
 NEVER: Stamp = (0, "")
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
+Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
 Want = tuple[str, str]  # a topic pattern and the text of a filter, "" for every event
 
 
@@ -34,6 +37,16 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A tagged array on the wire: fields may be added at the end, none is ever reused."""
 
 
+class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
+    """First word of whoever dialled and can prove the fabric's token: draw me a challenge."""
+
+
+class Challenge(Message, frozen=True, array_like=True, tag="challenge", gc=False):
+    """Answer to that; b"" from a broker that has no token."""
+
+    nonce: Secret
+
+
 class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     """First word of whoever dialled: who I am, and how many bytes of events you may send before I grant more."""
 
@@ -46,6 +59,8 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     attempt: int = 0  # counts this client's links, so that a late hello is known for one
     address: str = ""  # where a broker listens, for those who want to link with it
     cost: float = 0.0  # of a link between brokers, if whoever dialled it was told one
+    nonce: Secret = b""  # drawn by whoever dialled, for the proof of the broker
+    proof: Secret = b""  # that whoever dialled knows the fabric's token
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
@@ -60,6 +75,8 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     agent: str = ""
     ahead: int = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
     traces: bool = False  # tell what you do with the events of reliable topics
+    proof: Secret = b""  # that the broker knows the fabric's token
+    is_operator: bool = False  # you may order this broker, and take an operator's name
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):
@@ -299,7 +316,9 @@ class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
 
 
 AnyMessage = (
-    Hello
+    ChallengeRequest
+    | Challenge
+    | Hello
     | Welcome
     | Rejection
     | Topic

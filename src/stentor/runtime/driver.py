@@ -13,6 +13,7 @@ from stentor.machine import (
     Append,
     Appended,
     AppendFailed,
+    CertificateEnded,
     Close,
     Dial,
     Effect,
@@ -94,7 +95,7 @@ class Driver:
             StartTimer: self._start_timer,
             StopTimer: self._stop_timer,
             Append: self._append,
-            Report: self._report,
+            Report: self.report,
             Serve: lambda _: self.serving.set_result(None),
             Stop: self._stop,
         }
@@ -145,6 +146,11 @@ class Driver:
         self._closing.discard(link)
         if self.links.pop(link.id, None) is not None:
             self._notice(LinkLost(link.id, reason))
+
+    def end_certificate(self, number: LinkId, reason: str) -> None:
+        """What the peer on a link showed when it opened is good no longer."""
+        if number in self.links:
+            self._notice(CertificateEnded(number, reason))
 
     def unreachable(self, number: LinkId, reason: str) -> None:
         """A link that was dialled could not be opened."""
@@ -215,7 +221,7 @@ class Driver:
         else:
             self._notice(Appended(effect.log, effect.token))
 
-    def _report(self, effect: Report) -> None:
+    def report(self, effect: Report) -> None:
         self._log.log(effect.level, effect.what, effect.details)
 
     def _stop(self, effect: Stop) -> None:
