@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.registrar import (
@@ -116,6 +116,7 @@ def grant(
     anyone: Annotated[bool, typer.Option("--anyone", help="Whoever can connect may use these names.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let publishers and subscribers use a topic under these names; only its owner can do that.
@@ -127,7 +128,7 @@ def grant(
         raise InvalidInput(f"either {principal} may use these names, or anyone: give --principal or --anyone, not both")
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 report = await asking.grant(name, role, end, "" if anyone else principal)
                 typer.echo(f"{end} may be a {role} of {name}, {_holder_of(report, role, end)}")
@@ -142,13 +143,14 @@ def revoke(
     subscriber: SubscriberOption = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Take back what was granted; what a subscriber has not got yet is forgotten."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 await asking.revoke(name, role, end)
                 typer.echo(f"{end} is no {role} of {name} any more")
@@ -177,12 +179,13 @@ def bundle(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let another repository store a topic, or make one leave it; returns when it has caught up, or left."""
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
                 await _join(asking, name, repository, timeout)
                 typer.echo(f"{repository} has all of {name}")
@@ -228,14 +231,15 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Delete a topic and all events that are stored of it, for good; only its owner can do that."""
 
     async def run() -> tuple[str, ...]:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             seen = await asking.show(name)
-            asking.check_owner(seen)
+            asking.check_can_change(name, _best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
                 what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"

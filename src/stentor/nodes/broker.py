@@ -9,6 +9,7 @@ from stentor.machine import (
     Append,
     Appended,
     AppendFailed,
+    CertificateEnded,
     Close,
     Effect,
     Input,
@@ -37,6 +38,8 @@ from stentor.model.messages import (
     AccessRequest,
     AnyMessage,
     BundleRequest,
+    Challenge,
+    ChallengeRequest,
     Credit,
     Digest,
     Echo,
@@ -132,6 +135,7 @@ class Broker:
             AppendFailed: self._append_failed,
             LinkOpened: self._opened,
             LinkLost: self._lost,
+            CertificateEnded: self._certificate_ended,
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
@@ -332,9 +336,17 @@ class Broker:
         else:
             self.network.unreachable(now, happened.link, happened.reason)
 
+    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
+        client = self._guests.get(happened.link)
+        if client is not None:
+            self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
+
     def _hear(self, now: int, client: Guest, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
             client.connection.check_position(message.position, rest)
+            return
+        if type(message) is ChallengeRequest or type(message) is Challenge:
+            self._door.challenge(client, message)
             return
         if type(message) is Hello:
             self._replace(now, self._door.greet(client, message))

@@ -34,7 +34,7 @@ class CharterKeeper:
     def hear(self, now: int, guest: Guest, told: AccessFacts) -> None:  # noqa: ARG002
         """A client tells facts: only a repository may, and only of topics that it manages."""
         link, name = guest.connection.link, guest.connection.name
-        if not guest.node or not name.startswith(_REPOSITORY):
+        if not guest.credentials.is_node or not name.startswith(_REPOSITORY):
             raise FrameError(Refusal.PROTOCOL, "only repositories tell who may do what")
         check_facts(told.topic, told.facts)
         if not self._is_member(guest, told):

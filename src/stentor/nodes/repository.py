@@ -26,7 +26,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
+from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import (
     REPOSITORIES,
     ControlEvent,
@@ -42,6 +42,7 @@ from stentor.model.control import (
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.status import TopicHealth
 from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
@@ -444,20 +445,22 @@ class RepositoryNode:
         return False
 
     def _drain(self, now: int, sender: int, event: Registration) -> None:
-        """Leave all bundles; refused if we are the last of one. Whoever runs us may do so, or who owns all topics."""
+        """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         if publisher_id(event.principal, event.sender) != sender:
             raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
         name = self._settings.name
+        if not is_operator_name(event.sender):
+            if event.principal == ANONYMOUS:
+                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+            if event.principal != self._principal:
+                raise Refused(
+                    Refusal.NOT_AUTHORISED, f"only {self._principal}, who runs {name}, or an operator can make it leave"
+                )
         bundles = {topic: managed for topic, managed in self._managed.items() if topic != self._kept}
         for topic, managed in bundles.items():
             machine = managed.machine
             if not machine.is_open:
                 raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
-            if event.principal not in (self._principal, machine.registry.terms.owner):
-                raise Refused(
-                    Refusal.NOT_AUTHORISED,
-                    f"{topic} belongs to {machine.registry.terms.owner}: only whoever runs {name} can make it leave",
-                )
             machine.registry.check_remaining(topic, (name,))
         self._retiring = event.task is TopicTask.RETIRE
         for topic in bundles:

@@ -122,7 +122,8 @@ def test_when_stopped_it_says_goodbye_to_everyone_and_takes_no_more(stage: "Stag
 def test_hello_is_answered_with_the_brokers_limits(new_stage: "type[Stage]") -> None:
     stage = new_stage(Limits(window=70_000, largest_body=5000, heartbeat=2.0))
     peer = stage.peer(principal="alice")
-    assert peer.greet("me") == [Welcome("campus/b1", 1, "alice", 70_000, 5000, 2.0, "test", 70_000)]
+    limits = Welcome("campus/b1", 1, "alice", 70_000, 5000, 2.0, "test", 70_000, is_operator=True)
+    assert peer.greet("me") == [limits]
 
 
 def test_who_has_no_certificate_is_anonymous(stage: "Stage") -> None:
