@@ -294,7 +294,7 @@ class Registrar:
             if report.owner != self._fabric.principal:
                 raise Refused(
                     Refusal.NOT_AUTHORISED,
-                    f"{report.topic} belongs to {report.owner}, not to {self._fabric.principal}",
+                    f"this topic belongs to {report.owner}, not to {self._fabric.principal}",
                 )
 
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
