@@ -445,7 +445,7 @@ class Repository:
         self.collection.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
-        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled(now)
+        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
         if is_needless or is_deleted or (self.gossip.leaving and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True

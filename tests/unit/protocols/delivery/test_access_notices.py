@@ -70,6 +70,15 @@ def test_without_confirmation_it_is_answered_after_a_while_with_a_reason(bundle:
     assert bundle.receipts() == [], "it is answered once"
 
 
+def test_what_was_never_confirmed_delays_nobody_later(bundle: SlowBrokers) -> None:
+    bundle.pass_time(11_000, pace=250)
+    assert len(bundle.receipts()) == 1
+    bundle.shared.clear()
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="shop")
+    bundle.confirm()
+    assert bundle.receipts() == [""]
+
+
 def test_brokers_are_told_what_changes_and_all_of_it_on_a_new_link(bundle: SlowBrokers) -> None:
     assert bundle.told_keys() == ["topic", "member/r1"]
     bundle.owner("r1", TopicTask.GRANT, role="publisher", name="shop")
