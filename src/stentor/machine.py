@@ -27,7 +27,7 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 class LinkOpened(Input, frozen=True, gc=False):
     """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
-    and `node` that it is one of a node: only these may be brokers.
+    and `node` that it is one of a node: only these may be brokers. `attributes` is what else it says of its subject.
     """
 
     link: LinkId
@@ -35,6 +35,7 @@ class LinkOpened(Input, frozen=True, gc=False):
     principal: str = ""
     address: str = ""
     node: bool = True
+    attributes: tuple[str, ...] = ()  # such as OU=trading
 
 
 class Received(Input, frozen=True, gc=False):

@@ -20,7 +20,7 @@ import uvloop
 from setproctitle import setproctitle
 
 from stentor.cli.health import Health
-from stentor.config import COSTS, Address, Channel, Gateway
+from stentor.config import COSTS, AccessDefault, Address, Channel, Gateway
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
@@ -29,6 +29,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.nodes.orders import LEFT
+from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.descriptors import ledgers_that_fit, links_that_fit, raise_descriptor_limit
@@ -90,6 +91,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
     traces: bool = True
+    rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
+    access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -290,6 +293,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         forwarding=assignment.forwarding,
         channels=tuple(channels),
         traces=assignment.traces,
+        access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
     )
 
 

@@ -97,6 +97,10 @@ class PatternMap(Generic[V]):
         """The values of all patterns that cover a topic, or all topics of another pattern."""
         return [*self._exact.get(name, {}).values(), *self._tree.covering(name)]
 
+    def has_exact(self, name: str) -> bool:
+        """Return whether there is a value for this name itself."""
+        return name in self._exact
+
 
 def is_wild(pattern: str) -> bool:
     return "+" in pattern or "#" in pattern

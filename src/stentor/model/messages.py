@@ -341,6 +341,22 @@ class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=
     reason: Reason
 
 
+class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=False):
+    """What may a principal do on a topic? Without a topic: which rules are in force? Nodes and operators may ask about
+    everybody, others about themselves: "".
+    """
+
+    token: Token
+    principal: Principal = ""
+    topic: AnyTopicName = ""
+    attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
+
+
+class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
+    token: Token
+    report: msgspec.Raw
+
+
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
     """I leave on purpose."""
 
@@ -380,5 +396,7 @@ AnyMessage = (
     | BundleRequest
     | BundleReport
     | FlowRefusal
+    | AccessRequest
+    | AccessReport
     | Farewell
 )

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from stentor.machine import Buffer, Effect, Input
 from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
-from stentor.model.ids import SubscriptionId
+from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
     AccessFacts,
     AccessReceipt,
+    AccessReport,
+    AccessRequest,
     ExplanationReport,
     ExplanationRequest,
     Order,
@@ -21,8 +23,8 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
 from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | Order | AccessFacts
-Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt | AccessReceipt
+Question = StatusRequest | ViewRequest | ExplanationRequest | AccessRequest | Order | AccessFacts
+Answer = StatusReport | ViewReport | ExplanationReport | AccessReport | OrderReceipt | AccessReceipt
 
 # ---- what the application says
 
@@ -68,6 +70,12 @@ class FlushRequested(Input, frozen=True, gc=False):
     token: int
 
 
+class FlowCheckRequested(Input, frozen=True, gc=False):
+    """Whether the broker takes what was offered before this; a Settle follows, and before it a RefuseFlow if not."""
+
+    token: int
+
+
 class Asked(Input, frozen=True, gc=False):
     """A question to the broker, under a token of its own; a Tell with the answer follows, or a Settle with a reason."""
 
@@ -107,6 +115,14 @@ class Deny(Effect, frozen=True, gc=False):
     """A subscription was refused."""
 
     subscription: SubscriptionId
+    code: Refusal
+    reason: str
+
+
+class RefuseFlow(Effect, frozen=True, gc=False):
+    """Whatever is published on a topic is dropped by the broker, as long as this link lasts."""
+
+    topic: TopicId
     code: Refusal
     reason: str
 

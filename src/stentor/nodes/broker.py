@@ -1,6 +1,7 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stentor.machine import (
@@ -33,6 +34,7 @@ from stentor.model.messages import (
     AccessFacts,
     AccessInventory,
     AccessReceipt,
+    AccessRequest,
     AnyMessage,
     BundleRequest,
     Credit,
@@ -65,6 +67,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
 from stentor.nodes import acquaintance, orders
+from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
 from stentor.nodes.charter_keeper import CharterKeeper
 from stentor.nodes.door import Door, Replaced
@@ -113,7 +116,13 @@ class Broker:
         )
         self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access_changed)
         self._guests.on_leave = self._keeper.forget
-        self._door = Door(path, limits, version, self.network, names, self._act, self._guests.post, network.traces)
+        self._access = AccessControl(
+            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
+        )
+        self._door = Door(
+            path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
+            self._access.check_name,
+        )  # fmt: skip
         self._left = _PACE
         self._toiling = False
         self._now = 0
@@ -146,6 +155,7 @@ class Broker:
             StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
             ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
+            AccessRequest: lambda _, client, asked: self._access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
             AccessFacts: self._keeper.hear,
             BundleRequest: self._keeper.watch,
@@ -185,6 +195,7 @@ class Broker:
 
     def _access_changed(self, topic: str) -> None:
         """The charter of a reliable topic is another one: what it allowed may not hold any more."""
+        self._access.access_changed(self._now, topic)
 
     # ---- the hot path
 
@@ -261,13 +272,15 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
+        admits = partial(self._access.admits_flow, client)
+        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
 
     # ---- work that is too much for one step
 
     def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
         self._left -= 1
-        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish)
+        admit = partial(self._access.admit_subscription, client)
+        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish, admit)
 
     def _postpone(self, client: Guest, data: bytes, position: int) -> None:
         """The rest of a chunk is for another step; what follows it stays with the peer until then."""

@@ -14,6 +14,7 @@ from stentor.nodes.application import (
     Deny,
     Offered,
     Question,
+    RefuseFlow,
     TellBundle,
     TurnEnded,
     Unwished,
@@ -158,6 +159,8 @@ class Correspondence:
                     if isinstance(effect, Confirm) and effect.subscription in self._asked:
                         told.append(Listening(self._asked[effect.subscription]))
                     told += self._settle()
+                case RefuseFlow():  # repositories tell us why
+                    done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case TellBundle():
                     told.append(Vouched(effect.topic, effect.members))
                 case _:

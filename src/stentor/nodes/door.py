@@ -42,11 +42,12 @@ class Door:
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
+        check_name: Callable[[Guest], None],
     ) -> None:
         self._traces = traces
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
-        self._act, self._post = act, post
+        self._act, self._post, self._check_name = act, post, check_name
 
     def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
         """Somebody says who they are."""
@@ -64,12 +65,9 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
-        if hello.name.startswith(repository_name("")) and not guest.node:
-            raise FrameError(
-                Refusal.UNAUTHENTICATED, f"{hello.name!r}: only who has a node's certificate may be a repository"
-            )
         if not self._network.acquaintance.is_over and not hello.name.startswith(repository_name("")):
             raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
+        self._check_name(guest)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower

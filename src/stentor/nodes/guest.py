@@ -12,12 +12,16 @@ from stentor.protocols.dissemination.subscriptions import Wishes
 class Guest:
     """A link at the broker: its connection, the flows that come over it and the wishes behind it."""
 
-    __slots__ = ("backlog", "connection", "dialled", "events_in", "flows", "hop", "node", "rest", "wishes")
+    __slots__ = ("attributes", "backlog", "connection", "dialled", "events_in", "flows", "hop", "node", "rest",
+                 "wishes")  # fmt: skip
 
-    def __init__(self, connection: Connection, *, dialled: bool, node: bool) -> None:
+    def __init__(
+        self, connection: Connection, *, dialled: bool, node: bool, attributes: frozenset[str] = frozenset()
+    ) -> None:
         self.connection = connection
         self.dialled = dialled
         self.node = node  # it proved that it may be a broker
+        self.attributes = attributes  # of its certificate, such as OU=trading
         self.hop: Hop[Outbox] | None = None  # if it is one
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)
         self.wishes: Wishes[Outbox] = {}

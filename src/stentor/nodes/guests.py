@@ -61,7 +61,9 @@ class Guests:
         connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        guest = self._links[happened.link] = Guest(connection, dialled=happened.dialled, node=happened.node)
+        guest = self._links[happened.link] = Guest(
+            connection, dialled=happened.dialled, node=happened.node, attributes=frozenset(happened.attributes)
+        )
         self._forwarder.touched[connection.outbox] = None
         hello = self._network.hello(happened.link) if happened.dialled else None
         if hello is not None:

@@ -60,8 +60,10 @@ class Herald:
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
         if self._on:
-            for _, start, _, _ in runs:
-                self._notice(now, peer, data, start)
+            denied = self._forwarder.table.denied
+            for route, start, _, _ in runs:
+                if route is not denied:
+                    self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
         """A parcel of a broker: its first frame stands for it."""

@@ -25,6 +25,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
 from stentor.nodes.acquaintance import Acquaintance
 from stentor.nodes.guest import Guest
+from stentor.policies.access import AccessSettings
 from stentor.policies.channel import ChannelSettings, channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
@@ -62,6 +63,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
+    access: AccessSettings = AccessSettings()
 
 
 class Dialling:

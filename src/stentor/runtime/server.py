@@ -42,13 +42,16 @@ async def listen(
 
     def opened(link: Link) -> None:
         try:
-            principal, node = _who(link)
+            principal, node, attributes = _who(link)
         except Refused as error:
             link.unsent += [PREAMBLE, encode(Rejection(error.code, error.reason))]
             link.flush()
             link.close()
             return
-        driver.opened(link, LinkOpened(link.id, principal=principal, address=link.address, node=node))
+        driver.opened(
+            link,
+            LinkOpened(link.id, principal=principal, address=link.address, node=node, attributes=attributes),
+        )
 
     try:
         return await driver.loop.create_server(
@@ -63,10 +66,12 @@ async def listen(
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
 
 
-def _who(link: Link) -> tuple[str, bool]:
-    """Whose link it is, and whether a node's; without TLS there is only this machine, and everybody is trusted."""
+def _who(link: Link) -> tuple[str, bool, tuple[str, ...]]:
+    """Whose link it is, whether a node's, and what else is proved; without TLS there is only this machine, and
+    everybody is trusted.
+    """
     if link.tls is None:
-        return "", True
-    from stentor.runtime.tls import is_node, principal_of  # loaded already, for the context
+        return "", True, ()
+    from stentor.runtime.tls import attributes_of, is_node, principal_of  # loaded already, for the context
 
-    return principal_of(link.tls), is_node(link.tls)
+    return principal_of(link.tls), is_node(link.tls), attributes_of(link.tls)

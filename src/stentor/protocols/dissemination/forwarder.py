@@ -106,9 +106,16 @@ class Forwarder(Generic[D]):
         if schema and schema not in destination.defined:
             destination.define(schema, SchemaDefinition(self.schemas[schema]))
 
-    def meet(self, flows: FlowTable[D], flow: bytes, publisher: PublisherId | None) -> None:
+    def meet(
+        self,
+        flows: FlowTable[D],
+        flow: bytes,
+        publisher: PublisherId | None,
+        admits: Callable[[TopicId], bool] | None = None,
+    ) -> None:
         """A flow is new on this link: work out its route, and define it to everyone who takes all of it.
-        Whoever is not a `publisher` itself, a broker, may bring anybody's events.
+        Whoever is not a `publisher` itself, a broker, may bring anybody's events. A topic that is not admitted has a
+        route to nobody.
         """
         if flow[2] & ~FLAGS or flow[3]:
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
@@ -122,6 +129,9 @@ class Forwarder(Generic[D]):
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
             self.table.forget_flows(flows)
+        if admits is not None and not admits(topic):
+            self.table.deny(flows, flow)
+            return
         for destination in self.table.remember(flows, flow).everything:
             told = destination.define(topic, Topic(topic, self.table.topics[topic].name))
             if schema:
@@ -158,6 +168,11 @@ class Forwarder(Generic[D]):
         if schema.id and schema.id not in flows.schemas:
             flows.schemas.add(schema.id)
             self._definers[schema.id] += 1
+
+    @property
+    def denied(self) -> int:
+        """Events that their publishers were not allowed to publish; they are among those that are `unrouted`."""
+        return self.table.denied.events
 
     def drop(self, flows: FlowTable[D]) -> None:
         """A peer is gone, and with it its flows and what only it defined."""

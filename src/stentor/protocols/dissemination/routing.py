@@ -5,11 +5,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.filter import Filter
-from stentor.model.ids import SchemaId, SubscriptionId, TopicId
+from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
 from stentor.protocols.dissemination.demand import Demand
-from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.interest import Interest, Reader
+
+
+class Restricted(Protocol):
+    """What may mean some topics of its pattern only."""
+
+    access: Reader | None
 
 
 class Destination(Protocol):
@@ -22,6 +28,7 @@ class Destination(Protocol):
 
 
 D = TypeVar("D", bound=Destination)
+R = TypeVar("R", bound=Restricted)
 
 
 class Route(Generic[D]):
@@ -56,13 +63,14 @@ class Route(Generic[D]):
 class FlowTable(Generic[D]):
     """The routes of the flows that come in over one link."""
 
-    __slots__ = ("number", "routes", "schemas", "topics")
+    __slots__ = ("denied", "number", "routes", "schemas", "topics")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.routes: dict[bytes, Route[D]] = {}
         self.topics: set[TopicId] = set()  # what the peer has told us the meaning of
         self.schemas: set[SchemaId] = set()
+        self.denied: set[TopicId] = set()  # what the peer may not publish on, and was told so
 
 
 class TopicState(Generic[D]):
@@ -86,13 +94,14 @@ class RouteTable(Generic[D]):
         self._tree: TopicTree[TopicState[D]] = TopicTree()
         self._whole: PatternMap[Interest[D]] = PatternMap()
         self._audiences: PatternMap[Audience[D]] = PatternMap()
-        self._by_pattern: dict[str, Audience[D]] = {}
+        self._by_pattern: dict[tuple[str, Reader | None], Audience[D]] = {}
         self._demands: PatternMap[Demand] = PatternMap()
         self._demand_of: dict[str, Demand] = {}
-        self._last_demand = 0
+        self._last_demand = self._last_audience = 0
         self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
+        self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -126,12 +135,18 @@ class RouteTable(Generic[D]):
             self._whole.add(pattern, interest.number, interest)
             self._forget(pattern)
             return
-        audience = self._by_pattern.get(pattern)
+        self._audience(interest, interest.access).add(interest)
+
+    def _audience(self, interest: Interest[D], access: Reader | None) -> Audience[D]:
+        """Return the audience of whoever has this pattern and may read the same."""
+        pattern = interest.pattern
+        audience = self._by_pattern.get((pattern, access))
         if audience is None:
-            audience = self._by_pattern[pattern] = Audience(interest.number, self.roster)
+            self._last_audience += 1
+            audience = self._by_pattern[pattern, access] = Audience(self._last_audience, self.roster, access)
             self._audiences.add(pattern, audience.number, audience)
             self._forget(pattern)
-        audience.add(interest)
+        return audience
 
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
@@ -141,12 +156,30 @@ class RouteTable(Generic[D]):
             self._whole.remove(pattern, interest.number)
             self._forget(pattern)
             return
-        audience = self._by_pattern[pattern]
+        audience = self._by_pattern[pattern, interest.access]
         audience.remove(interest)
+        self._tidy(pattern, audience)
+
+    def _tidy(self, pattern: str, audience: Audience[D]) -> None:
         if not audience:
-            del self._by_pattern[pattern]
+            del self._by_pattern[pattern, audience.access]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
+
+    def change_access(self, interest: Interest[D], access: Reader | None) -> None:
+        """From now on an interest means other topics of its pattern."""
+        if access is interest.access:
+            return
+        if interest.filter is not None:
+            former = self._by_pattern[interest.pattern, interest.access]
+            former.move(interest, self._audience(interest, access))
+            self._tidy(interest.pattern, former)
+        interest.access = access
+        self._forget(interest.pattern)
+
+    def has_exact(self, topic: str) -> bool:
+        """Return whether anybody here asked for a topic by its name."""
+        return self._whole.has_exact(topic) or self._audiences.has_exact(topic)
 
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         """A member of a scope around us wants something, or not any more; only the first and last change routes."""
@@ -167,9 +200,10 @@ class RouteTable(Generic[D]):
 
     def route(self, state: TopicState[D]) -> Route[D]:
         if state.route is None:
-            whole = sorted(self._whole.covering(state.name), key=lambda interest: interest.number)
-            audiences = sorted(self._audiences.covering(state.name), key=lambda audience: audience.number)
-            demands = sorted(self._demands.covering(state.name), key=lambda demand: demand.number)
+            name = state.name
+            whole = sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number)
+            audiences = sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number)
+            demands = sorted(self._demands.covering(name), key=lambda demand: demand.number)
             parts: list[list[Interest[D]] | list[Audience[D]] | list[Demand]] = [whole, audiences, demands]
             key = tuple([tuple([each.number for each in part]) for part in parts])
             route = self._shared.get(key)
@@ -184,6 +218,16 @@ class RouteTable(Generic[D]):
         route = table.routes[flow] = self.route(state)
         state.remembered[table.number, flow] = table
         return route
+
+    def deny(self, table: FlowTable[D], flow: bytes) -> None:
+        """Let the events of a flow go nowhere, until access to its topic changes."""
+        table.routes[flow] = self.denied
+        self.topics[topic_of(flow)].remembered[table.number, flow] = table
+
+    def forget_routes(self, pattern: str) -> set[TopicId]:
+        """Forget the routes of some topics, because others may read or write them now; return their numbers."""
+        self._forget(pattern)
+        return {topic_id(state.name) for state in self._tree.covered(pattern)}
 
     def forget_flows(self, table: FlowTable[D]) -> None:
         """A link with too many flows starts anew: they come back as they are used."""
@@ -200,10 +244,9 @@ class RouteTable(Generic[D]):
     def _forget(self, pattern: str) -> None:
         self._shared.clear()  # only for sharing: a route still in use stays as it is
         for state in self._tree.covered(pattern):
-            if state.route is None:
-                continue
-            state.route.settle()
-            state.route = None
+            if state.route is not None:
+                state.route.settle()
+                state.route = None
             for (_, flow), table in state.remembered.items():
                 table.routes.pop(flow, None)
             state.remembered.clear()
@@ -211,6 +254,11 @@ class RouteTable(Generic[D]):
 
 def topic_of(flow: bytes) -> TopicId:
     return TopicId(int.from_bytes(flow[4:12], "little"))
+
+
+def _readable(found: Iterable[R], topic: str) -> list[R]:
+    """Return those that mean a topic; brokers' demands are not asked, because the broker at the other end decides."""
+    return [each for each in found if each.access is None or each.access.may_read(topic)]
 
 
 def _numbers(interests: Iterable[Interest[D]]) -> dict[D, tuple[SubscriptionId, ...]]:

@@ -1,6 +1,7 @@
 """Subscriptions: what clients ask a broker for, checked, counted and turned into interests."""
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from stentor.model.errors import FilterError, Refusal, TopicError
@@ -9,12 +10,14 @@ from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.model.topic import check_pattern
-from stentor.protocols.dissemination.interest import Interest
+from stentor.policies.access import Denied
+from stentor.protocols.dissemination.interest import Interest, Reader
 from stentor.protocols.dissemination.routing import Destination, RouteTable
 
 D = TypeVar("D", bound=Destination)
 _AT_ONCE = 32  # interests that leave with their client
 
+Admit = Callable[[str], Reader | Denied | None]  # what a pattern means to whoever asks for it; None is all of it
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
 
 
@@ -28,7 +31,9 @@ class Subscriptions(Generic[D]):
         self._leaving: deque[Interest[D]] = deque()  # those whose client is gone
         self.refused: Counter[str] = Counter()
 
-    def subscribe(self, wishes: Wishes[D], destination: D, message: Subscription) -> Receipt:
+    def subscribe(
+        self, wishes: Wishes[D], destination: D, message: Subscription, admit: Admit | None = None
+    ) -> Receipt:
         try:
             check_pattern(message.pattern)
             where = Filter(message.where) if message.where else None
@@ -46,8 +51,12 @@ class Subscriptions(Generic[D]):
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
             )
+        access = admit(message.pattern) if admit is not None else None
+        if isinstance(access, Denied):
+            return self._refuse(message, access.code, access.reason)
         self._numbers += 1
-        interest = wishes[message.id] = Interest(self._numbers, message.id, destination, message.pattern, where)
+        interest = Interest(self._numbers, message.id, destination, message.pattern, where, access=access)
+        wishes[message.id] = interest
         self._table.add(interest)
         return Receipt(message.id)
 
@@ -56,6 +65,12 @@ class Subscriptions(Generic[D]):
         if interest is not None:
             self._table.remove(interest)
         return Receipt(message.id)
+
+    def revoke(self, wishes: Wishes[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
+        """Whoever asked for something may not have it any more."""
+        self._table.remove(wishes.pop(subscription))
+        self.refused[denied.code] += 1
+        return Receipt(subscription, denied.code, denied.reason)
 
     def withdraw(self, wishes: Wishes[D], destination: D) -> None:
         """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""
