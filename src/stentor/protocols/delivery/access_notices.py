@@ -85,6 +85,11 @@ class AccessNotices:
         self._pending = {token: due or now + CONFIRMED_WITHIN for token, due in self._pending.items()}
 
     @property
+    def is_answering(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._answers)
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing is waited for: all is confirmed, or was given up."""
         return not self._answers and not self._pending

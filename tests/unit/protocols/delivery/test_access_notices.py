@@ -118,6 +118,24 @@ def test_a_topic_is_discarded_when_brokers_know_that_it_is_deleted(bundle: SlowB
     assert bundle.discarded
 
 
+def test_a_repository_leaves_when_whoever_removed_it_is_answered() -> None:
+    bundle = SlowBrokers("r1", "r2")
+    for name in ("r1", "r2"):
+        bundle.owner(name, TopicTask.CREATE, repositories=("r1", "r2"), copies=1)
+    bundle.pass_time(2_000)
+    for share in bundle.shared:
+        for name in ("r1", "r2"):
+            bundle.step(name, AccessShared(share.token))
+    bundle.clear()
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
+    bundle.pass_time(4_000)
+    assert not bundle.discarded
+    assert bundle.receipts() == []
+    bundle.pass_time(8_000)
+    assert len(bundle.receipts()) == 1
+    assert bundle.discarded
+
+
 def test_brokers_that_do_not_confirm_keep_no_deleted_topic_alive(bundle: SlowBrokers) -> None:
     bundle.confirm()
     bundle.owner("r1", TopicTask.DELETE)
