@@ -162,7 +162,7 @@ class Fabric:
         self.connected = False
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
-        self.bundles = Bundles(self._tell)
+        self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
@@ -413,7 +413,7 @@ class Fabric:
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
             case TellBundle():
-                self.bundles.told(effect)
+                self._bundles.told(effect)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)

@@ -69,7 +69,9 @@ class LinkLost(Input, frozen=True, gc=False):
 
 
 class TimerFired(Input, frozen=True, gc=False):
-    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, never for decisions."""
+    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, and for versions that
+    must be newer than those of an earlier life; it never decides when something happens.
+    """
 
     timer: str
     wall: int = 0

@@ -154,7 +154,7 @@ class Registrar:
         registration = self._registration(topic, TopicTask.SHOW)
         end = _now() + within
         while True:
-            members = BundleMembers(await self._fabric.bundles.find(topic, _LONG_SILENCE))
+            members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
             if members.principals:
                 believes = _wrote_by(members)
                 await self._gather(bundle_of(topic), registration, believes, enough, lambda _: _SILENCE, _LONG_SILENCE)

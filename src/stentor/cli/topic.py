@@ -22,6 +22,7 @@ from stentor.cli.registrar import (
 )
 from stentor.cli.status import size
 from stentor.config.quantity import span
+from stentor.model.access import ANONYMOUS
 from stentor.model.control import Role
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
@@ -131,7 +132,7 @@ def grant(
         async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 report = await asking.grant(name, role, end, "" if anyone else principal)
-                typer.echo(f"{end} may be a {role} of {name}, {_holder_of(report, role, end)}")
+                typer.echo(f"{end} may be a {role} of {name}{_condition(report, role, end)}")
 
     asyncio.run(run())
 
@@ -158,9 +159,12 @@ def revoke(
     asyncio.run(run())
 
 
-def _holder_of(report: TopicReport, role: Role, end: str) -> str:
+def _condition(report: TopicReport, role: Role, end: str) -> str:
+    """Say who may use a name; where nobody has a certificate there is nothing to say."""
     holder = report.publishers[end] if role == "publisher" else report.subscribers[end].holder
-    return f"if they are {holder}" if holder else "whoever they are"
+    if holder == ANONYMOUS:
+        return ""
+    return f", if they are {holder}" if holder else ", whoever they are"
 
 
 def _ends(publishers: list[str] | None, subscribers: list[str] | None) -> list[tuple[Role, str]]:

@@ -59,11 +59,14 @@ class CharterKeeper:
         connection = guest.connection
         name = connection.name.removeprefix(_REPOSITORY)
         charter = self._spread.charters.find(told.topic)
-        members = {} if charter is None else charter.members or charter.former
+        members = {} if charter is None else charter.members
+        former = {} if charter is None or members else charter.former  # those of a topic that is gone tell that it is
         principal = members.get(name) if members else ""
-        if principal == "":  # unknown: the topic, or of ledgers from before the principal
-            return named_member(told.facts, name) == connection.principal
-        return principal == connection.principal or (charter is not None and charter.knows(told.facts))
+        if principal == "" and named_member(told.facts, name) == connection.principal:
+            return True  # it was unknown: the topic, which may be a new one, or of older ledgers the principal
+        if connection.principal in (principal, former.get(name)):
+            return True
+        return charter is not None and charter.knows(told.facts)
 
     # ---- what the spreading tells
 

@@ -50,7 +50,7 @@ from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
-from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in
+from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.post import (
     AccessShared,
@@ -124,7 +124,7 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, _Managed] = {}
-        self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
+        self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._retiring = False
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
@@ -182,7 +182,7 @@ class RepositoryNode:
 
     def _manage(self, now: int, topic: str, owner: str = "") -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
-        self._deleted.discard(topic)
+        self._deleted.pop(topic, None)
         is_kept = topic == self._kept  # what becomes of traces is not traced
         machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
         managed = self._managed[topic] = _Managed(machine, owner)
@@ -338,7 +338,7 @@ class RepositoryNode:
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
         if managed.machine.registry.deleted:
-            self._deleted.add(topic)
+            self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
             self._post.ignore(now, name)
         self._serve_more(now)
@@ -382,7 +382,7 @@ class RepositoryNode:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
         if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
-            wanted = not self._retiring and event.topic not in self._deleted
+            wanted = not self._retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
                 return self._accept(now, event.topic, owner_in(event.facts))
         return False
