@@ -560,8 +560,8 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     assert (status.clients, status.subscriptions, status.topics, status.queued) == (0, 0, 0, 0)
     table = stage.broker._forwarder.table
     for wanted in (table._whole, table._audiences):
-        assert (wanted._exact, wanted._tree._root.branches) == ({}, {})
-    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, {}, {})
+        assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
+    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
     assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
     assert len(stage.broker._guests._names) == 0
     assert set(stage.timers) == {("broker", "tick")}
