@@ -346,14 +346,14 @@ class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=Fal
     everybody, others about themselves: "".
     """
 
-    token: int
-    principal: str = ""
-    topic: str = ""
-    attributes: tuple[str, ...] = ()  # of the principal's certificate, such as OU=trading
+    token: Token
+    principal: Principal = ""
+    topic: AnyTopicName = ""
+    attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
 
 
 class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
-    token: int
+    token: Token
     report: msgspec.Raw
 
 

@@ -18,6 +18,8 @@ from stentor.model.messages import (
     AccessFacts,
     AccessInventory,
     AccessReceipt,
+    AccessReport,
+    AccessRequest,
     AnyMessage,
     BundleReport,
     BundleRequest,
@@ -136,6 +138,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     BundleRequest: st.builds(BundleRequest, texts),
     BundleReport: st.builds(BundleReport, texts, st.dictionaries(texts, texts, max_size=3)),
     FlowRefusal: st.builds(FlowRefusal, i64, st.sampled_from(Refusal), texts),
+    AccessRequest: st.builds(AccessRequest, i64, texts, st.just("a/b"), st.lists(texts, max_size=3).map(tuple)),
+    AccessReport: st.builds(AccessReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
 }
 messages = st.one_of(list(MESSAGES.values()))
 
