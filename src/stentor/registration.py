@@ -33,6 +33,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.ranges import check_client_name
 from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
@@ -264,6 +265,7 @@ class Registrar:
         """Let a principal publish or subscribe under a name: the one of the same name, if the fabric has certificates
         and no other is given; "" is anyone.
         """
+        check_client_name(name)
         if holder is None:
             holder = ANONYMOUS if self._fabric.principal == ANONYMOUS else name
         return await self._change(topic, TopicTask.GRANT, role=role, name=name, holder=holder)
