@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stentor.matching.pairs import Events, PairIndex
 from stentor.model.attribute import Value
 from stentor.model.batch import Batch
+from stentor.model.filter.cost import Cost
 from stentor.model.ids import SubscriptionId
 from stentor.protocols.dissemination.interest import Interest
 
@@ -125,6 +126,14 @@ class Audience(Generic[D]):
     def remove(self, interest: Interest[D]) -> None:
         self._index.remove(interest.place)
         self._roster.leave(interest.place)
+
+    @property
+    def load(self) -> Cost:
+        return self._index.load
+
+    @property
+    def evaluated(self) -> int:
+        return self._index.evaluated
 
     def accepted(self, place: int) -> int:
         return int(self._roster.accepted[place])

@@ -30,6 +30,7 @@ class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
     counts: Counts | None = None
     place: int = 0  # on the roster
     since: int = 0  # events that its audience had looked at before it came
+    evaluated: int = 0  # nanoseconds for the worst event, by which it made evaluating filters dearer when it came
 
     @property
     def accepted(self) -> int:

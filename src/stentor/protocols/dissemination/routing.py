@@ -1,5 +1,6 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
 from sys import maxsize
@@ -9,6 +10,7 @@ import msgspec
 
 from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.filter import Filter
+from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
@@ -49,6 +51,11 @@ class Route(Generic[D]):
     def is_wanted(self) -> bool:
         """Whether anybody takes events that go this way, here or elsewhere."""
         return bool(self.takers or self.audiences or self.demands)
+
+    def price(self, events: int, size: int) -> int:
+        """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
+        loads = [audience.load for audience in self.audiences]
+        return sum(load.per_event * events + load.per_character * size for load in loads)
 
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
@@ -105,6 +112,9 @@ class RouteTable(Generic[D]):
         self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
+        self.is_loaded = False  # some events take a while to be matched
+        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
+        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -146,7 +156,13 @@ class RouteTable(Generic[D]):
             audience = self._by_pattern[pattern] = Audience(interest.number, self.roster)
             self._audiences.add(pattern, audience.number, audience)
             self._forget(pattern)
+        before = audience.evaluated
         audience.add(interest)
+        interest.evaluated = audience.evaluated - before
+        if interest.evaluated:
+            self.evaluated += interest.evaluated
+            self.evaluated_for[interest.destination] += interest.evaluated
+        self.is_loaded = self.is_loaded or audience.load != NOTHING
 
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
@@ -157,8 +173,15 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
             return
         audience = self._by_pattern[pattern]
+        before = audience.evaluated
         audience.remove(interest)
+        self.evaluated += audience.evaluated - before
+        if interest.evaluated:
+            self.evaluated_for[interest.destination] -= interest.evaluated
+            if not self.evaluated_for[interest.destination]:
+                del self.evaluated_for[interest.destination]
         if not audience:
+            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
             del self._by_pattern[pattern]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
