@@ -83,6 +83,7 @@ class _PairBucket:
             return NOTHING
         self.counted = self.counted or set()
         self.counted.add(where)
+        where.prepare()
         return where.cost
 
     def remove_residue(self, where: Filter, member: int) -> Cost:

@@ -127,6 +127,11 @@ class Filter:
         reading = self._reading
         return reading.id or reading.compute_id()
 
+    def prepare(self) -> None:
+        """Do now what else the first event would wait for."""
+        self._reading.compile_evaluator()
+        self._reading.compile_selector()
+
     @property
     def cost(self) -> Cost:
         """What it costs at most to evaluate the filter."""

@@ -8,33 +8,33 @@ may cost its length at every character of a text, so its length is bounded.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 LONGEST_WILD_CORE = 64  # characters: on the longest text that is a millisecond at most
 _ANY = "%"  # any characters, none included
 _ONE = "_"  # exactly one character
+_SPECIAL = re.compile(r"\\[%_]|%|_")
 _LONG_CORE = 100  # characters from which Python's search takes time that does not grow with the length of the core
 
 Token = tuple[str, bool]  # a character, and whether it is a wildcard
 Find = Callable[[str, int, int], int]  # where a core begins in a text between two places; -1 is nowhere
 
 
-def tokens(pattern: str) -> list[Token]:
+@lru_cache(maxsize=64)  # several look at a pattern that is new, one after the other
+def tokens(pattern: str) -> tuple[Token, ...]:
     """The characters of a pattern, each with whether it is a wildcard; adjacent `%` are one."""
     found: list[Token] = []
-    escaped = False
-    for index, character in enumerate(pattern):
-        if escaped:
-            found.append((character, False))
-            escaped = False
-        elif character == "\\" and pattern[index + 1 : index + 2] in (_ANY, _ONE):
-            escaped = True
-        elif character == _ANY:
-            if not found or found[-1] != (_ANY, True):
-                found.append((_ANY, True))
-        else:
-            found.append((character, character == _ONE))
-    return found
+    position = 0
+    for special in _SPECIAL.finditer(pattern):
+        found.extend(zip(pattern[position : special.start()], repeat(False)))
+        position = special.end()
+        token = special[0][-1], len(special[0]) == 1
+        if token != (_ANY, True) or not found or found[-1] != token:
+            found.append(token)
+    found.extend(zip(pattern[position:], repeat(False)))
+    return tuple(found)
 
 
 def beginning(pattern: str) -> tuple[str, str]:
@@ -70,6 +70,7 @@ class _Segment(NamedTuple):
         return found
 
 
+@lru_cache(maxsize=64)
 def _segments(pattern: str) -> list[_Segment]:
     cut: list[list[Token]] = [[]]
     for token in tokens(pattern):
