@@ -352,11 +352,11 @@ class Registrar:
             self._operator = await self._more.enter_async_context(Registrar(fabric))
         return self._operator
 
-    def check_can_change(self, topic: str, owner: str) -> None:
+    def check_can_change(self, owner: str) -> None:
         """Raise Refused if repositories would refuse to change or delete a topic of this owner for us."""
         principal = self._fabric.principal
         if principal != owner:
-            raise Refused(Refusal.NOT_AUTHORISED, f"{topic} belongs to {owner}, not to {principal}")
+            raise Refused(Refusal.NOT_AUTHORISED, f"this topic belongs to {owner}, not to {principal}")
         if principal == ANONYMOUS and not self._fabric.is_operator:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
 

@@ -306,8 +306,8 @@ def test_who_does_not_own_a_topic_needs_a_name_to_peek(tmp_path: Path) -> None:
     with fabric(tmp_path, "--tls", certificates / "node") as running:
         url = running.url()
         tell(url, "topic", "create", "orders", "--reliable", "--tls", alice)
-        names = ("--publisher", "shop", "--subscriber", "billing", "--principal", "bob")
-        tell(url, "topic", "grant", "orders", *names, "--tls", alice)
+        grants = ("--publisher", "shop", "--subscriber", "billing", "--principal", "bob")
+        tell(url, "topic", "grant", "orders", *grants, "--tls", alice)
         tell(url, "pub", "orders", "1", "--name", "shop", "--tls", bob)
         assert tell(url, "topic", "peek", "orders", "--tls", alice).endswith("shop  1\n")
         refused = tell(url, "topic", "peek", "orders", "--tls", bob, code=4)

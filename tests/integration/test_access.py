@@ -146,7 +146,7 @@ def test_a_name_belongs_to_a_principal(tmp_path: Path, certificates: Path) -> No
         ):
             await told.tell("orders", "alice", subscriber={"billing": "alice"})
             for name in ("alice", "alice:app", "desk-7", "subscriber:billing:orders", "repository:r1"):
-                with pytest.raises(stentor.Refused, match=r"mallory may not|only who has a node's certificate"):
+                with pytest.raises(stentor.Refused, match=r"mallory may not|not mallory|only who has a node"):
                     await stentor.connect(broker.url, name=name, tls=certificates / "mallory").__aenter__()
             for name in ("alice", "alice:app", "desk-7", "subscriber:billing:orders"):
                 async with stentor.connect(broker.url, name=name, tls=certificates / "alice") as alice:

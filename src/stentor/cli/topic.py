@@ -243,7 +243,7 @@ def delete(
     async def run() -> tuple[str, ...]:
         async with registrar(url, tls, wait, token) as asking:
             seen = await asking.show(name)
-            asking.check_can_change(name, _best(seen).owner)
+            asking.check_can_change(_best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
                 what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"

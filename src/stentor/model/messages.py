@@ -363,7 +363,7 @@ class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=Fal
 
     token: Token
     principal: Principal = ""
-    topic: AnyTopicName = ""
+    topic: Text = ""
     attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
 
 

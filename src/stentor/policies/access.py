@@ -136,7 +136,7 @@ class AccessPolicy:
             return Denied(Refusal.TOPIC, best_effort_refusal(topic))
         if charter.publishers.get(name) in ("", subject.principal):
             return None
-        return _ungranted(subject, "publisher", name, topic)
+        return _ungranted(subject, "publisher", name, topic, charter.publishers.get(name))
 
     def _deny_writing(self, subject: Subject, topic: str) -> Denied:
         recipient = system_topics.recipient_of(topic)
@@ -230,7 +230,7 @@ class AccessPolicy:
         grants = charter.publishers if role == "publisher" else charter.subscribers
         if grants.get(name) in ("", subject.principal):
             return None
-        return _ungranted(subject, role, name, topic)
+        return _ungranted(subject, role, name, topic, grants.get(name))
 
     # ---- what is said
 
@@ -259,10 +259,12 @@ def best_effort_refusal(topic: str) -> str:
     )
 
 
-def _ungranted(subject: Subject, role: str, name: str, topic: str) -> Denied:
+def _ungranted(subject: Subject, role: str, name: str, topic: str, holder: str | None) -> Denied:
     way = f"stentor topic grant {topic} --{role} {name} --principal {subject.principal}"
-    reason = f"{subject.principal} may not be the {role} {name} of {topic}"
-    return Denied(Refusal.NOT_AUTHORISED, f"{reason}: `{way}` would allow it")
+    reason = f"{name} is not registered as a {role} of {topic}"
+    if holder is not None:
+        reason = f"as a {role} of {topic}, {name} is {holder}, not {subject.principal}"
+    return Denied(Refusal.NOT_AUTHORISED, f"{reason}: its owner can change that with `{way}`")
 
 
 def _ends(name: str, role: str) -> Iterator[tuple[str, str]]:
