@@ -26,6 +26,7 @@ from typing import Literal, Self, overload
 import msgspec
 
 from stentor.best_effort import BestEffort
+from stentor.bundles import Bundles
 from stentor.event import check_body
 from stentor.events import Events as Events
 from stentor.events import Subscriptions
@@ -37,6 +38,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
+    ConfigError,
     Fenced,
     LinkBroken,
     Refusal,
@@ -58,6 +60,7 @@ from stentor.nodes.application import (
     Deliver,
     Deny,
     Disconnect,
+    FlowCheckRequested,
     FlushRequested,
     Halt,
     MakeRoom,
@@ -65,8 +68,10 @@ from stentor.nodes.application import (
     Offered,
     OfferedMany,
     Question,
+    RefuseFlow,
     Settle,
     Tell,
+    TellBundle,
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
@@ -78,7 +83,6 @@ from stentor.url import addresses_of
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
-_ANSWER_WITHIN = 0.5  # seconds that the first event on a topic waits for a broker that is busy or stuck
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -97,11 +101,12 @@ def connect(
 
     `url` is `stentor://host:port`, or several of them, `stentor://one:7420,two:7420`, to go to the next when a broker
     is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second holder of a name fences the
-    first one off; without one, a fresh name is made. `tls` is a directory of `stentor certs`, by default $STENTOR_TLS.
-    `token` is the file of the fabric's token, which operators need without TLS: by default $STENTOR_TOKEN, or that of
-    your own fabric on this machine. `timeout` is how many seconds a broker has to answer at first, and `wait` how many
-    it may not be there at all, for those who start together with it; later it reconnects for ever. `buffer`, `window`
-    bound bytes to send and to read.
+    first one off; without one, a fresh name is made. With TLS a name belongs to a principal: `alice` may take `alice`,
+    names that begin with `alice:`, and those that the configuration gives. `tls` is a directory of `stentor certs`, by
+    default $STENTOR_TLS. `token` is the file of the fabric's token, which operators need without TLS: by default
+    $STENTOR_TOKEN, or that of your own fabric on this machine. `timeout` is how many seconds a broker has to answer at
+    first, and `wait` how many it may not be there at all, for those who start together with it; later it reconnects for
+    ever. `buffer`, `window` bound bytes to send and to read.
     """
     return Fabric(url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window)
 
@@ -126,9 +131,9 @@ class Fabric:
         window: int,
     ) -> None:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
-        self.name = name or _fresh_name()
         certificates = tls or os.environ.get("STENTOR_TLS") or None
         secret = None if certificates else token or os.environ.get("STENTOR_TOKEN") or None
+        self.name = name or _made_up_name(certificates)
         self._access = Access(
             self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None
         )
@@ -157,8 +162,10 @@ class Fabric:
         self.connected = False
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
+        self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
-        self._best_effort = BestEffort(lambda topic: self._is_heard(topic, _ANSWER_WITHIN))
+        self._best_effort = BestEffort(self._confirm_flow)
+        self._checking: set[int] = set()  # tokens of checks that have not come back
 
     @property
     def is_operator(self) -> bool:
@@ -208,7 +215,6 @@ class Fabric:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(_LINGER)
         await self._ends.close()
-        self._best_effort.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
         await driver.close()
@@ -218,28 +224,31 @@ class Fabric:
     ) -> None:
         """Publish one event. Attributes are keywords, or `attributes={…}` for names that clash with parameters.
 
-        On a reliable topic it is refused: nothing would be stored; see `publisher`.
+        The first one on a topic waits until the broker has taken it in, or has refused it: because the principal may
+        not publish there, or because the topic is reliable and nothing would be stored; see `publisher`.
         """
         self._check()
-        now = time.time_ns()
-        if not self._best_effort.is_known(topic, now) and self.connected:
-            await self._best_effort.check(topic, now)
+        is_taken = self._best_effort.is_taken(topic)
         if more:
             attributes = {**attributes, **more} if attributes else more
-        self._driver.machine.step(0, Offered(topic, attributes or {}, check_body(body), now))  # type: ignore[union-attr]
+        offered = Offered(topic, attributes or {}, check_body(body), time.time_ns())
+        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
         await self._offered(len(body))
+        if not is_taken and self.connected:
+            await self._best_effort.confirm(topic)
 
     async def publish_many(
         self, topic: str, bodies: Iterable[bytes], attributes: Mapping[str, Sequence[Value | None]] | None = None
     ) -> None:
         """Publish many events on one topic; each attribute is a sequence as long as `bodies`, None where missing."""
         self._check()
-        now = time.time_ns()
-        if not self._best_effort.is_known(topic, now) and self.connected:
-            await self._best_effort.check(topic, now)
+        is_taken = self._best_effort.is_taken(topic)
         events = list(map(check_body, bodies))
-        self._driver.machine.step(0, OfferedMany(topic, attributes or {}, events, now))  # type: ignore[union-attr]
+        offered = OfferedMany(topic, attributes or {}, events, time.time_ns())
+        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
         await self._offered(sum(map(len, events)))
+        if not is_taken and events and self.connected:
+            await self._best_effort.confirm(topic)
 
     async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
         """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
@@ -274,6 +283,17 @@ class Fabric:
         self._turn, self._since_turn = False, 0
         if self._error is None and self._driver is not None:
             self._driver.tell(TurnEnded())
+
+    async def _confirm_flow(self) -> None:
+        """Return when the broker has taken in what was published so far, or the link is gone."""
+        token = self.token()
+        self._checking.add(token)
+        try:
+            await self._answered(token, FlowCheckRequested, None)
+        except LinkBroken:
+            pass
+        finally:
+            self._checking.discard(token)
 
     async def flush(self, timeout: float | None = 30.0) -> None:
         """Return when the broker has taken in everything published before; LinkBroken if that cannot be known."""
@@ -392,6 +412,8 @@ class Fabric:
                 self._answer(effect)
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
+            case TellBundle():
+                self._bundles.told(effect)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
@@ -400,9 +422,12 @@ class Fabric:
                     self._first.succeed()
             case Disconnect():
                 self._set_connected(False)
+                self._forget_flows()
                 self.trouble = effect.reason
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self.url)
+            case RefuseFlow():
+                self._best_effort.refuse(effect)
             case Halt():
                 refused = (Fenced if effect.code is Refusal.FENCED else Refused)(effect.code, effect.reason)
                 self._log.refused(refused)
@@ -418,6 +443,13 @@ class Fabric:
             future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
         else:
             future.set_result(None)
+
+    def _forget_flows(self) -> None:
+        """The link is gone: nobody waits for what its broker would have said."""
+        self._best_effort.forget()
+        for token in self._checking:
+            if not self._waiting[token].done():
+                self._waiting[token].set_result(None)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected
@@ -439,3 +471,15 @@ class Fabric:
                 future.set_exception(error)
         self._subscriptions.end(error)
         self._wake()
+
+
+def _made_up_name(certificates: str | Path | None) -> str:
+    """Return a name that nobody else has; with TLS it begins with our principal, so that it is ours to take."""
+    made_up = _fresh_name()
+    if certificates is None:
+        return made_up
+    from stentor.runtime.tls import own_principal  # heavy: only for those who need it
+
+    with suppress(ConfigError):  # whoever opens a link with these certificates says what is wrong with them
+        return f"{own_principal(Path(certificates))}:{made_up}"
+    return made_up

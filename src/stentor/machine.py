@@ -29,7 +29,8 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 class LinkOpened(Input, frozen=True, gc=False):
     """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
-    `node` that it is one of a node, and `scopes` the places that it names: only these may a broker or repository take.
+    `node` that it is one of a node, `scopes` the places that it names, which are all that a broker or repository may
+    take, and `attributes` what else it says of its subject.
 
     A link without TLS has a `nonce`, fresh and random, and proves nothing by itself. What the peer says may prove that
     it knows the fabric's `token`, if this node has one.
@@ -40,6 +41,7 @@ class LinkOpened(Input, frozen=True, gc=False):
     principal: str = ""
     address: str = ""
     node: bool = True
+    attributes: tuple[str, ...] = ()  # such as OU=trading
     scopes: tuple[str, ...] = EVERYWHERE
     nonce: bytes = b""
     token: FabricToken | None = None
@@ -67,7 +69,9 @@ class LinkLost(Input, frozen=True, gc=False):
 
 
 class TimerFired(Input, frozen=True, gc=False):
-    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, never for decisions."""
+    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, and for versions that
+    must be newer than those of an earlier life; it never decides when something happens.
+    """
 
     timer: str
     wall: int = 0
@@ -202,6 +206,16 @@ class StopTimer(Effect, frozen=True, gc=False):
 
 class Append(Effect, frozen=True):
     """Make records durable at the end of a log; `Appended` or `AppendFailed` with this token follows."""
+
+    log: str
+    token: int
+    records: Sequence[bytes]
+
+
+class Rewrite(Effect, frozen=True):
+    """Let a log hold these records and nothing else; `Appended` or `AppendFailed` with this token follows. Whatever
+    happens in between, it holds all that it held or all of these.
+    """
 
     log: str
     token: int

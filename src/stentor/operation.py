@@ -1,13 +1,16 @@
 """For operators: what a broker knows of the network around it, what it would do with an event, and how to change it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from stentor.client import Fabric
+from stentor.model.access_report import AccessView
 from stentor.model.attribute import Value
 from stentor.model.errors import Refused
 from stentor.model.messages import (
+    AccessReport,
+    AccessRequest,
     ExplanationReport,
     ExplanationRequest,
     Order,
@@ -42,6 +45,16 @@ async def explain(
     answer = await fabric.ask(ExplanationRequest(fabric.token(), topic, dict(attributes), level, known), within)
     assert isinstance(answer, ExplanationReport)
     return msgspec.msgpack.decode(answer.explanation, type=Explanation)
+
+
+async def access(
+    fabric: Fabric, principal: str = "", topic: str = "", attributes: Iterable[str] = (), within: float = _WITHIN
+) -> AccessView:
+    """What a principal, or we ourselves, may do on a topic; without a topic the rules that are in force."""
+    question = AccessRequest(fabric.token(), principal, topic, tuple(attributes))
+    answer = await fabric.ask(question, within)
+    assert isinstance(answer, AccessReport)
+    return msgspec.msgpack.decode(answer.report, type=AccessView)
 
 
 async def order(

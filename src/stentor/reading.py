@@ -10,7 +10,7 @@ A reader keeps its position itself. With `enrol` repositories keep for it what i
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Protocol, Self
@@ -20,7 +20,7 @@ from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
 from stentor.model.position import Position
 from stentor.model.reading import StockRequest
-from stentor.protocols.delivery.post import Heard, Linked, Post
+from stentor.protocols.delivery.post import Heard, Linked, Post, Vouched
 from stentor.protocols.delivery.retrieval import (
     Available,
     Dropped,
@@ -50,12 +50,21 @@ class Mail(Protocol):
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
 
+class Vouchers(Protocol):
+    """Tells which repositories manage topics, and under which principals."""
+
+    def watch(self, topic: str, listener: Callable[[Mapping[str, str]], None]) -> Callable[[], None]: ...
+
+
 class Correspondent(Protocol):
     """A connected client."""
 
     name: str
     principal: str
     node: str
+
+    @property
+    def _bundles(self) -> Vouchers: ...
 
     async def __aenter__(self) -> Self: ...
     async def close(self) -> None: ...
@@ -79,6 +88,7 @@ class Reader:
         self._timer: asyncio.TimerHandle | None = None
         self._answers: dict[int, asyncio.Queue[Tell | Give | Fail]] = {}
         self._members: dict[str, tuple[str, ...]] = {}
+        self._watched: dict[str, Callable[[], None]] = {}  # topics whose repositories are known; each ends that
 
     async def __aenter__(self) -> Self:
         await self._inbox.__aenter__()
@@ -89,6 +99,8 @@ class Reader:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for stop in self._watched.values():
+            stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()
@@ -102,7 +114,13 @@ class Reader:
                 letter = read(event.body)
             except FrameError:
                 continue  # somebody else writes to us too
-            self._tell(Heard(0, letter.events, letter.blocks))
+            self._tell(Heard(int(event.publisher, 16), letter.events, letter.blocks))
+
+    def _watch(self, topic: str) -> None:
+        """Learn whom to believe."""
+        if topic not in self._watched:
+            watch = self._fabric._bundles.watch
+            self._watched[topic] = watch(topic, lambda members: self._tell(Vouched(topic, members)))
 
     # ---- the machine
 
@@ -158,6 +176,7 @@ class Reader:
             where,
         )  # fmt: skip
         answers = self._answers[token] = asyncio.Queue()
+        self._watch(topic)
         try:
             self._tell(Enquired(token, request, int(patience * SECOND)))
             answer = await answers.get()
@@ -188,6 +207,7 @@ class Reader:
         token = self._fabric.token()
         answers = self._answers[token] = asyncio.Queue()
         rest = wanted
+        self._watch(topic)
         try:
             self._tell(Sought(token, topic, wanted, where, order, int(patience * SECOND)))
             while rest.streams:

@@ -5,14 +5,16 @@
         await registrar.grant("orders", "publisher", "shop")
 
 Repositories are spoken to as everybody is, by events: each has a topic of its own, all of a topic have one, and all
-there are have one. They answer to the name of whoever asks.
+there are have one. They answer to the name of whoever asks, who believes the repositories that are asked and nobody
+else: of a topic that exists its members, as the broker knows them, and otherwise those that prove to be nodes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -31,13 +33,20 @@ from stentor.model.control import (
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.ranges import check_client_name
+from stentor.model.report import PeerReport as PeerReport
+from stentor.model.report import RepositoryReport as RepositoryReport
+from stentor.model.report import TopicReport as TopicReport
 from stentor.model.suggestion import suggestion
 from stentor.model.topic import check_topic
+from stentor.protocols.delivery.authentication import BundleMembers, is_repository
 from stentor.wire.letter import read, write
 
 S = TypeVar("S", bound=msgspec.Struct)
+Believes = Callable[[int, RegistrationReceipt], bool]  # whether a receipt that was sent under an id is genuine
 
 WITHIN = 5.0  # seconds for the first answer
+_CHANGED_WITHIN = 15.0  # … to a change: for ten of them a repository waits until all brokers have confirmed it
 _AGAIN = 0.5  # before a question is repeated that changes nothing: our inbox may not be known everywhere yet
 _SILENCE = 0.3  # after which nobody else is expected to answer
 _LONG_SILENCE = 1.0  # … if somebody is missing
@@ -50,68 +59,22 @@ NOBODY = (
 )
 
 
-class SubscriberReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscriber as one repository sees it."""
-
-    known: bool  # it has come at least once
-    holder: str = ""  # the principal that may use the name; "" is anyone
-    where: str = ""
-    sync: int = 0  # all up to this sequence number is acknowledged
-    lag: int = 0  # events that are stored and not acknowledged
-    steered: bool = False  # by this repository
-    pending: int = 0
-
-
-class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Another repository of the bundle as one of them sees it."""
-
-    ready: bool
-    heard: float | None  # seconds ago
-    agrees: bool  # its registrations are ours
-    missing: int  # events that it has and we do not
-
-
-class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A reliable topic at one repository."""
-
-    topic: str
-    repository: str
-    unit: str
-    ready: bool
-    leaving: bool
-    trouble: str
-    members: tuple[str, ...]
-    owner: str
-    copies: int
-    keep: int
-    expire: int
-    hold: bool = False  # events leave their top-level unit when a repository for it has them
-    events: int  # that are stored here
-    # Sequence numbers of this repository: of its oldest record, of the next one that it writes, and up to which readers
-    # are shown what it has. Registrations and gaps take numbers, too, so a difference of these counts no events.
-    first: int
-    next: int
-    horizon: int
-    bytes: int
-    conflicts: int
-    unauthorised: int
-    publishers: dict[str, str]  # the principal that may use the name
-    steers: tuple[str, ...]
-    subscribers: dict[str, SubscriberReport]
-    peers: dict[str, PeerReport]
-
-
-class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A repository and all topics that it manages."""
-
-    repository: str
-    unit: str
-    topics: dict[str, TopicReport]
-    traces: TopicReport | None = None  # the topic under which it keeps traces
-
-
 class Incomplete(StentorError):
     """Some repositories have done what was asked for, others have not; the same may be asked again."""
+
+
+class _Question(NamedTuple):
+    """What repositories were asked, and who is believed."""
+
+    answers: asyncio.Queue[RegistrationReceipt]
+    believes: Believes
+
+
+class _Seen(NamedTuple):
+    """A topic as each of its repositories sees it, and who these are."""
+
+    reports: dict[str, TopicReport]
+    members: BundleMembers
 
 
 class Registrar:
@@ -123,7 +86,8 @@ class Registrar:
         self._reader: asyncio.Task[None] | None = None
         self._operator: Registrar | None = None  # who asks under an operator's name, once that is needed
         self._more = AsyncExitStack()  # what ends with us
-        self._waiting: dict[int, asyncio.Queue[RegistrationReceipt]] = {}
+        self._waiting: dict[int, _Question] = {}  # by token
+        self._busy: dict[str, str] = {}  # topics that a repository has and cannot serve, and why
 
     async def __aenter__(self) -> Self:
         await self._inbox.__aenter__()
@@ -146,7 +110,18 @@ class Registrar:
                 continue  # somebody else writes to us too
             for receipt in receipts:
                 if isinstance(receipt, RegistrationReceipt) and receipt.token in self._waiting:
-                    self._waiting[receipt.token].put_nowait(receipt)
+                    question = self._waiting[receipt.token]
+                    if question.believes(int(event.publisher, 16), receipt):
+                        question.answers.put_nowait(receipt)
+
+    @contextmanager
+    def _asking(self, registration: Registration, believes: Believes) -> Iterator[asyncio.Queue[RegistrationReceipt]]:
+        """The answers to a question, from those who are believed."""
+        question = self._waiting[registration.token] = _Question(asyncio.Queue(), believes)
+        try:
+            yield question.answers
+        finally:
+            del self._waiting[registration.token]
 
     # ---- looking
 
@@ -158,6 +133,7 @@ class Registrar:
         receipts = await self._gather(
             REPOSITORIES,
             self._registration("", TopicTask.STATUS),
+            _is_introduced,
             lambda answers: only and wanted <= answers.keys(),
             lambda answers: _SILENCE if wanted <= answers.keys() else _LONG_SILENCE,
             within,
@@ -166,6 +142,9 @@ class Registrar:
 
     async def show(self, topic: str, within: float = WITHIN) -> dict[str, TopicReport]:
         """A topic as each of its repositories sees it; InvalidInput if there is none."""
+        return (await self._look(topic, within)).reports
+
+    async def _look(self, topic: str, within: float = WITHIN) -> _Seen:
         check_topic(topic)
         reports: dict[str, TopicReport] = {}
 
@@ -176,21 +155,28 @@ class Registrar:
         registration = self._registration(topic, TopicTask.SHOW)
         end = _now() + within
         while True:
-            await self._gather(bundle_of(topic), registration, enough, lambda _: _SILENCE, _LONG_SILENCE)
+            members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
+            if members.principals:
+                believes = _wrote_by(members)
+                await self._gather(bundle_of(topic), registration, believes, enough, lambda _: _SILENCE, _LONG_SILENCE)
             created = {name: report for name, report in sorted(reports.items()) if report.members}
             if created:
-                return created
-            found = await self.find()
-            if not found:
-                raise Unreachable(NOBODY)
-            known = sorted({name for report in found.values() for name in report.topics})
-            if topic not in known:
-                hint = (
-                    suggestion(topic, known) if known else f"; `stentor topic create {topic} --reliable` makes it one"
-                )
-                raise InvalidInput(f"no repository has a reliable topic {topic!r}{hint}")
+                return _Seen(created, members)
+            if topic in self._busy:
+                raise Refused(Refusal.BUSY, self._busy.pop(topic))
+            await self._explain_silence(topic)
             if _now() > end:
                 raise Unreachable(f"the repositories of {topic} do not answer")
+
+    async def _explain_silence(self, topic: str) -> None:
+        """Raise what is wrong if nobody says anything of a topic; nothing, if somebody who is silent manages it."""
+        found = await self.find()
+        if not found:
+            raise Unreachable(NOBODY)
+        known = sorted({name for report in found.values() for name in report.topics})
+        if topic not in known:
+            hint = suggestion(topic, known) if known else f"; `stentor topic create {topic} --reliable` makes it one"
+            raise InvalidInput(f"no repository has a reliable topic {topic!r}{hint}")
 
     # ---- owners
 
@@ -228,40 +214,41 @@ class Registrar:
             known = report.topics.get(topic)
             if known is not None and known.members:
                 _check_same(known, tuple(there), copies, keep, expire, hold)
-        names = tuple(there)
-        answers = await asyncio.gather(
-            *(
-                self._confirm(
-                    name, topic, within, repositories=names, copies=copies, keep=keep, expire=expire, hold=hold
-                )
-                for name in names
-            )
-        )
-        refused = [answer for answer in answers if isinstance(answer, Refused)]
+        names, principals = tuple(there), tuple(report.principal for report in there.values())
+        believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
+        terms = self._registration(
+            topic, TopicTask.CREATE, repositories=names, principals=principals, copies=copies, keep=keep,
+            expire=expire, hold=hold, born=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        answers = await asyncio.gather(*(self._confirm(name, terms, believes, within) for name in names))
+        for answer in answers:
+            if answer is not None and answer.code is not None:
+                raise Refused(answer.code, answer.reason)
         silent = [name for name, answer in zip(names, answers, strict=True) if answer is None]
-        if refused:
-            raise refused[0]
         if silent:
             raise Incomplete(f"{topic} is not registered at {', '.join(silent)}, which did not answer: create it again")
+        for answer in answers:
+            _check_confirmed(topic, answer)
         return await self.until(
             topic, lambda seen: all(name in seen and seen[name].ready for name in names), _waits_for(names), within
         )
 
     async def _confirm(
-        self, name: str, topic: str, within: float, **terms: Any
-    ) -> RegistrationReceipt | Refused | None:
+        self, name: str, terms: Registration, believes: Believes, within: float
+    ) -> RegistrationReceipt | None:
         """Creating is repeated until it is answered: it changes nothing if it was done already."""
+        registration = msgspec.structs.replace(terms, token=self._fabric.token())
         end = _now() + within
-        while _now() < end:
-            try:
-                registration = self._registration(topic, TopicTask.CREATE, **terms)
-                return await self._tell([name], registration, _PATIENCE)
-            except Refused as refused:
-                if refused.code is not Refusal.BUSY:
-                    return refused
+        with self._asking(registration, believes) as answers:
+            while (now := _now()) < end:
+                await self._fabric.publish(inbox_of(repository_name(name)), write([registration]))
+                try:
+                    receipt = await asyncio.wait_for(answers.get(), min(_PATIENCE, end - now))
+                except TimeoutError:
+                    continue
+                if receipt.code is not Refusal.BUSY:
+                    return receipt
                 await asyncio.sleep(_LOOK_AGAIN)
-            except Unreachable:
-                continue
         return None
 
     async def _present(self, repositories: Sequence[str]) -> dict[str, RepositoryReport]:
@@ -274,8 +261,13 @@ class Registrar:
             raise Unreachable(f"the repository {missing[0]!r} does not answer; those that do are {known}")
         return found
 
-    async def grant(self, topic: str, role: Role, name: str, holder: str = "") -> TopicReport:
-        """Let somebody publish or subscribe under a name; with a holder, only that principal."""
+    async def grant(self, topic: str, role: Role, name: str, holder: str | None = None) -> TopicReport:
+        """Let a principal publish or subscribe under a name: the one of the same name, if the fabric has certificates
+        and no other is given; "" is anyone.
+        """
+        check_client_name(name)
+        if holder is None:
+            holder = ANONYMOUS if self._fabric.principal == ANONYMOUS else name
         return await self._change(topic, TopicTask.GRANT, role=role, name=name, holder=holder)
 
     async def revoke(self, topic: str, role: Role, name: str) -> TopicReport:
@@ -283,9 +275,11 @@ class Registrar:
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
     async def add(self, topic: str, repository: str) -> None:
-        """Let another repository manage a topic; it has to catch up before it serves anybody."""
-        await self._present([repository])
-        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,))
+        """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
+        already is believed under the principal that it has now.
+        """
+        principal = (await self._present([repository]))[repository].principal
+        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""
@@ -294,20 +288,21 @@ class Registrar:
     async def delete(self, topic: str) -> tuple[str, ...]:
         """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
         asking = await self._as_operator()
-        seen = await asking.show(topic)
+        seen, members = await asking._look(topic)
         for name in seen:
-            await asking._tell(
-                [name], asking._registration(topic, TopicTask.DELETE), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY)
-            )
-        members = {member for report in seen.values() for member in report.members}
-        return tuple(sorted(members - seen.keys()))
+            registration = asking._registration(topic, TopicTask.DELETE)
+            await asking._tell([name], registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY))
+        everyone = {member for report in seen.values() for member in report.members}
+        return tuple(sorted(everyone - seen.keys()))
 
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
         asking = await self._as_operator()
-        seen = await asking.show(topic)
+        seen, members = await asking._look(topic)
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
-        receipt = await asking._tell(inclined, asking._registration(topic, task, **what), WITHIN)
+        registration = asking._registration(topic, task, **what)
+        receipt = await asking._tell(inclined, registration, _wrote_by(members), _CHANGED_WITHIN)
+        _check_confirmed(topic, receipt)
         return _decode(receipt, TopicReport)
 
     async def until(
@@ -338,9 +333,10 @@ class Registrar:
     async def drain(self, repository: str, *, retire: bool = False) -> None:
         """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
         asking = await self._as_operator()
-        await asking._present([repository])
+        report = (await asking._present([repository]))[repository]
         task = TopicTask.RETIRE if retire else TopicTask.DRAIN
-        await asking._tell([repository], asking._registration("", task), WITHIN)
+        believes = _wrote_by(BundleMembers({repository: report.principal}))
+        await asking._tell([repository], asking._registration("", task), believes, WITHIN)
 
     # ---- asking
 
@@ -356,11 +352,11 @@ class Registrar:
             self._operator = await self._more.enter_async_context(Registrar(fabric))
         return self._operator
 
-    def check_can_change(self, topic: str, owner: str) -> None:
+    def check_can_change(self, owner: str) -> None:
         """Raise Refused if repositories would refuse to change or delete a topic of this owner for us."""
         principal = self._fabric.principal
         if principal != owner:
-            raise Refused(Refusal.NOT_AUTHORISED, f"{topic} belongs to {owner}, not to {principal}")
+            raise Refused(Refusal.NOT_AUTHORISED, f"this topic belongs to {owner}, not to {principal}")
         if principal == ANONYMOUS and not self._fabric.is_operator:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
 
@@ -372,16 +368,16 @@ class Registrar:
         self,
         to: str,
         registration: Registration,
+        believes: Believes,
         enough: Callable[[dict[str, RegistrationReceipt]], bool],
         silence: Callable[[dict[str, RegistrationReceipt]], float],
         within: float,
     ) -> dict[str, RegistrationReceipt]:
         """What repositories answer to a question: until it is enough, or nobody else has said anything for a while."""
-        queue = self._waiting[registration.token] = asyncio.Queue()
         answers: dict[str, RegistrationReceipt] = {}
         end, again = _now() + within, 0.0
         last = end
-        try:
+        with self._asking(registration, believes) as queue:
             while not enough(answers) and (now := _now()) < end:
                 if now >= again:
                     again = now + _AGAIN
@@ -390,25 +386,25 @@ class Registrar:
                     receipt = await asyncio.wait_for(queue.get(), min(end, again) - now)
                 except TimeoutError:
                     continue
+                if receipt.code is Refusal.BUSY:
+                    self._busy[receipt.topic] = receipt.reason
                 if receipt.code is None and receipt.sender not in answers:
                     answers[receipt.sender] = receipt
                     end = min(last, _now() + silence(answers))
-        finally:
-            del self._waiting[registration.token]
         return answers
 
     async def _tell(
         self,
         repositories: Sequence[str],
         registration: Registration,
+        believes: Believes,
         within: float,
         done: Sequence[Refusal] = (),
     ) -> RegistrationReceipt:
         """Tell one after the other until one has done it; whoever is slow may still answer meanwhile."""
-        queue = self._waiting[registration.token] = asyncio.Queue()
         waiting = list(repositories)
         asked, refusal = 0, None
-        try:
+        with self._asking(registration, believes) as queue:
             while waiting or asked:
                 if waiting:
                     await self._fabric.publish(inbox_of(repository_name(waiting.pop(0))), write([registration]))
@@ -425,9 +421,28 @@ class Registrar:
                 refusal = Refused(receipt.code, receipt.reason)
                 if receipt.code is not Refusal.UNKNOWN:
                     break
-        finally:
-            del self._waiting[registration.token]
         raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
+
+
+def _wrote_by(members: BundleMembers) -> Believes:
+    """Believe these repositories."""
+    return lambda sender, receipt: members.wrote(sender, receipt.sender)
+
+
+def _is_introduced(sender: int, receipt: RegistrationReceipt) -> bool:
+    """Believe a repository about itself, where there is no bundle that could be asked: its id proves that it has the
+    name and the principal that it says it has, and brokers let only nodes have the name of a repository.
+    """
+    try:
+        report = _decode(receipt, RepositoryReport)
+    except msgspec.MsgspecError:
+        return False
+    return report.repository == receipt.sender and is_repository(sender, receipt.sender, report.principal)
+
+
+def _check_confirmed(topic: str, receipt: RegistrationReceipt | None) -> None:
+    if receipt is not None and receipt.reason:
+        raise Incomplete(f"{topic}: {receipt.reason}")
 
 
 def _check_same(

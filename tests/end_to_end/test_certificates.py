@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests.end_to_end.command import Command, Fabric, in_process
@@ -20,11 +21,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+ACCESS = """
+[[access]]
+principals = ["alice", "b*"]
+topics = ["t"]
+publish = true
+subscribe = true
+"""
+
+
 @pytest.fixture(scope="module")
 def secured(home: Path) -> Iterator[Fabric]:
-    with Fabric(
-        "--listen", "0.0.0.0:0", "--http", "", "--data", "data", "--tls", "certs/node", cwd=home
-    ) as running:  # fmt: skip
+    (home / "access.toml").write_text(ACCESS)
+    words = ("--listen", "0.0.0.0:0", "--http", "", "--data", "data", "--tls", "certs/node", "--access", "access.toml")
+    with Fabric(*words, cwd=home) as running:
         yield running
 
 
@@ -61,6 +71,35 @@ def test_a_new_client_gets_a_certificate_later(home: Path, secured: Fabric) -> N
     assert made.returncode == 0
     done = command("pub", "t", "x", "--url", url(secured), "--tls", "certs/clients/bob", cwd=home)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_not_granted_is_refused_with_the_line_that_would_allow_it(home: Path, secured: Fabric) -> None:
+    assert "access is granted only, by 1 [[access]] line and grants of owners" in "\n".join(secured.out)
+    line = 'principals = ["alice"], topics = ["secrets"]'
+    for words, right in ((("pub", "secrets", "x"), "publish"), (("sub", "secrets"), "subscribe")):
+        done = command(*words, "--url", url(secured), "--tls", "certs/clients/alice", cwd=home)
+        assert done.returncode == 4
+        assert f"`[[access]] {line}, {right} = true` in the configuration would allow it" in done.stderr
+
+
+def ask(home: Path, secured: Fabric, who: str, *words: str) -> CompletedProcess[str]:
+    return command("access", *words, "--url", url(secured), "--tls", f"certs/{who}", cwd=home)
+
+
+def test_what_is_in_force_can_be_asked(home: Path, secured: Fabric) -> None:
+    line = '[[access]] principals = ["alice", "b*"], topics = ["t"], publish = true, subscribe = true'
+    assert line in ask(home, secured, "clients/alice", "list").stdout
+    (home / "file.toml").write_text(f'{ACCESS}[[node]]\nname = "b1"\n')
+    assert line in in_process("access", "list", "--config", "file.toml", cwd=home).stdout
+    told = ask(home, secured, "node", "check", "alice", "t").stdout.splitlines()
+    assert told == ["yes  publish", "yes  subscribe"]
+    told = ask(home, secured, "clients/alice", "check", "alice", "x").stdout.splitlines()
+    assert [each.split(":")[0] for each in told] == ["no   publish", "no   subscribe"]
+    shown = json.loads(ask(home, secured, "node", "check", "bob", "t", "--json").stdout)
+    assert [each["allowed"] for each in shown["verdicts"]] == [True, True]
+    curious = ask(home, secured, "clients/alice", "check", "bob", "t")
+    assert curious.returncode == 4
+    assert "only nodes and operators may ask about others" in curious.stderr
 
 
 def test_who_shows_no_certificate_is_kept_out(home: Path, secured: Fabric) -> None:

@@ -306,7 +306,8 @@ def test_who_does_not_own_a_topic_needs_a_name_to_peek(tmp_path: Path) -> None:
     with fabric(tmp_path, "--tls", certificates / "node") as running:
         url = running.url()
         tell(url, "topic", "create", "orders", "--reliable", "--tls", alice)
-        tell(url, "topic", "grant", "orders", "--publisher", "shop", "--subscriber", "billing", "--tls", alice)
+        grants = ("--publisher", "shop", "--subscriber", "billing", "--principal", "bob")
+        tell(url, "topic", "grant", "orders", *grants, "--tls", alice)
         tell(url, "pub", "orders", "1", "--name", "shop", "--tls", bob)
         assert tell(url, "topic", "peek", "orders", "--tls", alice).endswith("shop  1\n")
         refused = tell(url, "topic", "peek", "orders", "--tls", bob, code=4)
@@ -396,7 +397,6 @@ def show_control_characters(url: str) -> None:
     assert live.out == [f"evil/{SHOWN} note={SHOWN}\\n  {SHOWN}\\n"]
     assert f"evil/{SHOWN}" in status
     tell(url, "topic", "create", topic, "--reliable")
-    tell(url, "topic", "grant", topic, "--publisher", EVIL, "--subscriber", EVIL)
     store(url, created(url, "good"), [EVIL.encode()], note=[EVIL])
     said = [
         status,
@@ -407,6 +407,7 @@ def show_control_characters(url: str) -> None:
         tell(url, "topic", "peek", "good", "--json"),
         tell(url, "repository", "status"),
         tell(url, "topic", "grant", f"{topic}x", "--publisher", "x", code=2),
+        tell(url, "topic", "grant", topic, "--publisher", EVIL, code=2),
         command("filter", "check", f"note = '{EVIL}'", "--attr", f"note={EVIL}").stdout,
     ]
     for text in said:

@@ -26,6 +26,8 @@ from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.nodes.broker import Broker
+from stentor.nodes.network import NetworkSettings
+from stentor.policies.access import AccessRule, settle_access
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.server import listen
@@ -108,10 +110,17 @@ class Node:
 
     @classmethod
     async def start(
-        cls, home: Path, limits: Limits | None = None, *, port: int = 0, certificates: Path | None = None
+        cls,
+        home: Path,
+        limits: Limits | None = None,
+        *,
+        port: int = 0,
+        certificates: Path | None = None,
+        rules: tuple[AccessRule, ...] = (),
     ) -> "Node":
         storage = NodeStorage(home)
-        broker = Broker(ScopePath.parse("test/b1"), limits or Limits(), "test")
+        network = NetworkSettings(access=settle_access(rules, None, secured=certificates is not None))
+        broker = Broker(ScopePath.parse("test/b1"), limits or Limits(), "test", network)
         driver = Driver(broker, storage=storage)
         driver.start()
         await driver.serving
@@ -159,9 +168,14 @@ class Node:
 
 @asynccontextmanager
 async def node(
-    home: Path, limits: Limits | None = None, *, port: int = 0, certificates: Path | None = None
+    home: Path,
+    limits: Limits | None = None,
+    *,
+    port: int = 0,
+    certificates: Path | None = None,
+    rules: tuple[AccessRule, ...] = (),
 ) -> AsyncIterator[Node]:
-    running = await Node.start(home, limits, port=port, certificates=certificates)
+    running = await Node.start(home, limits, port=port, certificates=certificates, rules=rules)
     try:
         yield running
     finally:

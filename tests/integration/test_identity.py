@@ -432,7 +432,7 @@ def test_without_the_token_nobody_drains_a_repository_or_changes_a_topic(tmp_pat
                     with pytest.raises(stentor.Refused, match=r"prove the fabric's token: --token FILE"):
                         await attempt()  # type: ignore[misc]
                 with pytest.raises(stentor.Refused, match=r"prove the fabric's token"):
-                    registrar.check_can_change("orders", "anonymous")
+                    registrar.check_can_change("anonymous")
                 assert list((await registrar.status("r1")).topics) == ["orders"], "asking needs no token"
             assert not host.stopped.done()
             async with (

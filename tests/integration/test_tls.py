@@ -17,10 +17,14 @@ from tests.integration.peer import Peer
 
 import stentor
 from stentor.model.limits import Limits
+from stentor.policies.access import AccessRule
 from stentor.runtime.tls import Authority, Credentials
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 VALID = timedelta(days=1)
+RULES = (
+    AccessRule(principals=("alice", "bob"), topics=("t/#", "well/#"), publish=True, subscribe=True, names=("app",)),
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,7 @@ def alone(broker: Node) -> bool:
 def test_the_broker_knows_who_its_clients_are(tmp_path: Path, certificates: Path, loops: Loops) -> None:
     async def main() -> None:
         async with (
-            node(tmp_path, certificates=certificates / "node") as broker,
+            node(tmp_path, certificates=certificates / "node", rules=RULES) as broker,
             stentor.connect(broker.url, name="app", tls=certificates / "alice") as alice,
             stentor.connect(broker.url, name="app", tls=certificates / "bob") as bob,
             bob.subscribe("t/#", where="n >= 0") as events,
@@ -92,14 +96,14 @@ def test_the_broker_knows_who_its_clients_are(tmp_path: Path, certificates: Path
 
 def test_a_client_comes_back_over_tls(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
-        first = await Node.start(tmp_path, certificates=certificates / "node")
+        first = await Node.start(tmp_path, certificates=certificates / "node", rules=RULES)
         async with (
             stentor.connect(first.url, tls=certificates / "alice") as fabric,
             fabric.subscribe("t") as events,
         ):
             await first.crash()
             await fabric.wait_until(connected=False)
-            second = await Node.start(tmp_path, port=first.port, certificates=certificates / "node")
+            second = await Node.start(tmp_path, port=first.port, certificates=certificates / "node", rules=RULES)
             await fabric.wait_until(connected=True)
             await fabric.flush()
             await fabric.publish("t", b"again")
@@ -123,7 +127,7 @@ def test_who_has_no_certificate_of_ours_is_refused(
     tmp_path: Path, certificates: Path, credentials: str | None, reason: str, loops: Loops
 ) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             await refused(broker.url, reason, tls=certificates / credentials if credentials else None)
             await prove_well(broker.url, certificates / "alice")
             await until(lambda: alone(broker))
@@ -134,7 +138,7 @@ def test_who_has_no_certificate_of_ours_is_refused(
 @pytest.mark.parametrize("loops", LOOPS)
 def test_a_tls_peer_that_shows_no_certificate_gets_nowhere(tmp_path: Path, certificates: Path, loops: Loops) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             context = ssl.create_default_context(cafile=certificates / "node" / "ca.pem")
             reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, ssl=context)
             async with Peer(reader, writer) as stranger:
@@ -157,7 +161,7 @@ def test_a_broker_of_another_authority_is_refused_by_the_client(tmp_path: Path, 
 
 def test_a_broker_of_another_name_is_refused_by_the_client(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             server = await asyncio.start_server(
                 lambda reader, writer: forward(reader, writer, broker.port), "127.0.0.2", 0
             )
@@ -210,7 +214,7 @@ def test_a_peer_that_never_shakes_hands_is_ended(tmp_path: Path, certificates: P
     async def main() -> None:
         limits = Limits(hello_within=0.3)
         async with (
-            node(tmp_path, limits, certificates=certificates / "node") as broker,
+            node(tmp_path, limits, certificates=certificates / "node", rules=RULES) as broker,
             await Peer.dial(broker.port) as silent,
             await Peer.dial(broker.port) as slow,
             await Peer.dial(broker.port) as half,
@@ -234,7 +238,7 @@ async def drip(peer: Peer) -> None:
 @pytest.mark.parametrize("loops", LOOPS)
 def test_a_certificate_that_names_nobody_is_refused(tmp_path: Path, certificates: Path, loops: Loops) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             await refused(broker.url, "common name", tls=certificates / "nameless")
             await until(lambda: alone(broker))
             await prove_well(broker.url, certificates / "alice")
@@ -244,7 +248,7 @@ def test_a_certificate_that_names_nobody_is_refused(tmp_path: Path, certificates
 
 def test_garbage_at_a_tls_port(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             for said in (b"GET / HTTP/1.1\r\n\r\n", bytes(100), b"\x16\x03\x01\xff\xff" + bytes(1000), b"STENTOR\x01"):
                 async with await Peer.dial(broker.port) as stranger:
                     await stranger.send(said)
@@ -267,7 +271,7 @@ def test_missing_certificates_are_named_before_anything_is_dialled(tmp_path: Pat
 def test_clients_of_one_name_and_two_principals_are_two_series(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with (
-            node(tmp_path, certificates=certificates / "node") as broker,
+            node(tmp_path, certificates=certificates / "node", rules=RULES) as broker,
             stentor.connect(broker.url, name="app", tls=certificates / "alice") as alice,
             stentor.connect(broker.url, name="app", tls=certificates / "bob") as bob,
             alice.subscribe("t"),
@@ -281,7 +285,7 @@ def test_clients_of_one_name_and_two_principals_are_two_series(tmp_path: Path, c
 
 def test_only_a_node_may_be_a_repository(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
-        async with node(tmp_path, certificates=certificates / "node") as broker:
+        async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             with pytest.raises(stentor.Refused, match="only who has a node's certificate may be a repository"):
                 await stentor.connect(broker.url, name="repository:r1", tls=certificates / "alice").__aenter__()
             async with stentor.connect(broker.url, name="repository:r1", tls=certificates / "node") as repository:

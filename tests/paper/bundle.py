@@ -37,13 +37,14 @@ from stentor.model.control import (
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
+from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block, Origin, encode
 
 C = TypeVar("C", bound=ControlEvent)
 TOPIC = "orders"
+KEEPER = "keeper"  # the principal of all repositories
 MILLISECOND = 1_000_000
 _SCHEMA = schema_of({"price": 1})
 
@@ -121,7 +122,7 @@ class PaperBundle:
     def start(self, name: str) -> None:
         self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
         self.step(name, Opened(TOPIC, self.ledgers[name].load()))
-        self.step(name, Linked(""))
+        self.step(name, Linked(KEEPER))
 
     def add(self, name: str) -> None:
         """A repository that manages nothing yet."""
@@ -150,7 +151,9 @@ class PaperBundle:
                 records, damaged = self.ledgers[name].scan(effect.first)
                 self.step(name, Scanned(TOPIC, effect.token, records, damaged))
             case Post():
-                self._deliver(publisher_id("", repository_name(name)), effect)
+                self._deliver(publisher_id(KEEPER, repository_name(name)), effect)
+            case ShareAccess():
+                self.step(name, AccessShared(effect.token))  # there is a broker that writes it down at once
             case Report():
                 self.reports.append(effect)
             case Stop():
@@ -171,7 +174,7 @@ class PaperBundle:
         if post.to == bundle_of(TOPIC) or post.to in inboxes:
             self.said += [(post.to, event) for event in post.events]
             names = list(self.repositories) if post.to == bundle_of(TOPIC) else [inboxes[post.to]]
-            speaker = next((n for n in self.repositories if publisher_id("", repository_name(n)) == sender), "")
+            speaker = next((n for n in self.repositories if publisher_id(KEEPER, repository_name(n)) == sender), "")
             if speaker in self.deaf:
                 return
             for name in names:
@@ -190,7 +193,10 @@ class PaperBundle:
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
               role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False) -> None:  # fmt: skip
-        event = Registration(TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold)
+        event = Registration(
+            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold,
+            principals=(KEEPER,) * len(repositories),
+        )  # fmt: skip
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
 
     def say(

@@ -1,7 +1,7 @@
 """What the paper says of repositories (000, sections 3 and 4), sentence by sentence, on machines without a network."""
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle, block
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
 from stentor.model.control import (
     Denial,
@@ -251,7 +251,7 @@ def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing()
     bundle = steered("r1", "r2")
     bundle.publish(1, 1)
     asking = GossipSync(TOPIC, "r2", {"billing": ()}, asking=True)
-    bundle.step("r1", Heard(publisher_id("", repository_name("r2")), [asking]))
+    bundle.step("r1", Heard(publisher_id(KEEPER, repository_name("r2")), [asking]))
     bundle.recover("subscriber", "billing", "r1", attempt=2, incarnation=6)
     bundle.clear()
     bundle.publish(2, 3)  # r2 may have had them before
@@ -440,8 +440,8 @@ def test_whoever_runs_a_repository_may_take_it_out_of_a_topic_of_somebody_else()
         bundle.owner(name, TopicTask.CREATE, repositories=("r1", "r2"), principal="alice")
     bundle.pass_time(2000)
     bundle.clear()
-    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r2",))
-    bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r2",))
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r2",), principal=KEEPER)
+    bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r2",), principal=KEEPER)
     assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED, None]
     bundle.pass_time(2000)
     assert bundle.repositories["r2"].gone

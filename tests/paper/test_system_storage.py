@@ -1,7 +1,7 @@
 """Paper 001, section 4.2.4: system storage and guaranteed delivery of events."""
 
 import pytest
-from tests.paper.bundle import PaperBundle, block
+from tests.paper.bundle import KEEPER, PaperBundle, block
 
 from stentor.machine import Effect
 from stentor.model.access import TopicTerms
@@ -96,7 +96,7 @@ def test_only_system_storages_listen_to_publishers_and_only_to_those_of_their_un
     bundle = PaperBundle("r1", "n1", create=False, units={"n1": "north"})
     heard: dict[str, list[Effect]] = {}
     for name, repository in bundle.repositories.items():
-        repository.registry.found(TopicTerms("", hold=True), ("r1", "n1"))
+        repository.registry.found(TopicTerms("", hold=True), {"r1": KEEPER, "n1": KEEPER})
         repository.border.obey()
         heard[name] = repository.dispatch.effects
     assert heard == {

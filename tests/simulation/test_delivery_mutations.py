@@ -14,9 +14,10 @@ from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, store, testimony
+from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
+from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.commits import Commits, Noted
@@ -26,6 +27,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import KnownSubscription
@@ -36,6 +38,7 @@ from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.trail import Trail
+from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage.group import Item
 from stentor.wire.block import Block
@@ -256,7 +259,7 @@ def one_that_leaves_is_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_leaves_with_what_nobody_else_has(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Repository, "_is_elsewhere", always(True))
+    patch.setattr(OwnMembership, "_is_elsewhere", always(True))
 
 
 def what_a_full_disk_refused_is_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -370,7 +373,34 @@ def the_first_letter_of_a_page_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retrieval, "_turned", enough)
 
 
+class Gullible(BundleMembers):
+    """Believes whoever writes the name of a member."""
+
+    def wrote(self, sender: int, name: str) -> bool:  # noqa: ARG002
+        return name in self.principals
+
+
+def ends_believe_strangers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steering, "BundleMembers", Gullible)
+
+
+def readers_believe_strangers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retrieval, "BundleMembers", Gullible)
+
+
+def repositories_believe_strangers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry, "BundleMembers", Gullible)
+
+
+def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(owner, "BundleMembers", Gullible)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
+    (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
+    (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),
+    (owners_believe_strangers, {"forged-receipt"}),
     (no_gossip, {"not-converged"}),
     (durable_before_it_is, {"acknowledged-before-durable"}),
     (sync_advances_early, {"sync-passed-unacked"}),

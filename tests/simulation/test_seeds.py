@@ -7,6 +7,7 @@ import pytest
 from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time
+    "access": (500, 20),
     "broker": (1000, 20),
     "delivery": (1000, 20),
     "log": (1000, 100),
@@ -33,16 +34,20 @@ def test_every_scenario_has_its_seeds() -> None:
 
 
 EXPECTED = {
+    "access": (
+        "break checked confirmed disk-full flipped-bytes half-open ignored kill lost-block partition "
+        "partition-asymmetric power-cut stall stop sync-error told torn unwritable"
+    ),
     "broker": (
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
-        "join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated revoke "
-        "roam rot sync-error torn"
+        "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
+        "revoke roam rot sync-error torn"
     ),
-    "log": "disk-full garbage-block kills lost-block power-cuts sync-error torn torn-tails",
+    "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
         "published relayed repeated-bytes stall swapped-bytes"

@@ -1,84 +1,95 @@
-"""Which topics may be published on at best effort: asked once, then beside the events."""
+"""Which topics may be published on at best effort: the first event on a topic waits for what the broker says."""
 
 import asyncio
 
 import pytest
 
 from stentor.best_effort import BestEffort
-from stentor.model.errors import LinkBroken, Refused, TopicError
-
-SECOND = 10**9
+from stentor.model.errors import Refusal, Refused, TopicError
+from stentor.model.ids import topic_id
+from stentor.nodes.application import RefuseFlow
 
 
 class Broker:
-    """Answers whether a topic is heard, and counts the questions."""
+    """Takes in what was published, or refuses some of it first."""
 
     def __init__(self) -> None:
-        self.heard: set[str] = set()
-        self.asked: list[str] = []
-        self.is_away = False
+        self.topics = BestEffort(self.confirm)
+        self.refused: list[str] = []
+        self.asked = 0
 
-    async def is_heard(self, topic: str) -> bool:
-        self.asked.append(topic)
+    async def confirm(self) -> None:
+        self.asked += 1
         await asyncio.sleep(0)
-        if self.is_away:
-            raise LinkBroken("gone")
-        return topic in self.heard
+        for topic in self.refused:
+            self.refuse(topic)
+
+    def refuse(self, topic: str) -> None:
+        self.topics.refuse(RefuseFlow(topic_id(topic), Refusal.NOT_AUTHORISED, f"not on {topic}"))
+
+    async def publish(self, topic: str) -> None:
+        """As a client does."""
+        if not self.topics.is_taken(topic):
+            await self.topics.confirm(topic)
 
 
-def test_a_topic_is_asked_for_once_before_its_first_event_and_again_beside_later_ones() -> None:
+def test_the_first_event_on_a_topic_waits_for_the_broker_and_no_other_one() -> None:
     async def main() -> None:
         broker = Broker()
-        topics = BestEffort(broker.is_heard)
-        assert not topics.is_known("news", SECOND)
-        await topics.check("news", SECOND)
-        assert topics.is_known("news", 2 * SECOND)
-        assert broker.asked == ["$bundle/news"]
-        broker.heard.add("$bundle/news")  # it has become reliable
-        assert not topics.is_known("news", 60 * SECOND)
-        await topics.check("news", 60 * SECOND)  # this event does not wait for the answer …
-        await asyncio.gather(*topics._asking)
-        assert not topics.is_known("news", 61 * SECOND)
-        with pytest.raises(Refused, match="news is a reliable topic"):  # … the next one is refused
-            await topics.check("news", 61 * SECOND)
-        broker.heard.clear()  # it was deleted
-        await topics.check("news", 62 * SECOND)
-        assert topics.is_known("news", 63 * SECOND)
+        for _ in range(3):
+            await broker.publish("news")
+        assert broker.asked == 1
+        await broker.publish("sports")
+        assert broker.asked == 2
 
     asyncio.run(main())
 
 
-def test_a_broker_that_cannot_be_asked_holds_nothing_up_and_is_asked_again() -> None:
+def test_a_refused_topic_stays_refused_until_there_is_another_link() -> None:
     async def main() -> None:
         broker = Broker()
-        topics = BestEffort(broker.is_heard)
-        broker.is_away = True
-        await topics.check("orders", SECOND)
-        assert topics.is_known("orders", SECOND), "only the first event waits"
-        broker.is_away = False
-        broker.heard.add("$bundle/orders")
-        await topics.check("orders", 60 * SECOND)
-        await asyncio.gather(*topics._asking)
-        with pytest.raises(Refused):
-            await topics.check("orders", 60 * SECOND)
+        broker.refused = ["orders"]
+        for _ in range(2):
+            with pytest.raises(Refused, match="not on orders") as caught:
+                await broker.publish("orders")
+            assert caught.value.code is Refusal.NOT_AUTHORISED
+        assert broker.asked == 1, "who was refused is not asked again"
+        await broker.publish("news")
+        broker.topics.forget()
+        broker.refused = []
+        await broker.publish("orders")
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_was_taken_may_be_refused_later() -> None:
+    async def main() -> None:
+        broker = Broker()
+        await broker.publish("news")
+        broker.refuse("news")
+        with pytest.raises(Refused, match="not on news"):
+            await broker.publish("news")
+
+    asyncio.run(main())
 
 
 def test_a_topic_that_is_none_is_not_asked_for() -> None:
     broker = Broker()
     with pytest.raises(TopicError):
-        asyncio.run(BestEffort(broker.is_heard).check("a/\ud800", SECOND))
-    assert broker.asked == []
+        asyncio.run(broker.publish("a/\ud800"))
+    assert broker.asked == 0
 
 
-def test_topics_of_the_system_are_not_asked_for_and_no_more_are_remembered_than_may_be() -> None:
+def test_no_more_topics_are_remembered_than_may_be() -> None:
     async def main() -> None:
         broker = Broker()
-        topics = BestEffort(broker.is_heard)
-        await topics.check("$to/alice", SECOND)
-        assert broker.asked == []
         for number in range(10_001):
-            await topics.check(f"t/{number}", SECOND)
-        assert not topics.is_known("t/0", SECOND)
-        assert topics.is_known("t/10000", SECOND)
+            await broker.publish(f"t/{number}")
+            broker.refuse(f"x/{number}")
+        assert not broker.topics.is_taken("t/0")
+        assert broker.topics.is_taken("t/10000")
+        assert not broker.topics.is_taken("x/0")
+        with pytest.raises(Refused):
+            broker.topics.is_taken("x/10000")
 
     asyncio.run(main())

@@ -8,11 +8,11 @@ import typer
 
 from stentor import operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
-from stentor.cli.options import HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
+from stentor.cli.options import AccessOption, HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
 from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
-from stentor.cli.up import JsonLogOption, LogOption, check_level
+from stentor.cli.up import JsonLogOption, LogOption, check_level, parse_access
 from stentor.config import Address, Gateway, check_exposure
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
@@ -44,6 +44,7 @@ def add(
     ] = None,
     no_traces: Annotated[bool, typer.Option("--no-traces", help="Tell no traces of what becomes of events.")] = False,
     tls: TlsOption = None,
+    access: AccessOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
     log: LogOption = None,
@@ -54,6 +55,7 @@ def add(
     check_cost(cost)
     path, address = ScopePath.parse(name), Address.parse(listen)
     check_exposure(address, secured=tls is not None)
+    default, rules = parse_access(access, tls)
     views, links = asyncio.run(_look_around(Search(address_of(knowing), tls, wait, token), path, link or []))
     assignment = Assignment(
         name=name,
@@ -69,6 +71,8 @@ def add(
         gateways=tuple(Gateway(name=each.name, address=each.address, cost=cost) for each in links),
         forwarding={each.scope: each.forwarding for view in views for each in view.scopes if _holds(each.scope, name)},
         traces=not no_traces,
+        rules=rules,
+        access=default,
     )
     become(assignment)
 

@@ -5,13 +5,13 @@ One of them that fails is started again, as the supervisor does with a process; 
 
 import asyncio
 import gc
-import resource
 import signal
 from collections.abc import Callable, Sequence
 
 from stentor.cli.process import GONE, AnyAssignment, Assignment, Readiness, serve
 from stentor.cli.supervisor import NodeFailed
 from stentor.model.filter import Filter
+from stentor.runtime.descriptors import raise_descriptor_limit
 from stentor.runtime.log import logger
 
 _AT_ONCE = 16  # nodes that start at the same time: more would only wait for the disk
@@ -91,6 +91,5 @@ class Fleet:
 
 def _make_room() -> None:
     """As many files as the system lets us open; the grammar of filters is read once for all."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_descriptor_limit()
     Filter("ready = TRUE")

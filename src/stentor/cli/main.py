@@ -23,6 +23,7 @@ COMMANDS: Final = {  # where each is, in the order of the help
     "pipeline": "pipeline.app",
     "config": "config.app",
     "certs": "certs.app",
+    "access": "access.app",
     "filter": "filters.app",
     "bench": "bench.app",
     "link": "links.app",

@@ -40,6 +40,12 @@ WaitOption = Annotated[
         show_default=False,
     ),
 ]
+AccessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--access", metavar="FILE|open", help="With --tls: a file of [[access]] lines, or open for everybody."
+    ),
+]
 HttpOption = Annotated[
     str,
     typer.Option("--http", help='host:port for health and metrics; port 0 takes a free one and keeps it, "" is off.'),

@@ -20,7 +20,7 @@ import uvloop
 from setproctitle import setproctitle
 
 from stentor.cli.health import Health
-from stentor.config import COSTS, Address, Channel, Gateway
+from stentor.config import COSTS, AccessDefault, Address, Channel, Gateway
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
@@ -30,8 +30,10 @@ from stentor.model.token import FabricToken
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.nodes.orders import LEFT
+from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.runtime.descriptors import ledgers_that_fit, links_that_fit, raise_descriptor_limit
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
@@ -70,6 +72,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     log: str
     json_log: bool = False
     supervised: bool = False
+    limits: Limits = Limits()
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
@@ -92,6 +95,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
     traces: bool = True
+    rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
+    access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -123,6 +128,7 @@ def main() -> None:
     setproctitle(f"stentor: {role} {assignment.name}")
     logger.configure(level=assignment.log, json=assignment.json_log, node=assignment.name)
     Filter("ready = TRUE")  # the grammar takes its time, once
+    raise_descriptor_limit()
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no need to look at it again
     gc.set_threshold(1_000, 20, 1_000)  # many short pauses: a long one would be seen in the latency of events
@@ -164,7 +170,9 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates, token = _credentials(assignment)
-    broker = Broker(ScopePath.parse(assignment.name), assignment.limits, __version__, _network(assignment))
+    links = min(assignment.limits.links, links_that_fit(shared=assignment.repository is not None))
+    limits = msgspec.structs.replace(assignment.limits, links=links)
+    broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
     dialler = Dialler(certificates, token)
     driver = Driver(broker, dialler=dialler, storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
@@ -213,7 +221,13 @@ async def _serve_repository(
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
     certificates, token = _credentials(assignment)
-    settings = RepositorySettings(name=assignment.name, unit=assignment.unit)
+    settings = RepositorySettings(
+        name=assignment.name,
+        unit=assignment.unit,
+        topics=assignment.limits.reliable_topics,
+        topics_per_owner=assignment.limits.reliable_topics_per_owner,
+        ledgers=ledgers_that_fit(shared=around is not None),
+    )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
     host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake, token)
     host.stopped.add_done_callback(lambda _: end.set())
@@ -298,6 +312,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         forwarding=assignment.forwarding,
         channels=tuple(channels),
         traces=assignment.traces,
+        access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
     )
 
 

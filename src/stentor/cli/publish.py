@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stentor.best_effort import refusal
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
@@ -91,8 +90,6 @@ def events(number: int) -> str:
 
 
 async def _publish(fabric: Fabric, given: Given, show: Callable[[int], None]) -> str:
-    if await fabric.is_reliable(given.topic):  # however long that takes: what is said here must be true
-        raise refusal(given.topic)
     published = 0
     async for bodies in _paced(given):
         for body in bodies:

@@ -22,6 +22,7 @@ from stentor.cli.registrar import (
 )
 from stentor.cli.status import size
 from stentor.config.quantity import span
+from stentor.model.access import ANONYMOUS
 from stentor.model.control import Role
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
@@ -108,22 +109,30 @@ def grant(
     publisher: PublisherOption = None,
     subscriber: SubscriberOption = None,
     principal: Annotated[
-        str | None, typer.Option(help="Only who has a certificate of this name may use these names.")
+        str | None,
+        typer.Option(
+            help="Who may use these names: whoever has a certificate of this name.", show_default="the names themselves"
+        ),
     ] = None,
+    anyone: Annotated[bool, typer.Option("--anyone", help="Whoever can connect may use these names.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Let publishers and subscribers use a topic under these names; only its owner can do that."""
+    """Let publishers and subscribers use a topic under these names; only its owner can do that.
+
+    With TLS, the name shop is for whoever has a certificate of that name, unless --principal or --anyone is given.
+    """
     ends = _ends(publisher, subscriber)
+    if anyone and principal:
+        raise InvalidInput(f"either {principal} may use these names, or anyone: give --principal or --anyone, not both")
 
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
-                await asking.grant(name, role, end, principal or "")
-                only = f", if they are {principal}" if principal else ""
-                typer.echo(f"{end} may be a {role} of {name}{only}")
+                report = await asking.grant(name, role, end, "" if anyone else principal)
+                typer.echo(f"{end} may be a {role} of {name}{_condition(report, role, end)}")
 
     asyncio.run(run())
 
@@ -148,6 +157,14 @@ def revoke(
                 typer.echo(f"{end} is no {role} of {name} any more")
 
     asyncio.run(run())
+
+
+def _condition(report: TopicReport, role: Role, end: str) -> str:
+    """Say who may use a name; where nobody has a certificate there is nothing to say."""
+    holder = report.publishers[end] if role == "publisher" else report.subscribers[end].holder
+    if holder == ANONYMOUS:
+        return ""
+    return f", if they are {holder}" if holder else ", whoever they are"
 
 
 def _ends(publishers: list[str] | None, subscribers: list[str] | None) -> list[tuple[Role, str]]:
@@ -226,7 +243,7 @@ def delete(
     async def run() -> tuple[str, ...]:
         async with registrar(url, tls, wait, token) as asking:
             seen = await asking.show(name)
-            asking.check_can_change(name, _best(seen).owner)
+            asking.check_can_change(_best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
                 what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"
@@ -338,9 +355,9 @@ def _repositories(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
 def _clients(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
     table = _table("client", "role", "principal", "where", "sync", "lag", "steered by", numbers=("sync", "lag"))
     for end, holder in one.publishers.items():
-        table.add_row(cell(end), "publisher", cell(holder or "anyone"), "", "", "", _steering(reports, end))
+        table.add_row(cell(end), "publisher", _principal(holder), "", "", "", _steering(reports, end))
     for end, subscriber in one.subscribers.items():
-        principal = cell(subscriber.holder or "anyone")
+        principal = _principal(subscriber.holder)
         if not subscriber.known:
             table.add_row(cell(end), "subscriber", principal, "has not come yet")
             continue
@@ -349,6 +366,10 @@ def _clients(one: TopicReport, reports: dict[str, TopicReport]) -> Table:
         where = cell(subscriber.where)
         table.add_row(cell(end), "subscriber", principal, where, f"{subscriber.sync:,}", lag, _steering(reports, end))
     return table
+
+
+def _principal(holder: str) -> Text:
+    return cell(holder) if holder else cell("! anyone", "yellow")
 
 
 def state(report: TopicReport) -> str:

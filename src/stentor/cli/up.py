@@ -13,11 +13,13 @@ from rich.console import Console
 from setproctitle import setproctitle
 
 from stentor.cli.node_logs import LineWriter
+from stentor.cli.options import AccessOption
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
 from stentor.config import (
     ANY_HTTP,
+    AccessDefault,
     Address,
     Config,
     Fabric,
@@ -28,9 +30,11 @@ from stentor.config import (
     default,
     home_of,
     load,
+    load_access,
 )
 from stentor.config.settings import DATA
 from stentor.model.errors import ConfigError, StentorError
+from stentor.policies.access import AccessRule
 from stentor.runtime.disk import remembered_port
 from stentor.runtime.log import LEVELS, logger
 from stentor.runtime.server import reserve
@@ -60,6 +64,7 @@ def up(
         str | None, typer.Option(help='host:port for health and metrics, without a file; "" is off.')
     ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
+    access: AccessOption = None,
     token: FabricTokenOption = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
@@ -73,11 +78,14 @@ def up(
     """Start a fabric on this machine and run it until Ctrl-C."""
     check_level(log)
     if config is not None:
-        if listen or data or http is not None or tls:
-            raise ConfigError("--listen, --data, --http and --tls are for running without a file: set them in the file")
+        if listen or data or http is not None or tls or access:
+            options = "--listen, --data, --http, --tls and --access"
+            raise ConfigError(f"{options} are for running without a file: set them in the file")
         chosen = load(config)
     else:
         chosen = _local(listen, data, http, tls)
+        default, rules = parse_access(access, tls)
+        chosen = replace(chosen, fabric=replace(chosen.fabric, access=default), access=rules)
     chosen = _with_token(chosen, token)
     if no_traces:
         chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
@@ -139,6 +147,10 @@ def _show(chosen: Config, nodes: list[Readiness]) -> None:
         place = f"stentor://{node.listen}" if node.listen else f"repository, linked to {linked[node.name]}"
         extra = f"  {node.http}" if node.http else ""
         console.print(f"[green]●[/] {node.name}  {place}{extra}", soft_wrap=True)
+    if any(node.tls for node in chosen.nodes) and chosen.fabric.access != "open":
+        lines = f"{len(chosen.access)} [[access]] line{'' if len(chosen.access) == 1 else 's'}"
+        way = "`stentor access list` shows them; --access FILE, or [[access]] in a file, grants more, open opens all"
+        console.print(f"access is granted only, by {lines} and grants of owners; {way}", markup=False, soft_wrap=True)
     console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)
 
 
@@ -213,6 +225,15 @@ def _settle(address: Address, held: ExitStack, home: Path | None = None) -> Addr
     return Address(address.host, holder.getsockname()[1])
 
 
+def parse_access(given: str | None, tls: Path | None) -> tuple[AccessDefault | None, tuple[AccessRule, ...]]:
+    """Return what --access says: that all is open, or the lines of a file."""
+    if given is None:
+        return None, ()
+    if tls is None:
+        raise ConfigError("--access is for --tls: without it everything is open, and only this machine gets in")
+    return ("open", ()) if given == "open" else (None, load_access(Path(given)))
+
+
 def check_level(level: str | None) -> None:
     if level is not None and level not in LEVELS:
         raise ConfigError(f"--log {level}: expected {', '.join(LEVELS)}")
@@ -249,6 +270,7 @@ def assign_repository(
         log=log or config.fabric.log,
         json_log=json_log,
         supervised=supervised,
+        limits=config.limits,
     )
 
 
@@ -272,4 +294,6 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         forwarding=config.forwarding_by_scope(),
         channels=config.channels,
         traces=config.fabric.traces,
+        rules=config.access,
+        access=config.fabric.access,
     )

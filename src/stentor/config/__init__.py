@@ -1,5 +1,6 @@
 """Configuration: one TOML file that says which nodes run and what they have in common."""
 
+from stentor.config.access import load_access
 from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
@@ -8,6 +9,7 @@ from stentor.config.settings import (
     ANY_HTTP,
     CERTIFICATE_FILES,
     COSTS,
+    AccessDefault,
     Channel,
     Config,
     Elasticity,
@@ -27,6 +29,7 @@ __all__ = [
     "ANY_HTTP",
     "CERTIFICATE_FILES",
     "COSTS",
+    "AccessDefault",
     "Address",
     "Channel",
     "Config",
@@ -45,6 +48,7 @@ __all__ = [
     "is_host_name",
     "is_loopback",
     "load",
+    "load_access",
     "parse",
     "schema",
     "storage_in",

@@ -22,6 +22,7 @@ _REQUIRED = {
     "Link": ["between"],
     "Channel": ["from", "to", "where"],
     "Repository": ["name"],
+    "AccessRule": ["principals"],
 }
 
 
@@ -50,7 +51,7 @@ def schema() -> dict[str, Any]:
 
 def _network(definitions: dict[str, Any]) -> None:
     """Units, links, channels and repositories."""
-    for name in ("unit", "link", "channel", "repository"):
+    for name in ("unit", "link", "channel", "repository", "access"):
         del definitions["Config"]["properties"][name]["default"]
     unit, scope = definitions["Unit"]["properties"], {"$ref": "#/$defs/ScopePath"}
     repository = definitions["Repository"]["properties"]
@@ -61,7 +62,12 @@ def _network(definitions: dict[str, Any]) -> None:
     repository["storage"]["pattern"] = STORAGE
     for properties in (unit, definitions["Node"]["properties"]):
         del properties["number"]["default"]  # it depends on who else is in the unit
-    for properties, name in ((unit, "forwarding"), (unit, "connect"), (definitions["Link"]["properties"], "cost")):
+    fabric, link, rule = (definitions[name]["properties"] for name in ("Fabric", "Link", "AccessRule"))
+    for name in ("topics", "names"):
+        del rule[name]["default"]
+    for name in ("principals", "topics", "names"):
+        rule[name]["minItems"] = 1
+    for properties, name in ((unit, "forwarding"), (unit, "connect"), (link, "cost"), (fabric, "access")):
         (kind,) = [kind for kind in properties[name]["anyOf"] if kind != {"type": "null"}]  # left out is never null
         properties[name] = {"description": properties[name]["description"], **kind}
     between = definitions["Link"]["properties"]["between"]

@@ -9,6 +9,7 @@ from typing import TypeVar, get_args
 import msgspec
 
 from stentor.config import value as values
+from stentor.config.access import read_access
 from stentor.config.address import Address
 from stentor.config.check import Addresses, check_certificates, check_names, check_places
 from stentor.config.lines import Key, locate
@@ -19,6 +20,7 @@ from stentor.config.settings import (
     ANY_HTTP,
     COSTS,
     DATA,
+    AccessDefault,
     Config,
     Cost,
     Elasticity,
@@ -37,6 +39,7 @@ from stentor.model.scope import ScopePath
 
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 ROLES: tuple[Role, ...] = get_args(Role)
+ACCESS: tuple[AccessDefault, ...] = get_args(AccessDefault)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -108,6 +111,7 @@ class _Reader(Tables):
             channels=tuple(network.channels),
             repositories=tuple(repositories.found),
             elasticity=elasticity,
+            access=read_access(self, top),
         )
         if self.only is not None:
             try:
@@ -127,6 +131,7 @@ class _Reader(Tables):
             ),
             costs=self.costs(table),
             traces=self.take(table, ("fabric", "traces"), values.boolean, True),
+            access=self.take(table, ("fabric", "access"), lambda found: values.choice(found, ACCESS), None),
             token=self.take(table, ("fabric", "token"), self.token, None),
         )
 

@@ -12,6 +12,7 @@ from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Count, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.suggestion import suggestion
+from stentor.policies.access import AccessRule
 
 CERTIFICATE_FILES = ("ca.pem", "cert.pem", "key.pem")  # what a certificate directory holds
 
@@ -21,6 +22,8 @@ Forwarding = Literal["content", "flooding"]
 Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
+
+AccessDefault = Literal["granted", "open"]
 
 COSTS = (1.0, 2.0, 3.0, 4.0)
 
@@ -39,6 +42,10 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="whether nodes tell what becomes of events, on $stentor/trace; repositories keep it a day"),
     ] = True
+    access: Annotated[
+        AccessDefault | None,
+        Meta(description="whether topics are open, or as [[access]] grants; default: granted with TLS, open without"),
+    ] = None
     token: Annotated[
         Path | None,
         Meta(
@@ -156,6 +163,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         name="repository", default=()
     )
     elasticity: Elasticity | None = None
+    access: Annotated[tuple[AccessRule, ...], Meta(description="who may do what on topics that are not reliable")] = ()
 
     @property
     def token(self) -> Path:

@@ -15,6 +15,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.suggestion import nearest, suggestion
 
 T = TypeVar("T")
+Reader = Callable[[object], str]
 
 
 def text(value: object, expected: str) -> str:

@@ -4,8 +4,10 @@ import enum
 import math
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stentor.model.errors import AttributeValueError
 from stentor.model.ids import NO_SCHEMA, SchemaId, fingerprint
@@ -36,8 +38,8 @@ _KINDS: dict[type, Kind] = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.D
 class Schema(msgspec.Struct, frozen=True, array_like=True):
     """The columns of a batch, in order."""
 
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    names: Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_NAME)], ...], Meta(max_length=MOST_ATTRIBUTES)]
+    kinds: Annotated[tuple[Kind, ...], Meta(max_length=MOST_ATTRIBUTES)]
 
     @property
     def id(self) -> SchemaId:

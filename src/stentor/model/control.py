@@ -5,13 +5,20 @@ P is a publisher, S a subscriber, R a repository, B all repositories of the topi
 """
 
 import enum
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Meta
 
-from stentor.model.errors import Refusal
-from stentor.model.span import Span
+from stentor.model import ranges
+from stentor.model.access import FactKey, SharedFact
+from stentor.model.errors import InvalidInput, Refusal
+from stentor.model.held import HandedOut as HandedOut
+from stentor.model.held import Held as Held
+from stentor.model.held import StreamsHeld, Stretches
+from stentor.model.held import Stretch as Stretch
+from stentor.model.topic import LONGEST_TOPIC
 
 Role = Literal["publisher", "subscriber"]
 
@@ -52,52 +59,22 @@ def repository_name(name: str) -> str:
     return f"repository:{name}"
 
 
-class Stretch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`count` consecutive catenation numbers of a stream, under as many consecutive sequence numbers."""
-
-    sequence: int
-    count: int
-    publisher: int
-    incarnation: int
-    first: int
-
-
-class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What somebody has of a stream; all up to `floor` is done with and forgotten, some of what lies up to `cared`
-    because storages for units have it for those who have not. Of `spans` they have no more than that nobody in their
-    unit wants what is `skipped`.
-    """
-
-    publisher: int
-    incarnation: int
-    floor: int
-    spans: tuple[Span, ...]
-    cared: int = 0
-    skipped: tuple[Span, ...] = ()
-
-
-class HandedOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Which events the applications of a named subscriber may have been handed, as far as repositories know.
-
-    `life` is the incarnation of the newest life that asked for events. Lives before it may have been handed what is
-    `given`: the last number of each stream, or None if that may be anything. When a life has `ended` in good order,
-    what it was handed and has not acknowledged is part of that.
-    """
-
-    life: int = 0
-    ended: bool = False
-    given: tuple[tuple[int, int, int], ...] | None = ()
-
-    def newest(self, other: "HandedOut") -> "HandedOut":
-        """Return which of the two tells more. Of two that tell as much, all repositories must choose the same one."""
-        return max(self, other, key=lambda each: (each.life, each.ended, each.given is not None, each.given or ()))
-
-
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A tagged array on the wire: fields may be added at the end, none is ever reused."""
 
-    topic: str
-    sender: str  # name of the publisher or subscriber, or of the repository
+    topic: ranges.AnyReliableTopic
+    sender: ranges.ClientName  # name of the publisher or subscriber, or of the repository
+
+    def check(self) -> None:
+        """Raise InvalidInput if its fields do not fit together; whoever decodes it calls this."""
+        if not self.topic:
+            raise InvalidInput("a control event about no topic")
+
+
+def check_answerable(name: str) -> None:
+    """Refuse a name under which nobody can be answered: its topic would be too long."""
+    if len(inbox_of(name)) > LONGEST_TOPIC:
+        raise InvalidInput(f"{name[:40]!r}…: nobody who is called that can be spoken to")
 
 
 # ---- finding a repository
@@ -107,8 +84,12 @@ class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
     """C → B: who is there? `attempt` counts the times this client looked for a steering repository."""
 
     role: Role
-    attempt: int
-    node: str = ""  # the broker at which the client is
+    attempt: ranges.Attempt
+    node: ranges.Path = ""  # the broker at which the client is
+
+    def check(self) -> None:
+        super().check()
+        check_answerable(end_name(self.role, self.sender, self.topic))
 
 
 class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=False):
@@ -116,10 +97,10 @@ class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=Fal
     that it serves: the finest one is to be preferred, and of these the nearest.
     """
 
-    attempt: int
+    attempt: ranges.Attempt
     ready: bool
-    members: tuple[str, ...]
-    level: int = 0
+    members: ranges.RepositoryNames
+    level: ranges.Level = 0
 
 
 class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=False):
@@ -130,16 +111,20 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     """
 
     role: Role
-    attempt: int
-    principal: str
-    incarnation: int
-    last: int = 0
-    where: str = ""
-    since: str = "now"
-    node: str = ""  # the broker at which the client is
+    attempt: ranges.Attempt
+    principal: ranges.Principal
+    incarnation: ranges.Life
+    last: ranges.EventNumber = 0
+    where: ranges.Text = ""
+    since: ranges.Beginning = "now"
+    node: ranges.Path = ""  # the broker at which the client is
     resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
     asks: bool = False  # a subscriber whose application has asked for events in this life
     told: bool = False  # … and which was told of some, perhaps by another repository
+
+    def check(self) -> None:
+        super().check()
+        check_answerable(end_name(self.role, self.sender, self.topic))
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
@@ -149,25 +134,25 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     the same as this subscriber comes on the topic of `chorus`.
     """
 
-    attempt: int
-    copies: int
-    members: tuple[str, ...]
-    incarnation: int = 0
-    last: int = 0
-    sync: int = 0
-    epoch: int = 0
-    done: tuple[Held, ...] = ()
-    chorus: int = 0
-    within: str = ""  # the unit on whose topic events are published and heard; "" is the topic itself
-    past: tuple[Held, ...] = ()  # what a subscriber must still read from a lake, page by page
+    attempt: ranges.Attempt
+    copies: ranges.Copies
+    members: ranges.RepositoryNames
+    incarnation: ranges.Life = 0
+    last: ranges.EventNumber = 0
+    sync: ranges.SequenceNumber = 0
+    epoch: ranges.SequenceNumber = 0
+    done: StreamsHeld = ()
+    chorus: ranges.Attempt = 0
+    within: ranges.Path = ""  # the unit on whose topic events are published and heard; "" is the topic itself
+    past: StreamsHeld = ()  # what a subscriber must still read from a lake, page by page
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
     """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere."""
 
-    attempt: int
+    attempt: ranges.Attempt
     code: Refusal
-    reason: str
+    reason: ranges.Reason
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
@@ -182,11 +167,11 @@ class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc
     `singles`, was acknowledged to me, and I do not have it any more.
     """
 
-    incarnation: int
-    first: int
-    last: int
-    acknowledged: int = 0
-    singles: tuple[Span, ...] = ()
+    incarnation: ranges.Life
+    first: ranges.EventNumber
+    last: ranges.EventNumber
+    acknowledged: ranges.EventNumber = 0
+    singles: ranges.NumberSpans = ()
 
 
 class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
@@ -195,17 +180,17 @@ class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=Fa
     `copies[i]`: all up to this number are durable on i + 1 repositories.
     """
 
-    incarnation: int
-    upto: int
-    singles: tuple[Span, ...] = ()
-    copies: tuple[int, ...] = ()
+    incarnation: ranges.Life
+    upto: ranges.EventNumber
+    singles: ranges.NumberSpans = ()
+    copies: Annotated[tuple[ranges.EventNumber, ...], Meta(max_length=4096)] = ()
 
 
 class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=False):
     """R → P: these are missing (R2P-NAK); the publisher answers with a Retransmission to the bundle."""
 
-    incarnation: int
-    missing: tuple[Span, ...]
+    incarnation: ranges.Life
+    missing: ranges.NumberSpans
 
 
 class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
@@ -227,21 +212,21 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
     """
 
-    attempt: int
-    previous: int
-    upto: int
-    stretches: tuple[Stretch, ...]
-    redelivered: int = 0
-    left: int = 0
+    attempt: ranges.ChorusOrAttempt
+    previous: ranges.SequenceNumber
+    upto: ranges.SequenceNumber
+    stretches: Stretches
+    redelivered: ranges.SequenceNumber = 0
+    left: ranges.SequenceNumber = 0
     known: bool = False
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
     """S → B: the application has these sequence numbers of `repository`, and all that is not mine between them."""
 
-    incarnation: int
-    repository: str
-    spans: tuple[Span, ...]
+    incarnation: ranges.Life
+    repository: ranges.RepositoryName
+    spans: ranges.SequenceSpans
 
 
 class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
@@ -250,9 +235,9 @@ class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", g
     application `asks` for events: before it did, there was no need to tell me of any.
     """
 
-    attempt: int
-    missing: tuple[Span, ...] = ()
-    after: int | None = None
+    attempt: ranges.Attempt
+    missing: ranges.SequenceSpans = ()
+    after: ranges.SequenceNumber | None = None
     tuned: bool = False
     asks: bool = False
 
@@ -262,28 +247,32 @@ class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=
     numbers, and has not acknowledged them all. Repeated until a Sync says that this is written down.
     """
 
-    attempt: int
-    incarnation: int
-    given: tuple[tuple[int, int, int], ...] = ()
+    attempt: ranges.Attempt
+    incarnation: ranges.Life
+    given: ranges.StreamNumbers = ()
+
+    def check(self) -> None:
+        super().check()
+        check_answerable(end_name("subscriber", self.sender, self.topic))
 
 
 class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
     """R → S: everything up to here is acknowledged, durably (R2S-Sync); if you have `ended`, that is durable too."""
 
-    attempt: int
-    upto: int
+    attempt: ranges.Attempt
+    upto: ranges.SequenceNumber
     ended: bool = False
 
 
 class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=False):
     """R → S: your sync, and all that is yours between `sync` and `upto` and not acknowledged (R2S-Rectify)."""
 
-    attempt: int
-    sync: int
-    upto: int
-    stretches: tuple[Stretch, ...]
-    redelivered: int = 0
-    left: int = 0
+    attempt: ranges.Attempt
+    sync: ranges.SequenceNumber
+    upto: ranges.SequenceNumber
+    stretches: Stretches
+    redelivered: ranges.SequenceNumber = 0
+    left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
 
 
@@ -295,9 +284,14 @@ class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=Fal
     because nobody whom I serve wants them.
     """
 
-    stretches: tuple[Stretch, ...]
-    digests: tuple[int, ...]
-    skipped: tuple[Span, ...] = ()  # sequence numbers
+    stretches: Stretches
+    digests: Annotated[tuple[ranges.Id, ...], Meta(max_length=ranges.MOST_ITEMS)]
+    skipped: ranges.SequenceSpans = ()
+
+    def check(self) -> None:
+        super().check()
+        if len(self.digests) != len(self.stretches):
+            raise InvalidInput("stretches without a digest for each")
 
 
 class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
@@ -306,16 +300,16 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     """
 
     ready: bool
-    held: tuple[Held, ...]
-    facts: int
+    held: StreamsHeld
+    facts: ranges.Id
     leaving: bool = False
     whole: bool = True
     asking: bool = False  # I have not heard everyone yet: tell me all that you have
-    principal: str = ""  # under which it is connected: with its name that proves who sent this
-    syncs: int = 0  # a digest of what subscribers have acknowledged, if it is `whole`
-    unit: str = ""  # that it serves
-    cares: tuple[str, ...] = ()  # subscribers in this unit for whom it has all that they have not got, if it is `whole`
-    inspected: tuple[str, ...] = ()  # since these repositories leave it has read all that it has
+    principal: ranges.Principal = ""  # not used any more: members' facts name their principals
+    syncs: ranges.Id = 0  # a digest of what subscribers have acknowledged, if it is `whole`
+    unit: ranges.Path = ""  # that it serves
+    cares: ranges.SubscriberNames = ()  # in this unit, for whom it has all that they have not got, if it is `whole`
+    inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
 
 
@@ -324,50 +318,51 @@ class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=Fal
     or the `whole`. With `asking`, tell me the whole of what you have written down.
     """
 
-    syncs: dict[str, tuple[Held, ...]]
+    syncs: Annotated[dict[ranges.ClientName, StreamsHeld], Meta(max_length=ranges.MOST_ITEMS)]
     asking: bool = False
     whole: bool = False
-    handed: dict[str, HandedOut] = {}  # … and which events they may have been handed, unless they never asked
+    # … and which events they may have been handed, unless they never asked
+    handed: Annotated[dict[ranges.ClientName, HandedOut], Meta(max_length=ranges.MOST_ITEMS)] = {}
 
 
 class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):
     """R → B: from now on I steer this client, in its incarnation; whoever steered it before is silent towards it."""
 
     role: Role
-    name: str
-    incarnation: int
-    attempt: int
+    name: ranges.ClientName
+    incarnation: ranges.Life
+    attempt: ranges.Attempt
 
 
 class GossipOffer(ControlEvent, frozen=True, array_like=True, tag="offer", gc=False):
     """R → B: these subscribers are in the unit that I serve, and I have all that they have not got: send them to me."""
 
-    names: tuple[str, ...]
+    names: ranges.SubscriberNames
 
 
 class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=False):
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
-    facts: tuple[tuple[str, int, str, bytes], ...]
-    principal: str = ""  # under which it is connected, for those who have not heard of it
+    facts: Annotated[tuple[SharedFact, ...], Meta(max_length=ranges.MOST_ITEMS)]
+    principal: ranges.Principal = ""  # not used any more: members' facts name their principals
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
     """R → R: my registrations, by key and version: tell me what is newer."""
 
-    versions: dict[str, tuple[int, str]]
+    versions: Annotated[dict[FactKey, tuple[ranges.Version, ranges.Principal]], Meta(max_length=ranges.MOST_ITEMS)]
 
 
 class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=False):
     """R → R: send me these events; a Retransmission follows, perhaps of a part."""
 
-    wanted: tuple[Held, ...]
+    wanted: StreamsHeld
 
 
 class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
     """R → B: nobody has these, and their publisher is gone."""
 
-    voids: tuple[Held, ...]
+    voids: StreamsHeld
 
 
 class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=False):
@@ -379,9 +374,9 @@ class GossipPassage(ControlEvent, frozen=True, array_like=True, tag="passage", g
     may leave it. `upto` is the last of my sequence numbers among them, and `previous` that of the passage before it.
     """
 
-    unit: str
-    previous: int
-    upto: int
+    unit: ranges.Path
+    previous: ranges.SequenceNumber
+    upto: ranges.SequenceNumber
 
 
 # ---- owners and operators
@@ -403,26 +398,37 @@ class TopicTask(enum.StrEnum):
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):
     """Owner → R. `sender` is the name under which the owner is connected, so that it can be answered."""
 
-    token: int
+    token: ranges.Token
     task: TopicTask
-    principal: str = ""  # of the owner
-    repositories: tuple[str, ...] = ()
-    copies: int = 0
+    principal: ranges.Principal = ""  # of the owner
+    repositories: ranges.RepositoryNames = ()
+    copies: ranges.Copies = 0
     role: Role = "publisher"
-    name: str = ""  # of whom something is granted to or revoked from
-    holder: str = ""  # the principal that may use this name; "" is anyone
-    keep: int = 0  # seconds that events are kept after everyone has them
-    expire: int = 0  # seconds after which they are dropped even if somebody has not got them; 0 is never
+    name: ranges.AnyClientName = ""  # of whom something is granted to or revoked from
+    holder: ranges.Principal = ""  # that may use this name; "" is anyone
+    keep: ranges.WholeSeconds = 0  # seconds that events are kept after everyone has them
+    expire: ranges.WholeSeconds = 0  # after which they are dropped even if somebody has not got them; 0 is never
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
+    principals: ranges.Principals = ()  # of the repositories, in the same order
+    born: ranges.Millisecond = 0  # since 1970, when a topic is created
+
+    def check(self) -> None:
+        """What is asked of the repository itself is about no topic."""
+        check_answerable(self.sender)
 
 
 class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
-    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for."""
+    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for. A reason that
+    comes without a code is what the owner should know nevertheless.
+    """
 
-    token: int
+    token: ranges.Token
     code: Refusal | None = None
-    reason: str = ""
-    report: bytes = b""
+    reason: ranges.Reason = ""
+    report: ranges.Report = b""
+
+    def check(self) -> None:
+        """As in a Registration."""
 
 
 AnyControlEvent = (

@@ -7,20 +7,62 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.access import SharedFact
-from stentor.model.attribute import Schema
+from stentor.model.attribute import MOST_ATTRIBUTES, Schema
 from stentor.model.errors import Refusal
-from stentor.model.ids import Incarnation, SubscriptionId, TopicId
+from stentor.model.ranges import (
+    LAST_VERSION,
+    MOST_ITEMS,
+    Address,
+    Agent,
+    AnyCost,
+    AnyTopicName,
+    Attempt,
+    AttributeDecimal,
+    AttributeInteger,
+    AttributeName,
+    AttributeText,
+    BodySize,
+    ByteCount,
+    Cost,
+    Count,
+    FilterText,
+    GatewayCost,
+    Id,
+    Incarnation48,
+    Level,
+    MemberNumber,
+    Path,
+    Principal,
+    Reason,
+    ReliableTopic,
+    RepositoryName,
+    Seconds,
+    SubscriptionNumber,
+    Text,
+    Token,
+    TopicName,
+    TopicNumber,
+    TopicPattern,
+    Version,
+    WaveName,
+    Word,
+)
 
-Stamp = tuple[int, str]  # a version, and who made it
+Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
-Want = tuple[str, str]  # a topic pattern and the text of a filter, "" for every event
+Want = tuple[TopicPattern, FilterText]  # "" takes every event
+Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
+Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
+AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText
 
 
 def next_version(version: int, boot: int) -> int:
-    """A version after this one. Who starts anew may count from the beginning: in no two lives it says the same."""
-    return (version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS)
+    """A version after this one. Who starts anew may count from the beginning: in no two lives it says the same. The
+    last one has none: a peer that claims to have used it up makes nobody say what others would refuse.
+    """
+    return min((version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS), LAST_VERSION)
 
 
 class Task(enum.StrEnum):
@@ -50,15 +92,15 @@ class Challenge(Message, frozen=True, array_like=True, tag="challenge", gc=False
 class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     """First word of whoever dialled: who I am, and how many bytes of events you may send before I grant more."""
 
-    name: str
-    incarnation: Incarnation
-    window: int
-    role: str = "client"
-    heartbeat: float = 0.0
-    agent: str = ""
-    attempt: int = 0  # counts this client's links, so that a late hello is known for one
-    address: str = ""  # where a broker listens, for those who want to link with it
-    cost: float = 0.0  # of a link between brokers, if whoever dialled it was told one
+    name: Text
+    incarnation: Incarnation48
+    window: ByteCount
+    role: Word = "client"
+    heartbeat: Seconds = 0.0
+    agent: Agent = ""
+    attempt: Attempt = 0  # counts this client's links, so that a late hello is known for one
+    address: Address = ""  # where a broker listens, for those who want to link with it
+    cost: Cost = 0.0  # of a link between brokers, if whoever dialled it was told one
     nonce: Secret = b""  # drawn by whoever dialled, for the proof of the broker
     proof: Secret = b""  # that whoever dialled knows the fabric's token
 
@@ -66,14 +108,14 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     """Answer to a Hello: who you are to us, and our limits."""
 
-    node: str
-    boot: int
-    principal: str
-    window: int
-    largest_body: int
-    heartbeat: float
-    agent: str = ""
-    ahead: int = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
+    node: Path
+    boot: Count
+    principal: Principal
+    window: ByteCount
+    largest_body: BodySize
+    heartbeat: Seconds
+    agent: Agent = ""
+    ahead: ByteCount = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
     traces: bool = False  # tell what you do with the events of reliable topics
     proof: Secret = b""  # that the broker knows the fabric's token
     is_operator: bool = False  # you may order this broker, and take an operator's name
@@ -83,14 +125,14 @@ class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False
     """Last word before a link is closed."""
 
     code: Refusal
-    reason: str
+    reason: Reason
 
 
 class Topic(Message, frozen=True, array_like=True, tag="topic", gc=False):
     """Defines a topic's number on this link, before its first use."""
 
-    id: TopicId
-    name: str
+    id: TopicNumber
+    name: Text
 
 
 class SchemaDefinition(Message, frozen=True, array_like=True, tag="schema", gc=False):
@@ -102,68 +144,68 @@ class SchemaDefinition(Message, frozen=True, array_like=True, tag="schema", gc=F
 class Subscription(Message, frozen=True, array_like=True, tag="subscription", gc=False):
     """A wish for events: a topic pattern, and a filter over their attributes ("" is all)."""
 
-    id: SubscriptionId
-    pattern: str
-    where: str = ""
+    id: SubscriptionNumber
+    pattern: Text
+    where: Text = ""
 
 
 class Unsubscription(Message, frozen=True, array_like=True, tag="unsubscription", gc=False):
-    id: SubscriptionId
+    id: SubscriptionNumber
 
 
 class Receipt(Message, frozen=True, array_like=True, tag="receipt", gc=False):
     """A subscription or unsubscription is in force; with a code, it was refused."""
 
-    id: SubscriptionId
+    id: SubscriptionNumber
     code: Refusal | None = None
-    reason: str = ""
+    reason: Reason = ""
 
 
 class Credit(Message, frozen=True, array_like=True, tag="credit", gc=False):
     """The receiver of this may have sent at most `limit` bytes of events on this link, counted from its start."""
 
-    limit: int
+    limit: ByteCount
 
 
 class Missed(Message, frozen=True, array_like=True, tag="missed", gc=False):
     """Events dropped since the last one sent, because the receiver was too slow, by subscription."""
 
-    events: dict[SubscriptionId, int]
+    events: Annotated[dict[SubscriptionNumber, Count], Meta(max_length=MOST_ITEMS)]
 
 
 class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False):
     """I am alive, and wrote `position` bytes before this frame: if you read another number, the link is broken."""
 
-    position: int
+    position: ByteCount
 
 
 class Marker(Message, frozen=True, array_like=True, tag="marker", gc=False):
     """Comes back as an Echo when everything sent before it has been taken in."""
 
-    token: int
+    token: Token
 
 
 class Echo(Message, frozen=True, array_like=True, tag="echo", gc=False):
-    token: int
+    token: Token
 
 
 class StatusRequest(Message, frozen=True, array_like=True, tag="status?", gc=False):
-    token: int
+    token: Token
 
 
 class StatusReport(Message, frozen=True, array_like=True, tag="status", gc=False):
-    token: int
+    token: Token
     status: msgspec.Raw
 
 
 class ViewRequest(Message, frozen=True, array_like=True, tag="view?", gc=False):
     """Tell me what you know of the network around you."""
 
-    token: int
+    token: Token
 
 
 class ViewReport(Message, frozen=True, array_like=True, tag="view", gc=False):
-    token: int
+    token: Token
     view: msgspec.Raw
 
 
@@ -172,55 +214,55 @@ class ExplanationRequest(Message, frozen=True, array_like=True, tag="explanation
     from a broker that differs from you at this level.
     """
 
-    token: int
-    topic: str
-    attributes: dict[str, bool | int | float | str] = {}
-    level: int = 0
-    masks: dict[int, int] | None = None
+    token: Token
+    topic: Text
+    attributes: Annotated[dict[AttributeName, AttributeValue], Meta(max_length=MOST_ATTRIBUTES)] = {}
+    level: Level = 0
+    masks: Annotated[dict[Level, Id], Meta(max_length=64)] | None = None
 
 
 class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation", gc=False):
-    token: int
+    token: Token
     explanation: msgspec.Raw
 
 
 class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     """An operator wants a broker to change: see `Task`."""
 
-    token: int
+    token: Token
     task: Task
-    name: str = ""
-    address: str = ""
-    cost: float = 0.0
+    name: Text = ""
+    address: Address = ""
+    cost: AnyCost = 0.0
     force: bool = False
 
 
 class OrderReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
     """The order is carried out and will be remembered; with a code, nothing has changed."""
 
-    token: int
+    token: Token
     code: Refusal | None = None
-    reason: str = ""
+    reason: Reason = ""
 
 
 class Gateway(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
     """Links of a unit to another one, as the unit's scope sees them: how many, and the least cost."""
 
-    unit: str
-    links: int
-    cost: int  # in thousandths
+    unit: Path
+    links: Count
+    cost: GatewayCost
 
 
 class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
     """A member of a scope and its gateways, said by its speaker to all brokers of that scope and to nobody else."""
 
-    unit: str
-    version: int
-    speaker: str  # the broker that speaks for the unit; of two versions of one number the greater name's counts
-    number: int  # the unit's bit in the masks of its scope
-    address: str = ""  # where the speaker listens
-    gateways: tuple[Gateway, ...] = ()
-    members: int = 1  # of the unit, as many as the speaker can reach
+    unit: Path
+    version: Version
+    speaker: Path  # the broker that speaks for the unit; of two versions of one number the greater name's counts
+    number: MemberNumber  # the unit's bit in the masks of its scope
+    address: Address = ""  # where the speaker listens
+    gateways: Annotated[tuple[Gateway, ...], Meta(max_length=4096)] = ()
+    members: Count = 1  # of the unit, as many as the speaker can reach
     left: bool = False  # it is no member any more
 
     @property
@@ -231,34 +273,34 @@ class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
 class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=False):
     """What a unit wants, as far as it changed: ±, from one stamp to the next; from NEVER on it is all that it wants."""
 
-    unit: str
+    unit: Path
     before: Stamp
     stamp: Stamp
-    added: tuple[Want, ...] = ()
-    removed: tuple[Want, ...] = ()
-    predicates: int = 0  # wishes of clients behind it
+    added: Wants = ()
+    removed: Wants = ()
+    predicates: Count = 0  # wishes of clients behind it
     more: bool = False  # too much for a frame: goes on in the next one
 
 
 class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):
     """What I know of a scope's members: whoever knows newer things sends them."""
 
-    scope: str
-    presences: dict[str, Stamp]
-    profiles: dict[str, Stamp]
+    scope: Path
+    presences: Stamps
+    profiles: Stamps
 
 
 class LinkCost(Message, frozen=True, array_like=True, tag="cost", gc=False):
     """From now on this link between brokers costs so much."""
 
-    cost: float
+    cost: Cost
 
 
 class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
     """The same as one number per scope; whoever gets another number answers with an Inventory."""
 
-    scopes: dict[str, int]
-    access: int = 0  # of all that is known of reliable topics
+    scopes: Annotated[dict[Path, Id], Meta(max_length=64)]
+    access: Id = 0  # of all that is known of reliable topics
 
 
 # ---- who may do what
@@ -266,53 +308,74 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
 
 class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False):
     """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic. Whoever sends a
-    token is told by an AccessReceipt when all brokers that can be reached from here have written that down.
+    token is told by an AccessReceipt when all brokers that can be reached from here have written that down; a broker
+    that sends one without a wave, when this broker has.
     """
 
-    topic: str
-    facts: tuple[SharedFact, ...]
-    token: int = 0
+    topic: ReliableTopic
+    facts: Annotated[tuple[SharedFact, ...], Meta(max_length=MOST_ITEMS)]
+    token: Token = 0
+    wave: WaveName = ""  # between brokers: which one, so that each takes part in it once
 
 
 class AccessReceipt(Message, frozen=True, array_like=True, tag="accessed", gc=False):
-    token: int
+    """It is written down. A wave in which a link was lost may have left somebody out: then it is not whole."""
+
+    token: Token
+    whole: bool = True
 
 
 class AccessInventory(Message, frozen=True, array_like=True, tag="access inventory", gc=False):
-    """Digests of what a broker knows of the reliable topics from `first` to `last` in the order of their names; ""
-    is no bound. Whoever knows something else tells it.
+    """Digests of what a broker knows of the reliable topics from `first` on and before `last` in the order of their
+    names; "" is no bound. Whoever knows something else tells it, and when all that is there an AccessReceipt of 0.
     """
 
-    first: str
-    last: str
-    digests: dict[str, int]
+    first: AnyTopicName
+    last: AnyTopicName
+    digests: Annotated[dict[ReliableTopic, Id], Meta(max_length=MOST_ITEMS)]
 
 
 class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=False):
     """Tell me which repositories manage a topic, now and whenever that changes as long as this link lasts."""
 
-    topic: str
+    topic: TopicName
 
 
 class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
     """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable."""
 
-    topic: str
-    members: dict[str, str]
+    topic: TopicName
+    members: Annotated[dict[RepositoryName, Principal], Meta(max_length=4096)]
 
 
 class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):
     """What you publish on this topic is dropped, and why; the link goes on."""
 
-    topic: TopicId
+    topic: TopicNumber
     code: Refusal
-    reason: str
+    reason: Reason
+
+
+class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=False):
+    """What may a principal do on a topic? Without a topic: which rules are in force? Nodes and operators may ask about
+    everybody, others about themselves: "".
+    """
+
+    token: Token
+    principal: Principal = ""
+    topic: Text = ""
+    attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
+
+
+class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
+    token: Token
+    report: msgspec.Raw
 
 
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
     """I leave on purpose."""
 
-    reason: str = ""
+    reason: Reason = ""
 
 
 AnyMessage = (
@@ -350,5 +413,7 @@ AnyMessage = (
     | BundleRequest
     | BundleReport
     | FlowRefusal
+    | AccessRequest
+    | AccessReport
     | Farewell
 )

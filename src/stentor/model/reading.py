@@ -3,8 +3,29 @@
 C is a reader, R a repository, B all repositories of the topic's bundle.
 """
 
-from stentor.model.control import ControlEvent, Held
+from typing import Annotated
+
+from msgspec import Meta
+
+from stentor.model.control import ControlEvent, check_answerable
 from stentor.model.errors import Refusal
+from stentor.model.held import StreamsHeld
+from stentor.model.ranges import (
+    MOST_ITEMS,
+    AnyClientName,
+    Beginning,
+    ByteCount,
+    Count,
+    Id,
+    Path,
+    Principal,
+    Reason,
+    RepositoryNames,
+    SequenceBase,
+    SequenceNumber,
+    Text,
+    Token,
+)
 
 
 class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=False):
@@ -14,18 +35,22 @@ class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=
     Without a name, the owner of the topic asks.
     """
 
-    token: int
-    name: str
-    principal: str
-    since: str = ""
-    done: tuple[Held, ...] = ()
-    upto: tuple[Held, ...] = ()
-    most: int = 0
-    size: int = 0
-    parts: int = 1
+    token: Token
+    name: AnyClientName
+    principal: Principal
+    since: Beginning = ""
+    done: StreamsHeld = ()
+    upto: StreamsHeld = ()
+    most: Count = 0
+    size: ByteCount = 0
+    parts: Count = 1
     enrol: bool = False
-    where: str = ""
-    node: str = ""  # the broker at which the client is
+    where: Text = ""
+    node: Path = ""  # the broker at which the client is
+
+    def check(self) -> None:
+        super().check()
+        check_answerable(self.sender)
 
 
 class Stock(ControlEvent, frozen=True, array_like=True, tag="stock", gc=False):
@@ -33,25 +58,29 @@ class Stock(ControlEvent, frozen=True, array_like=True, tag="stock", gc=False):
     forgotten and was not read. `number` is my sequence number at the end of all that readers are shown.
     """
 
-    token: int
+    token: Token
     code: Refusal | None = None
-    reason: str = ""
-    members: tuple[str, ...] = ()  # that store all
-    done: tuple[Held, ...] = ()
-    parts: tuple[tuple[Held, ...], ...] = ()
-    gone: tuple[Held, ...] = ()
-    number: int = 0
+    reason: Reason = ""
+    members: RepositoryNames = ()  # that store all
+    done: StreamsHeld = ()
+    parts: Annotated[tuple[StreamsHeld, ...], Meta(max_length=MOST_ITEMS)] = ()
+    gone: StreamsHeld = ()
+    number: SequenceNumber = 0
 
 
 class PageRequest(ControlEvent, frozen=True, array_like=True, tag="page?", gc=False):
     """C → R: send me a page of these events, about so many bytes, of those that the filter takes."""
 
-    token: int
-    name: str
-    principal: str
-    wanted: tuple[Held, ...]
-    where: str = ""
-    budget: int = 1 << 20
+    token: Token
+    name: AnyClientName
+    principal: Principal
+    wanted: StreamsHeld
+    where: Text = ""
+    budget: ByteCount = 1 << 20
+
+    def check(self) -> None:
+        super().check()
+        check_answerable(self.sender)
 
 
 class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
@@ -60,23 +89,23 @@ class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
     that the filter takes of it is here. If that is nothing, what is wanted is not here.
     """
 
-    token: int
+    token: Token
     code: Refusal | None = None
-    reason: str = ""
-    index: int = 0
-    count: int = 1
-    bases: tuple[int, ...] = ()
-    covered: tuple[Held, ...] = ()
-    publishers: tuple[tuple[int, str], ...] = ()  # their names
-    lost: tuple[Held, ...] = ()  # of what is covered: forgotten, and in no lake
+    reason: Reason = ""
+    index: Count = 0
+    count: Count = 1
+    bases: Annotated[tuple[SequenceBase, ...], Meta(max_length=MOST_ITEMS)] = ()
+    covered: StreamsHeld = ()
+    publishers: Annotated[tuple[tuple[Id, AnyClientName], ...], Meta(max_length=MOST_ITEMS)] = ()  # their names
+    lost: StreamsHeld = ()  # of what is covered: forgotten, and in no lake
 
 
 class ReaderAck(ControlEvent, frozen=True, array_like=True, tag="read", gc=False):
     """C → B: the subscriber `name` is done with these."""
 
-    name: str
-    principal: str
-    done: tuple[Held, ...]
+    name: AnyClientName
+    principal: Principal
+    done: StreamsHeld
 
 
 AnyReadingEvent = StockRequest | Stock | PageRequest | Page | ReaderAck

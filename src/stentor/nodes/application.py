@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 from stentor.machine import Buffer, Effect, Input
 from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
-from stentor.model.ids import SubscriptionId
+from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
+    AccessFacts,
+    AccessReceipt,
+    AccessReport,
+    AccessRequest,
     ExplanationReport,
     ExplanationRequest,
     Order,
@@ -19,8 +23,8 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
 from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | Order
-Answer = StatusReport | ViewReport | ExplanationReport | OrderReceipt
+Question = StatusRequest | ViewRequest | ExplanationRequest | AccessRequest | Order | AccessFacts
+Answer = StatusReport | ViewReport | ExplanationReport | AccessReport | OrderReceipt | AccessReceipt
 
 # ---- what the application says
 
@@ -66,10 +70,22 @@ class FlushRequested(Input, frozen=True, gc=False):
     token: int
 
 
+class FlowCheckRequested(Input, frozen=True, gc=False):
+    """Whether the broker takes what was offered before this; a Settle follows, and before it a RefuseFlow if not."""
+
+    token: int
+
+
 class Asked(Input, frozen=True, gc=False):
     """A question to the broker, under a token of its own; a Tell with the answer follows, or a Settle with a reason."""
 
     question: Question
+
+
+class BundleWatched(Input, frozen=True, gc=False):
+    """The application wants to know which repositories manage a topic; a TellBundle follows, and one on each change."""
+
+    topic: str
 
 
 class Moved(Input, frozen=True, gc=False):
@@ -103,6 +119,14 @@ class Deny(Effect, frozen=True, gc=False):
     reason: str
 
 
+class RefuseFlow(Effect, frozen=True, gc=False):
+    """Whatever is published on a topic is dropped by the broker, as long as this link lasts."""
+
+    topic: TopicId
+    code: Refusal
+    reason: str
+
+
 class Settle(Effect, frozen=True, gc=False):
     """A flush is through; with a reason, the link broke before that was known."""
 
@@ -112,6 +136,13 @@ class Settle(Effect, frozen=True, gc=False):
 
 class Tell(Effect, frozen=True, gc=False):
     answer: Answer
+
+
+class TellBundle(Effect, frozen=True):
+    """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable."""
+
+    topic: str
+    members: Mapping[str, str]
 
 
 class Connect(Effect, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stentor.machine import (
@@ -14,7 +15,6 @@ from stentor.machine import (
     Input,
     LinkLost,
     LinkOpened,
-    Pause,
     Received,
     Report,
     Resume,
@@ -31,7 +31,12 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
+    AccessRequest,
     AnyMessage,
+    BundleRequest,
     Challenge,
     ChallengeRequest,
     Credit,
@@ -63,16 +68,21 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
-from stentor.nodes import orders
+from stentor.nodes import acquaintance, orders
+from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
+from stentor.nodes.charter_keeper import CharterKeeper
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.nodes.rations import Run, ration
+from stentor.nodes.turns import TOIL, Turns, Work
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
@@ -83,8 +93,7 @@ Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
 BOOT_LOG = "boot"
 _TICK = "tick"
-_TOIL = "toil"
-_PACE = 1  # subscriptions taken in a step, so that nobody's events wait for more
+_FORGOTTEN = 256  # topics and flows of those who are gone, in a step: they take microseconds
 _ALONE = NetworkSettings()
 
 
@@ -108,9 +117,16 @@ class Broker:
         self._guests = Guests(
             limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
         )
-        self._door = Door(path, limits, version, self.network, names, self._act, self._guests.post, network.traces)
-        self._left = _PACE
-        self._toiling = False
+        self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access_changed)
+        self._guests.on_leave = self._keeper.forget
+        self._access = AccessControl(
+            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
+        )
+        self._door = Door(
+            path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
+            self._access.check_name,
+        )  # fmt: skip
+        self._turns = Turns(self._guests, self._act)
         self._now = 0
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: self._started,
@@ -123,8 +139,8 @@ class Broker:
             StopRequested: self._stop_requested,
         }
         everybody: Handlers = {
-            Topic: lambda _, guest, topic: self._forwarder.define_topic(guest.flows, topic),
-            SchemaDefinition: lambda _, guest, schema: self._forwarder.define_schema(guest.flows, schema),
+            Topic: self._define_topic,
+            SchemaDefinition: self._define_schema,
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
             Farewell: self._farewell,
@@ -132,6 +148,7 @@ class Broker:
         self._from_peers: Handlers = {
             **everybody,
             **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
+            **dict.fromkeys((AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
             Rejection: self._rejected,
         }
         self._messages: Handlers = {
@@ -141,7 +158,10 @@ class Broker:
             StatusRequest: lambda now, _, asked: StatusReport(asked.token, fitting(lambda n: self.status(now, n))),
             ViewRequest: lambda _, __, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
+            AccessRequest: lambda _, client, asked: self._access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
+            AccessFacts: self._keeper.hear,
+            BundleRequest: self._keeper.watch,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -155,8 +175,8 @@ class Broker:
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
         self.network.settle()
-        if self.network.busy or self._subscriptions.tidy(0):
-            self._toil()
+        if self.network.busy or self._subscriptions.tidy(0) or self._forwarder.tidy(0):
+            self._turns.schedule(self._now)
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
             ready = outbox.release()
@@ -176,6 +196,10 @@ class Broker:
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
         self.network.heed(interest, comes)
 
+    def _access_changed(self, topic: str) -> None:
+        """The charter of a reliable topic is another one: what it allowed may not hold any more."""
+        self._access.access_changed(self._now, topic)
+
     # ---- the hot path
 
     def _received(self, now: int, link: LinkId, data: bytes) -> None:
@@ -187,7 +211,7 @@ class Broker:
         if client.rest is not None:
             client.backlog.append(data)
             return
-        self._left = _PACE
+        self._turns.begin(is_turn=False)
         self._read(now, client, data)
 
     def _read(self, now: int, client: Guest, data: bytes) -> None:
@@ -203,6 +227,10 @@ class Broker:
         size = len(data)
         while position < size:
             runs, after = split(data, position, routes)
+            is_all = True
+            if runs and self._forwarder.table.is_loaded:
+                data, runs, after, is_all = self._ration(client, data, runs, after)
+                size = len(data)
             if runs:
                 events = self._forwarder.forward(data, runs)
                 self.network.relay.publish(data, runs)
@@ -214,6 +242,9 @@ class Broker:
                 position = after
                 if position == size:
                     return
+            if not is_all:
+                self._turns.postpone(now, client, data, position)
+                return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
                 connection.intake.hold(data, position)
@@ -222,16 +253,30 @@ class Broker:
                 self._relay(now, client, data, position, length)
                 position += length
             elif kind == EVENTS:
+                if not self._turns.can_do(Work.DEFINITION):
+                    self._turns.postpone(now, client, data, position)
+                    return
                 self._meet(client, data[position : position + length])
             else:
                 message = decode(data[position : position + length])
-                if type(message) is Subscription and self._left <= 0:
-                    self._postpone(client, data, position)
+                if not self._turns.can_hear(client, message):
+                    self._turns.postpone(now, client, data, position)
                     return
                 self._hear(now, client, message, size - position)
                 if connection.link not in self._guests:
                     return
                 position += length
+
+    def _ration(self, client: Guest, data: bytes, runs: list[Run], after: int) -> tuple[bytes, list[Run], int, bool]:
+        """Return as much of some runs as can be matched in this step, where that ends, and whether it is all."""
+        left = self._turns.left(Work.MATCHING)
+        if left <= 0:
+            return data, [], after, False
+        made = ration(self._forwarder, data, runs, left)
+        self._turns.can_do(Work.MATCHING, made.cost)
+        if made.data is not data:  # halves of a frame have more bytes than it had
+            client.connection.take_events(len(data) - len(made.data))
+        return made.data, made.runs, made.end, made.is_all
 
     def _relay(self, now: int, peer: Guest, data: bytes, position: int, length: int) -> None:
         """A parcel of another broker."""
@@ -251,38 +296,33 @@ class Broker:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
         if not any(frame[32:34]):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher)
+        admits = partial(self._access.admits_flow, client)
+        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
+
+    def _define_topic(self, now: int, guest: Guest, topic: Topic) -> None:  # noqa: ARG002
+        most = self._limits.topics_per_client if guest.hop is None else None  # a broker speaks for many clients
+        self._forwarder.define_topic(guest.flows, topic, most)
+
+    def _define_schema(self, now: int, guest: Guest, schema: SchemaDefinition) -> None:  # noqa: ARG002
+        most = self._limits.schemas_per_client if guest.hop is None else None
+        self._forwarder.define_schema(guest.flows, schema, most)
 
     # ---- work that is too much for one step
 
     def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
-        self._left -= 1
-        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish)
-
-    def _postpone(self, client: Guest, data: bytes, position: int) -> None:
-        """The rest of a chunk is for another step; what follows it stays with the peer until then."""
-        client.rest = data, position
-        self._guests.busy[client.connection.link] = None
-        self._effects.append(Pause(client.connection.link))
-        self._toil()
-
-    def _toil(self) -> None:
-        if not self._toiling:
-            self._toiling = True
-            self._effects.append(StartTimer(_TOIL, self._now))
+        admit = partial(self._access.admit_subscription, client)
+        return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish, admit)
 
     def _go_on(self, now: int) -> None:
         """A step's worth of what was put off."""
-        self._toiling = False
-        self._left = _PACE
-        waiting = self._subscriptions.tidy(self._left)
+        client = self._turns.next_guest()
+        waiting = self._subscriptions.tidy(1)
+        waiting = self._forwarder.tidy(_FORGOTTEN) or waiting
         self.network.toil()
-        if self._guests.busy:
-            link = next(iter(self._guests.busy))
-            del self._guests.busy[link]
-            self._resume(now, self._guests[link])
+        if client is not None:
+            self._resume(now, client)
         if waiting or self._guests.busy:
-            self._toil()
+            self._turns.schedule(now)
 
     def _resume(self, now: int, client: Guest) -> None:
         link = client.connection.link
@@ -369,6 +409,7 @@ class Broker:
         self._boot = self._door.boot = 1 + (int(boots[-1]) if boots else 0)
         self._effects.append(Append(BOOT_LOG, self._boot, (str(self._boot).encode(),)))
         self._orders.recall(now, happened.records.get(orders.LOG, ()))
+        self.network.access.recall(happened.records.get(ACCESS_LOG, ()))
 
     def _appended(self, now: int, happened: Appended) -> None:
         if happened.log == orders.LOG:
@@ -376,6 +417,9 @@ class Broker:
             self._guests.answer(link, receipt)
             if parted is not None:
                 self._guests.refuse(now, parted, Refusal.CLOSING, "an operator removed the link")
+            return
+        if happened.log == ACCESS_LOG:
+            self.network.access.appended()
             return
         assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
@@ -385,6 +429,9 @@ class Broker:
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
         if happened.log == orders.LOG:
             self._guests.answer(*self._orders.fail(happened.token, happened.reason))
+            return
+        if happened.log == ACCESS_LOG:
+            self.network.access.append_failed(happened.reason)
             return
         self._effects.append(Stop(f"cannot write the boot log: {happened.reason}"))
 
@@ -399,7 +446,10 @@ class Broker:
         if happened.timer == TRACES:
             self._herald.tell(now, happened.wall)
             return
-        if happened.timer == _TOIL:
+        if happened.timer == acquaintance.TIMER:
+            self.network.acquaintance.expire()
+            return
+        if happened.timer == TOIL:
             self._go_on(now)
             return
         if happened.timer.startswith(REDIAL):

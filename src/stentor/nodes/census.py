@@ -52,7 +52,8 @@ class Census:
             ]
         links.sort(key=lambda link: (-link.queued, -link.dropped, -link.events_out))
         interests.sort(key=lambda interest: -interest.accepted)
-        dropped = Counter({"no subscriber": forwarder.unrouted}) + self.dropped
+        dropped = Counter({"no subscriber": forwarder.unrouted - forwarder.denied, "not authorised": forwarder.denied})
+        dropped += self.dropped
         dropped += Counter({"slow subscriber": sum(link.dropped for link in links)})
         return NodeStatus(
             node=node,

@@ -28,14 +28,17 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
+    AccessReceipt,
+    AccessReport,
     AnyMessage,
+    BundleReport,
     Challenge,
     Credit,
     Echo,
     ExplanationReport,
     Farewell,
+    FlowRefusal,
     Heartbeat,
-    Marker,
     Message,
     Missed,
     OrderReceipt,
@@ -53,25 +56,30 @@ from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
     Asked,
+    BundleWatched,
     Confirm,
     Connect,
     Deliver,
     Demanded,
     Deny,
     Disconnect,
+    FlowCheckRequested,
     FlushRequested,
     Halt,
     MakeRoom,
     Moved,
     Offered,
     OfferedMany,
+    RefuseFlow,
     Settle,
     Tell,
     TurnEnded,
     Unwished,
     Wished,
 )
+from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_settings import Settings as Settings
+from stentor.nodes.confirmations import Confirmations
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.publisher import Publisher
@@ -79,7 +87,7 @@ from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
 
-FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED})  # anything else may be a damaged stream: try again
+FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED})  # others may be a damaged stream
 MOVING = "moving to another broker"  # why a link ends that its client leaves for another one
 _TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
 TIMERS = frozenset((_TICK, _REDIAL, _GREETING))
@@ -106,11 +114,9 @@ class Client:
         self._ticked = 0
         self._stopped = False
         self._full = False
-        self._flushes: list[int] = []  # asked for, waiting for what was offered before them to leave
-        self._markers: dict[int, int] = {}  # sent, waiting for their echo, with the events that went before them
-        self._confirmed = 0  # events on this link that the broker has taken in
-        self._doubt = ""  # why something that was sent since the last flush may be lost
+        self._confirmations = Confirmations()
         self._questions: list[int] = []  # waiting for an answer
+        self._bundles = BundleRequests()
         self._effects: list[Effect] = []
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -126,7 +132,9 @@ class Client:
             Unwished: self._unwished,
             Demanded: self._demanded,
             FlushRequested: self._flush_requested,
+            FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
             Asked: self._asked,
+            BundleWatched: lambda _, watched: self._bundles.add(watched, self._connection),
             Moved: self._moved,
             StopRequested: self._stop_requested,
         }
@@ -139,7 +147,10 @@ class Client:
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._missed,
             Echo: self._echo,
+            FlowRefusal: self._flow_refused,
+            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -179,12 +190,9 @@ class Client:
                 connection.take_events(subscriber.taken)
             if connection.greeted:
                 self.publisher.release(connection, connection.publisher)
-                if self._flushes and self.publisher.idle:
+                if self._confirmations.are_requested and self.publisher.idle:
                     events_first = connection.outbox.release()
-                    for token in self._flushes:
-                        connection.outbox.post(Marker(token))
-                        self._markers[token] = connection.outbox.events
-                    self._flushes = []
+                    self._confirmations.mark(connection.outbox)
                     if events_first:
                         effects.append(Send(connection.link, events_first))
             ready = connection.outbox.release()
@@ -212,7 +220,7 @@ class Client:
         settings = self._settings
         self._dialling = None
         self._ticked = now
-        self._confirmed = 0
+        self._confirmations.on_link_up()
         connection = self._connection = Connection(
             happened.link, now, settings.window, settings.buffer, settings.heartbeat
         )
@@ -229,13 +237,8 @@ class Client:
         if connection is not None and not connection.received:
             hint = "does it trust our certificate?" if self._settings.secure else "does it want TLS?"
             reason = f"{reason} before it said a word: {hint}"
-        unknown = [*self._markers, *self._questions]
-        if connection is not None and connection.outbox.events > self._confirmed:
-            if not unknown and not self._flushes:
-                self._doubt = reason  # the next flush must not claim what may be lost with this link
-            unknown += self._flushes
-            self._flushes.clear()
-        self._markers.clear()
+        outbox = connection.outbox if connection is not None else None
+        unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
         self._questions.clear()
         self._connection = self._dialling = None
         self._addresses.rotate(-1)
@@ -345,6 +348,7 @@ class Client:
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
         self.traces, self.is_operator = welcome.traces, welcome.is_operator
+        self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
         self._effects += [
@@ -395,16 +399,15 @@ class Client:
         self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
 
     def _flush_requested(self, now: int, asked: FlushRequested) -> None:  # noqa: ARG002
-        if self._doubt:
-            self._effects.append(Settle(asked.token, self._doubt))
-            self._doubt = ""
-        else:
-            self._flushes.append(asked.token)
+        doubt = self._confirmations.request_flush(asked.token)
+        if doubt:
+            self._effects.append(Settle(asked.token, doubt))
+
+    def _flow_refused(self, now: int, refusal: FlowRefusal) -> None:  # noqa: ARG002
+        self._effects.append(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
 
     def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
-        events = self._markers.pop(echo.token, None)
-        if events is not None:
-            self._confirmed = events
+        if self._confirmations.on_echo(echo.token):
             self._effects.append(Settle(echo.token))
 
     # ---- subscribing

@@ -5,7 +5,8 @@ import msgspec
 from stentor.model.errors import InvalidInput
 from stentor.model.ids import Incarnation
 from stentor.model.messages import Hello
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, check_client_name
+from stentor.model.ranges import check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,24 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
-from stentor.nodes.application import Confirm, Connect, Deliver, Deny, Offered, TurnEnded, Unwished, Wished
+from stentor.nodes.application import (
+    Asked,
+    BundleWatched,
+    Confirm,
+    Connect,
+    Deliver,
+    Deny,
+    Offered,
+    Question,
+    RefuseFlow,
+    TellBundle,
+    TurnEnded,
+    Unwished,
+    Wished,
+)
 from stentor.nodes.client import TIMERS, Client, Settings
 from stentor.nodes.trace_publisher import TracePublisher
-from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish
+from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish, Vouched
 from stentor.protocols.delivery.subscriber import frames
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
@@ -64,6 +78,18 @@ class Correspondence:
         self._asked.pop(subscription, None)
         self._waiting.pop(subscription, None)
         self._pending += self.client.step(now, Unwished(subscription))
+
+    def watch_bundle(self, now: int, topic: str) -> None:
+        """Hear which repositories manage a topic."""
+        self._pending += self.client.step(now, BundleWatched(topic))
+
+    def ask(self, now: int, question: Question) -> None:
+        """Ask the broker something; without a link there is no answer."""
+        self._pending += self.client.step(now, Asked(question))
+
+    def wall(self, now: int) -> int:
+        """Return what clocks on walls say at this time, in nanoseconds since 1970."""
+        return self._since + now
 
     def is_mine(self, happened: Input) -> bool:
         """Whether an input is about the link."""
@@ -133,6 +159,10 @@ class Correspondence:
                     if isinstance(effect, Confirm) and effect.subscription in self._asked:
                         told.append(Listening(self._asked[effect.subscription]))
                     told += self._settle()
+                case RefuseFlow():  # repositories tell us why
+                    done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
+                case TellBundle():
+                    told.append(Vouched(effect.topic, effect.members))
                 case _:
                     done.append(effect)
         return done, told

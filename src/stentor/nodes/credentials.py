@@ -25,11 +25,12 @@ _HINT = "give it with --token FILE, STENTOR_TOKEN or [fabric] token"
 class Credentials:
     """Of one link at a broker."""
 
-    __slots__ = ("_nonce", "_token", "_was_challenged", "_was_refuted", "is_node", "scopes")
+    __slots__ = ("_nonce", "_token", "_was_challenged", "_was_refuted", "attributes", "is_node", "scopes")
 
     def __init__(self, opened: LinkOpened) -> None:
         self.is_node = opened.node
         self.scopes = opened.scopes
+        self.attributes = frozenset(opened.attributes)  # of its certificate, such as OU=trading
         self._token, self._nonce = opened.token, opened.nonce
         self._was_challenged = False
         self._was_refuted = False  # it proved some other token

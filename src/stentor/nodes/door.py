@@ -8,10 +8,12 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
+from stentor.model.place import REPOSITORY_NAME
+from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Network
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, check_client_name
+from stentor.protocols.connection.connection import SMALLEST_WINDOW
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.parcel import SOFT_PARCEL
@@ -40,11 +42,12 @@ class Door:
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
+        check_name: Callable[[Guest], None],
     ) -> None:
         self._traces = traces
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
-        self._act, self._post = act, post
+        self._act, self._post, self._check_name = act, post, check_name
 
     def challenge(self, guest: Guest, message: ChallengeRequest | Challenge) -> None:
         """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
@@ -74,7 +77,10 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
+        if not self._network.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
+            raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
         proof = guest.credentials.hear(hello, str(self._path))
+        self._check_name(guest)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower

@@ -38,6 +38,7 @@ class End:
     def step(self, now: int, happened: Input) -> list[Effect]:
         """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
         if isinstance(happened, Started):
+            self._post.watch_bundle(now, self._topic)
             self._post.listen(now, inbox_of(self._name))
             if self._where is not None:
                 self._post.listen(now, self._topic, self._where, letters=False)

@@ -39,6 +39,7 @@ class Guests:
         self._limits, self._forwarder, self._network = limits, forwarder, network
         self._subscriptions, self._census, self._names, self._act = subscriptions, census, names, act
         self._links: dict[LinkId, Guest] = {}
+        self.on_leave: Callable[[LinkId], None] = lambda _: None
         self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
 
     def __len__(self) -> int:
@@ -109,6 +110,7 @@ class Guests:
             self._network.part(guest, reason)
         if guest.dialled:
             self._network.unreachable(now, connection.link, reason)
+        self.on_leave(connection.link)
         self._subscriptions.withdraw(guest.wishes, connection.outbox)
         self.busy.pop(connection.link, None)
         self._forwarder.drop(guest.flows)

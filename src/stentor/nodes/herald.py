@@ -17,7 +17,7 @@ from stentor.protocols.delivery.trail import Trail
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import FlowTable, Route
-from stentor.wire.block import HEADER_SIZE, SPARSE
+from stentor.wire.block import HEADER_SIZE, LAST_FIRST, SPARSE
 from stentor.wire.frame import SHORTEST_EVENTS
 from stentor.wire.parcel import HEADER, MASKS
 from stentor.wire.parcel import HEADER_SIZE as PARCEL_SIZE
@@ -60,8 +60,10 @@ class Herald:
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
         if self._on:
-            for _, start, _, _ in runs:
-                self._notice(now, peer, data, start)
+            denied = self._forwarder.table.denied
+            for route, start, _, _ in runs:
+                if route is not denied:
+                    self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
         """A parcel of a broker: its first frame stands for it."""
@@ -74,8 +76,8 @@ class Herald:
 
     def _notice(self, now: int, peer: str, data: bytes, at: int) -> None:
         length, _, _, flags, _, topic, publisher, _, numbers, first, born = _NUMBERS.unpack_from(data, at)
-        if ((first ^ publisher) * _SPREAD >> 32) & self._rare:
-            return
+        if ((first ^ publisher) * _SPREAD >> 32) & self._rare or first > LAST_FIRST:
+            return  # whoever reads the second kind refuses it; a broker does not look into frames for that
         state = self._forwarder.table.topics.get(TopicId(topic))
         if state is None or state.name.startswith("$"):
             return

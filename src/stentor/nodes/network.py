@@ -23,7 +23,9 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
+from stentor.nodes.acquaintance import Acquaintance
 from stentor.nodes.guest import Guest
+from stentor.policies.access import AccessSettings
 from stentor.policies.channel import ChannelSettings, channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
@@ -32,6 +34,7 @@ from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Hop, Relay
 from stentor.protocols.dissemination.routing import Route, TopicState
+from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
 from stentor.wire.parcel import Masks
 
@@ -60,6 +63,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
+    access: AccessSettings = AccessSettings()
 
 
 class Dialling:
@@ -109,6 +113,8 @@ class Network:
         self.context = context = self.gateways.context
         self.profiles = Profiles(context, self._say, self._sharing, self._index)
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
+        self.access = AccessSpread(context.name, self._say, act)
+        self.acquaintance = Acquaintance(act)
         self.peers: dict[str, Peer] = {}
         self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
         self.boot = 0
@@ -125,6 +131,8 @@ class Network:
         self.boot = boot
         self.profiles.boot = boot
         self.gateways.begin(boot)
+        self.access.begin(boot)
+        self.acquaintance.begin(now, self.diallings)
         for dialling in self.diallings.values():
             self._dial(now, dialling)
 
@@ -164,6 +172,7 @@ class Network:
         if dialling is None:
             return
         dialling.link = None
+        self.acquaintance.settle(dialling.settings.address)
         self._act(StartTimer(REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
@@ -202,6 +211,7 @@ class Network:
         self.gateways.link_up(path, base)
         for each in range(level, self.context.depth):
             self._say(name, self._inventory(each))
+        self.access.link_up(name)
         self._report("info", "linked", {"peer": name, "level": level})
         return None if former is None else former.guest
 
@@ -217,6 +227,7 @@ class Network:
         del self.peers[name]
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
+        self.access.link_down(name)
 
     # ---- changes at run time
 
@@ -231,6 +242,7 @@ class Network:
     def forsake(self, dialling: Dialling) -> Guest | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
+        self.acquaintance.settle(dialling.settings.address)
         self._act(StopTimer(REDIAL + dialling.settings.address))
         peer = self.peers.get(dialling.settings.name)
         return None if peer is None else peer.guest
@@ -264,12 +276,15 @@ class Network:
                     level = self._shared(name, scope)
                     if number != self._digest(level):
                         self._say(name, self._inventory(level))
+                self.access.compare(name, message.access)
             case LinkCost():
                 if not 0 < message.cost <= 1_000_000:
                     raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
                 self._reprice(name, message.cost)
             case Echo():
                 self._returned(now, name, message.token)
+            case _:
+                self.access.hear(name, message)
 
     def _inventory(self, level: int) -> Inventory:
         return Inventory(self.context.scopes[level], self.gateways.inventory(level), self.profiles.inventory(level))
@@ -302,9 +317,10 @@ class Network:
             silent = now - peer.guest.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
             shared = self.context.scopes[peer.hop.level :]
-            self._say(name, Digest({scope: digests[scope] for scope in shared}))
+            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest))
             self._say(name, Marker(now))
         self.gateways.tick(now)
+        self.access.beat()
 
     def _returned(self, now: int, name: str, sent: int) -> None:
         """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
@@ -357,6 +373,7 @@ class Network:
             self._reroute()
         if self.peers:
             self.profiles.flush()
+        self.access.settle()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context

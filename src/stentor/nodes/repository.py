@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from stentor.machine import (
+    MILLISECOND,
     SECOND,
     Commit,
     CommitFailed,
@@ -17,6 +18,7 @@ from stentor.machine import (
     Open,
     Opened,
     Recalled,
+    Report,
     Scanned,
     Serve,
     Started,
@@ -39,15 +41,27 @@ from stentor.model.control import (
 )
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.status import TopicHealth
 from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
-from stentor.nodes.application import Connect, Halt
+from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
-from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening, Post
+from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
+from stentor.protocols.delivery.authentication import introduced
+from stentor.protocols.delivery.post import (
+    AccessShared,
+    Arrived,
+    Founded,
+    Heard,
+    Linked,
+    Listening,
+    Post,
+    ShareAccess,
+)
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
@@ -56,7 +70,9 @@ _LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
 _TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
+_EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
 _WRITE_TRACES = SECOND  # between commits of them
+_MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in moments, or cannot be opened at all
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
 
 
@@ -79,11 +95,16 @@ class _ToldTraces(NamedTuple):
 class _Managed:
     """A topic at this repository."""
 
-    __slots__ = ("heard", "machine")
+    __slots__ = ("_owner", "heard", "machine")
 
-    def __init__(self, machine: Repository) -> None:
+    def __init__(self, machine: Repository, owner: str) -> None:
         self.machine = machine
         self.heard: list[Input] = []  # while its ledger is being opened, or traces until it is time to write them
+        self._owner = owner  # as whoever created it here says, until that is registered
+
+    @property
+    def owner(self) -> str:
+        return self.machine.registry.terms.owner or self._owner
 
 
 class RepositoryNode:
@@ -93,8 +114,9 @@ class RepositoryNode:
         assert link.name == repository_name(settings.name)
         self._settings = settings
         self._post = Correspondence(link)
-        self._topics = list(topics)
         self._kept = kept_of(settings.name)  # the traces that we hear
+        self._unserved = deque(sorted(topics, key=lambda topic: topic != self._kept))  # there is no room for more
+        self._room = TopicRoom(settings)
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[_ToldTraces] = deque()  # that may not be kept yet
@@ -102,8 +124,10 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, _Managed] = {}
-        self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
+        self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._retiring = False
+        self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
+        self._notice = 0
         self._principal = ""
         self._id = 0
         self._effects: list[Effect] = []
@@ -142,19 +166,30 @@ class RepositoryNode:
     def _start(self, now: int) -> None:
         self._post.listen(now, inbox_of(repository_name(self._settings.name)))
         self._post.listen(now, REPOSITORIES)
-        for topic in self._topics:
-            self._manage(now, topic)
+        self._serve_more(now)
+        if self._unserved:
+            for topic in self._unserved:
+                self._post.listen(now, bundle_of(topic))  # whoever asks is told why
+            self._effects.append(
+                Report("error", "topics are not served", {"topics": len(self._unserved), "reason": NO_FILES})
+            )
         self._effects.append(Serve())
 
-    def _manage(self, now: int, topic: str) -> _Managed:
+    def _serve_more(self, now: int) -> None:
+        """Take up topics that have a ledger here, as many as there is room for."""
+        while self._unserved and self._room.has_ledger_for(len(self._managed)):
+            self._manage(now, self._unserved.popleft())
+
+    def _manage(self, now: int, topic: str, owner: str = "") -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
-        self._deleted.discard(topic)
+        self._deleted.pop(topic, None)
         is_kept = topic == self._kept  # what becomes of traces is not traced
         machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
-        managed = self._managed[topic] = _Managed(machine)
+        managed = self._managed[topic] = _Managed(machine, owner)
         if not is_kept:
             self._post.listen(now, topic, letters=False)
-        self._post.listen(now, bundle_of(topic))
+        if not self._post.hears(bundle_of(topic)):
+            self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
         return managed
 
@@ -167,14 +202,14 @@ class RepositoryNode:
         elif not self._retiring:
             if not self._post.hears(TRACE):
                 self._post.listen(now, TRACE, letters=False)
-            if self._kept not in self._managed:
+            if self._kept not in self._managed and self._room.has_ledger_for(len(self._managed)):
                 self._manage(now, self._kept)
 
     def _found_traces(self, now: int) -> None:
         managed = self._managed.get(self._kept)
         if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
-            self._tell_one(now, self._kept, Founded(terms))
+            self._tell_one(now, self._kept, Founded(terms, self._post.wall(now) // MILLISECOND))
 
     def _traces_for(self, now: int, topic: str) -> list[Input]:
         """Those that came since they were last written: all nodes tell some every second, and a commit for each would
@@ -240,11 +275,17 @@ class RepositoryNode:
         queue = list(told)
         for effect in effects:
             if isinstance(effect, Connect):
-                self._principal = effect.principal
+                self._principal = self._room.operator = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
                 self._hear_traces(now)
             elif isinstance(effect, Halt):
                 self._effects.append(Stop(effect.reason))
+            elif isinstance(effect, ShareAccess):
+                self._share(now, effect)
+            elif isinstance(effect, Settle):
+                self._notices.pop(effect.token, None)  # all is told again on the next link
+            elif isinstance(effect, Tell):
+                self._shared(now, effect)
             else:
                 self._effects.append(effect)
         told_by_topic: dict[str, list[Input]] = {}
@@ -264,6 +305,18 @@ class RepositoryNode:
                     raise AssertionError(each)
         for topic, inputs in told_by_topic.items():
             self._hand(now, topic, inputs)
+
+    def _share(self, now: int, share: ShareAccess) -> None:
+        self._notice += 1
+        self._notices[self._notice] = share.topic, share.token
+        self._post.ask(now, AccessFacts(share.topic, share.facts, self._notice))
+
+    def _shared(self, now: int, told: Tell) -> None:
+        assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
+        notice = self._notices.pop(told.answer.token, None)
+        if notice is not None:
+            topic, token = notice
+            self._tell_one(now, topic, AccessShared(token))
 
     def _tell_one(self, now: int, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
@@ -285,9 +338,10 @@ class RepositoryNode:
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
         if managed.machine.registry.deleted:
-            self._deleted.add(topic)
+            self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
             self._post.ignore(now, name)
+        self._serve_more(now)
 
     def _arrived(self, arrived: Arrived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
@@ -302,7 +356,8 @@ class RepositoryNode:
     def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
-            managed.heard += [each for each in inputs if not isinstance(each, Linked)]
+            if len(managed.heard) < _MOST_HEARD:  # what is dropped comes again
+                managed.heard += [each for each in inputs if not isinstance(each, Linked)]
             inputs = [each for each in inputs if isinstance(each, Linked)]
         elif managed is not None and topic == self._kept and not self._is_concluding:
             managed.heard += [each for each in inputs if isinstance(each, Arrived)]
@@ -317,21 +372,37 @@ class RepositoryNode:
         for event in heard.events:
             if isinstance(event, Registration) and self._answered(now, heard.sender, event):
                 continue
-            if event.topic not in self._managed and not self._is_invitation(now, event):
+            if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
             told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks))
 
-    def _is_invitation(self, now: int, event: ControlEvent) -> bool:
-        """Another repository says that we are to manage a topic."""
-        if isinstance(event, GossipFacts):
+    def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
+        """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
+        if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
-            wanted = not self._retiring and event.topic not in self._deleted
+            wanted = not self._retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
-                self._manage(now, event.topic)
-                return True
+                return self._accept(now, event.topic, owner_in(event.facts))
         return False
+
+    def _accept(self, now: int, topic: str, owner: str) -> bool:
+        """Take up a topic to which another repository invites us, if there is room for it."""
+        if topic in self._unserved:
+            return False
+        try:
+            self._check_room(owner)
+        except Refused as refused:
+            details = {"topic": topic, "owner": owner, "reason": refused.reason}
+            self._effects.append(Report("warning", "an invitation is refused", {**details}))
+            return False
+        self._manage(now, topic, owner)
+        return True
+
+    def _check_room(self, owner: str) -> None:
+        """Raise Refused if there is no room for one more topic of this owner."""
+        self._room.check((each.owner for name, each in self._managed.items() if name != self._kept), owner)
 
     # ---- operators
 
@@ -345,7 +416,11 @@ class RepositoryNode:
                 self._drain(now, sender, event)
                 return True
             if event.topic in self._managed:
+                if reason := self._managed[event.topic].machine.unopened:
+                    raise Refused(Refusal.BUSY, f"{self._settings.name} cannot open {event.topic}: {reason}")
                 return False
+            if event.topic in self._unserved:
+                raise Refused(Refusal.BUSY, f"{self._settings.name} cannot serve {event.topic} now: {NO_FILES}")
             if event.task is not TopicTask.CREATE:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
@@ -356,9 +431,14 @@ class RepositoryNode:
                 check_topic(event.topic)
             except InvalidInput as error:
                 raise Refused(Refusal.TOPIC, str(error)) from None
+            if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
+                raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic.startswith("$"):
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
-            self._manage(now, event.topic)
+            if publisher_id(event.principal, event.sender) != sender:
+                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
+            self._check_room(event.principal)
+            self._manage(now, event.topic, event.principal)
         except Refused as refused:
             self._reply(now, event, refused)
             return True
@@ -398,12 +478,18 @@ class RepositoryNode:
 
     def health(self) -> dict[str, TopicHealth]:
         """Return whether each topic is served, without what takes long to count; traces are no topic of users."""
-        return {
-            topic: managed.machine.health for topic, managed in sorted(self._managed.items()) if topic != self._kept
-        }
+        unserved = dict.fromkeys(self._unserved, TopicHealth(ready=False, leaving=False, trouble=NO_FILES))
+        served = {topic: managed.machine.health for topic, managed in self._managed.items() if topic != self._kept}
+        return dict(sorted((unserved | served).items()))
 
     def status(self, now: int) -> dict[str, object]:
         """What an operator wants to see."""
         topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
         traces = topics.pop(self._kept, None)
-        return {"repository": self._settings.name, "unit": self._settings.unit, "topics": topics, "traces": traces}
+        return {
+            "repository": self._settings.name,
+            "principal": self._principal,
+            "unit": self._settings.unit,
+            "topics": topics,
+            "traces": traces,
+        }

@@ -61,6 +61,10 @@ class NodeStorage:
         target.append(records)
         target.sync()
 
+    def rewrite(self, log: str, records: list[bytes]) -> None:
+        """Returns when the log durably holds these records and nothing else."""
+        self._log(log).rewrite(records)
+
     def close(self) -> None:
         for log in self._logs.values():
             log.close()

@@ -25,6 +25,7 @@ from stentor.machine import (
     Received,
     Report,
     Resume,
+    Rewrite,
     Send,
     Serve,
     Started,
@@ -50,6 +51,7 @@ class Storage(Protocol):
 
     def load(self) -> dict[str, list[bytes]]: ...
     def append(self, log: str, records: list[bytes]) -> None: ...
+    def rewrite(self, log: str, records: list[bytes]) -> None: ...
 
 
 class Driver:
@@ -81,6 +83,8 @@ class Driver:
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[None]] = set()  # not cancelled: a thread that writes to a log does not notice
+        self._is_closed = False
         self._unflushed: dict[Link, None] = {}
         self._closing: set[Link] = set()
         # uvloop gathers what a turn writes and writes it right after polling; asyncio makes a system call of each write
@@ -95,6 +99,7 @@ class Driver:
             StartTimer: self._start_timer,
             StopTimer: self._stop_timer,
             Append: self._append,
+            Rewrite: self._append,
             Report: self.report,
             Serve: lambda _: self.serving.set_result(None),
             Stop: self._stop,
@@ -207,19 +212,21 @@ class Driver:
         if handle is not None:
             handle.cancel()
 
-    def _append(self, effect: Append) -> None:
+    def _append(self, effect: Append | Rewrite) -> None:
         task = self.loop.create_task(self._write(effect))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
 
-    async def _write(self, effect: Append) -> None:
+    async def _write(self, effect: Append | Rewrite) -> None:
         assert self._storage is not None, "this node keeps no logs"
+        write = self._storage.append if isinstance(effect, Append) else self._storage.rewrite
+        happened: Input = Appended(effect.log, effect.token)
         try:
-            await asyncio.to_thread(self._storage.append, effect.log, list(effect.records))
+            await asyncio.to_thread(write, effect.log, list(effect.records))
         except LogError as error:
-            self._notice(AppendFailed(effect.log, effect.token, str(error)))
-        else:
-            self._notice(Appended(effect.log, effect.token))
+            happened = AppendFailed(effect.log, effect.token, str(error))
+        if not self._is_closed:
+            self._notice(happened)
 
     def report(self, effect: Report) -> None:
         self._log.log(effect.level, effect.what, effect.details)
@@ -229,7 +236,8 @@ class Driver:
             self.stopped.set_result(effect.reason)
 
     async def close(self) -> None:
-        """Let what was sent leave, then end every link, timer and task."""
+        """Let what was sent leave, then end every link, timer and task; afterwards nobody writes to the logs."""
+        self._is_closed = True
         self._flush()
         for timer in list(self._timers):
             self._stop_timer(StopTimer(timer))
@@ -239,7 +247,7 @@ class Driver:
         self.links.clear()
         for link in self._closing:
             link.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._writes, return_exceptions=True)
         await asyncio.gather(*(link.wait_closed(_LINGER) for link in self._closing))
         if self._ledgers is not None:
             await self._ledgers.close()

@@ -244,6 +244,9 @@ class Ledgers:
         except (StentorError, OSError) as error:
             desk.failure = str(error)
             if isinstance(effect, Open):
+                if desk.ledger is not None:  # what it had opened by then is given back
+                    desk.ledger.close()
+                    desk.ledger = None
                 self._notify([Opened(effect.ledger, Holdings(), str(error))])
             elif isinstance(effect, Scan):
                 self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])

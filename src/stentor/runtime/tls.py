@@ -38,6 +38,14 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 LONGEST_NAME = 64  # characters of a common name in X.509
 
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
+_ATTRIBUTES = {  # of a certificate's subject, as OpenSSL calls them and as people write them
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+}
 _CLOCK_SKEW = timedelta(minutes=5)  # a certificate begins a little early, for peers whose clock is behind
 _OPEN, _SECRET = 0o644, 0o600
 
@@ -70,6 +78,20 @@ def principal_of(peer: ssl.SSLObject | ssl.SSLSocket | Mapping[str, Any] | None)
             Refusal.UNAUTHENTICATED, f"{name[:LONGEST_NAME]!r} cannot be a principal: make another certificate"
         )
     return name
+
+
+def attributes_of(peer: ssl.SSLObject | ssl.SSLSocket) -> tuple[str, ...]:
+    """What the certificate that the other side showed says of its subject beside its name, such as OU=trading."""
+    subject: Any = (peer.getpeercert() or {}).get("subject", ())
+    return tuple(f"{_ATTRIBUTES[kind]}={value}" for part in subject for kind, value in part if kind in _ATTRIBUTES)
+
+
+def own_principal(directory: Path) -> str:
+    """Who the holder of a certificate directory is to others."""
+    names = read_certificates(directory / CERTIFICATE)[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if len(names) != 1:
+        raise ConfigError(f"{directory / CERTIFICATE}: expected one common name; `stentor certs` makes such a one")
+    return str(names[0].value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,15 @@ from stentor.model.errors import ConfigError, Refusal, Refused
 from stentor.model.ids import LinkId
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
-from stentor.runtime.tls import AUTHORITY, REVOKED, PeerCertificate, peer_certificate, principal_of, read_certificates
+from stentor.runtime.tls import (
+    AUTHORITY,
+    REVOKED,
+    PeerCertificate,
+    attributes_of,
+    peer_certificate,
+    principal_of,
+    read_certificates,
+)
 
 CHECK_EVERY = 1.0  # seconds
 _LIST = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
@@ -58,6 +66,7 @@ class Trust:
             principal="" if dialled else principal_of(peer),
             address=dialled or link.address,
             node=certificate.is_node,
+            attributes=attributes_of(peer),
             scopes=certificate.places if certificate.is_node else (),
         )
         if not self._links:

@@ -97,6 +97,10 @@ class SimulatedFile:
         self._cache = bytearray(self._durable)
 
     @property
+    def synced(self) -> bytes:
+        return bytes(self._durable)
+
+    @property
     def durable(self) -> int:
         """Up to where there is something on the disk that may rot."""
         return len(self._durable.rstrip(b"\0"))
@@ -159,6 +163,7 @@ class SimulatedDisk:
         self.faults_seen: Counter[str] = Counter()
         self._files: dict[str, SimulatedFile] = {}
         self._removed: list[SimulatedFile] = []  # since the directory was synced
+        self._replaced: dict[str, SimulatedFile] = {}  # durable files whose name another one took since then
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability
@@ -176,21 +181,35 @@ class SimulatedDisk:
         assert new not in self._files
         self._files[new] = self._files.pop(old)
 
+    def replace(self, old: str, new: str) -> None:
+        former = self._files.pop(new)
+        if former.entry == new:
+            self._replaced[new] = former
+        self._files[new] = self._files.pop(old)
+
     def remove(self, name: str) -> None:
         self._removed.append(self._files.pop(name))
 
     def sync(self) -> None:
         self._settle()
 
+    def synced(self, name: str) -> bytes:
+        """What a power cut would leave of a file at the worst; nothing if there is none."""
+        file = self._replaced.get(name) or self._files.get(name)
+        return b"" if file is None or file.entry != name else file.synced
+
     def cut_power(self) -> None:
         """Whatever was not synced is at the mercy of the seed: a file that is new may be gone, one that was renamed or
-        removed may have its old name.
+        removed may have its old name, and one that was replaced its own.
         """
         for name in self.names():
             file = self._files[name]
             if file.entry != name and self.chance(0.5):
                 self.faults_seen["lost-name" if file.entry else "lost-file"] += 1
                 del self._files[name]
+                if name in self._replaced:
+                    self._files[name] = self._replaced[name]
+                    self._files[name].cut_power()
                 if not file.entry:
                     continue
                 self._files[file.entry] = file
@@ -205,5 +224,6 @@ class SimulatedDisk:
     def _settle(self) -> None:
         """The directory is on the disk as it is in the cache."""
         self._removed.clear()
+        self._replaced.clear()
         for name, file in self._files.items():
             file.entry = name

@@ -19,6 +19,7 @@ from stentor.machine import (
     Pause,
     Report,
     Resume,
+    Rewrite,
     Send,
     Serve,
     Started,
@@ -222,7 +223,7 @@ class Host:
                     link.close()
             case Pause() | Resume():
                 pass  # a simulated stream has no buffer that could fill up
-            case Append():
+            case Append() | Rewrite():
                 self._journal.append(effect)
             case Serve():
                 self.serving = True

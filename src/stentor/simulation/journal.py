@@ -1,9 +1,11 @@
-"""The logs of a simulated host: appends are written a little later, synced in groups, then acknowledged."""
+"""The logs of a simulated host: appends are written a little later, synced in groups, then acknowledged. One that is
+rewritten is synced at once.
+"""
 
 from collections.abc import Callable
 from random import Random
 
-from stentor.machine import MILLISECOND, Append, Appended, AppendFailed, Input
+from stentor.machine import MILLISECOND, Append, Appended, AppendFailed, Input, Rewrite
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.schedule import Appointment, Schedule
 from stentor.storage.segment import LogError, SegmentLog, stored_logs
@@ -19,7 +21,7 @@ class _Writer:
 
     def __init__(self, log: SegmentLog) -> None:
         self.log = log
-        self.waiting: list[Append] = []
+        self.waiting: list[Append | Rewrite] = []
         self.written: list[Append] = []
         self.appointment: Appointment | None = None
 
@@ -40,7 +42,7 @@ class Journal:
             self._writers[name] = _Writer(SegmentLog(self._disk, name))
         return {name: writer.log.recovered for name, writer in self._writers.items()}
 
-    def append(self, effect: Append) -> None:
+    def append(self, effect: Append | Rewrite) -> None:
         writer = self._writers.get(effect.log)
         if writer is None:
             try:
@@ -66,16 +68,22 @@ class Journal:
     def _write(self, writer: _Writer) -> None:
         writer.appointment = None
         taken, writer.waiting = writer.waiting, []
-        refused: list[Input] = []
+        answers: list[Input] = []
         for effect in taken:
             try:
-                writer.log.append(effect.records)
-                writer.written.append(effect)
+                if isinstance(effect, Rewrite):
+                    writer.log.rewrite(effect.records)
+                    answers += [Appended(each.log, each.token) for each in writer.written]
+                    answers.append(Appended(effect.log, effect.token))
+                    writer.written.clear()
+                else:
+                    writer.log.append(effect.records)
+                    writer.written.append(effect)
             except LogError as error:
-                refused.append(AppendFailed(effect.log, effect.token, str(error)))
+                answers.append(AppendFailed(effect.log, effect.token, str(error)))
         if writer.written:
             writer.appointment = self._later(MEAN_SYNC, lambda: self._sync(writer))
-        self._answer_all(refused)
+        self._answer_all(answers)
 
     def _sync(self, writer: _Writer) -> None:
         writer.appointment = None

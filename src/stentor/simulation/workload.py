@@ -10,8 +10,8 @@ from stentor.model.attribute import Value
 
 Attributes = Mapping[str, Value]
 
-TOPICS = ("a", "a/b", "a/b/c", "a/x", "b", "b/x", "été/ö", "$s/a")
-PATTERNS = ("a", "a/b", "a/#", "#", "+", "+/x", "a/+/c", "b/#", "été/+", "$s/#", "nobody")
+TOPICS = ("a", "a/b", "a/b/c", "a/x", "b", "b/x", "été/ö", "$stentor/a")
+PATTERNS = ("a", "a/b", "a/#", "#", "+", "+/x", "a/+/c", "b/#", "été/+", "$stentor/#", "nobody")
 _COLOURS = ("red", "green", "blue", "grün")
 
 

@@ -63,6 +63,9 @@ class RealDirectory:
     def rename(self, old: str, new: str) -> None:
         (self._path / old).rename(self._path / new)
 
+    def replace(self, old: str, new: str) -> None:
+        (self._path / old).replace(self._path / new)
+
     def remove(self, name: str) -> None:
         (self._path / name).unlink()
 

@@ -11,7 +11,7 @@ position as well, so that neither zeros nor a stray copy of a record pass for on
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final, NoReturn
 
@@ -22,6 +22,7 @@ VERSION: Final = 1
 MAGIC: Final = b"STENLOG"
 FILE_HEADER: Final = MAGIC + bytes([VERSION])
 SUFFIX: Final = ".log"
+_REPLACEMENT: Final = ".new"  # of a file that is to become a log's
 
 _RECORD = struct.Struct("<IIQ")
 _POSITION = struct.Struct("<IQQ")
@@ -52,10 +53,11 @@ def stored_logs(directory: Directory) -> list[str]:
 class SegmentLog:
     """Append, sync, then acknowledge. `recovered` is what the log held when it was opened; it is durable."""
 
-    __slots__ = ("_durable", "_end", "_failure", "_file", "name", "recovered", "torn")
+    __slots__ = ("_directory", "_durable", "_end", "_failure", "_file", "name", "recovered", "torn")
 
     def __init__(self, directory: Directory, name: str) -> None:
         self.name = name
+        self._directory = directory
         self._failure = ""
         self._end = self._durable = self.torn = 0
         self.recovered: list[bytes] = []
@@ -64,6 +66,8 @@ class SegmentLog:
                 self._file: File = directory.open(name + SUFFIX)
                 stack.callback(self._file.close)
                 self._recover(self._file.read())
+                if name + _REPLACEMENT in directory.names():  # nobody got as far as giving it our name
+                    directory.remove(name + _REPLACEMENT)
                 directory.sync()
             except OSError as error:
                 raise LogFailed(f"log {name!r} cannot be opened ({error})") from error
@@ -88,6 +92,30 @@ class SegmentLog:
         except OSError as error:
             raise self._fail(f"log {self.name!r}: the disk did not sync ({error}); restart the node") from error
         self._durable = end
+
+    def rewrite(self, records: Sequence[bytes]) -> None:
+        """Returns when the log durably holds these records and nothing else. If that fails, it holds what it held."""
+        self._check_alive()
+        data = FILE_HEADER + b"".join(_encode_replacement(records))
+        new = self.name + _REPLACEMENT
+        with ExitStack() as stack:
+            try:
+                file = self._directory.open(new)
+                stack.callback(file.close)
+                file.truncate(0)
+                file.write(0, data)
+                file.sync()
+                self._directory.replace(new, self.name + SUFFIX)
+            except OSError as error:
+                raise LogFull(f"log {self.name!r}: not rewritten ({error})") from error
+            stack.pop_all()
+        self._file.close()
+        self._file, self._end = file, len(data)
+        try:
+            self._directory.sync()
+        except OSError as error:
+            raise self._fail(f"log {self.name!r}: the disk did not sync ({error}); restart the node") from error
+        self._durable = self._end
 
     def close(self) -> None:
         self._file.close()
@@ -150,6 +178,15 @@ def _encode_all(records: Sequence[bytes], position: int, durable: int) -> list[b
         parts += [_RECORD.pack(len(record), checksum, durable), record]
         position += _RECORD.size + len(record)
     return parts
+
+
+def _encode_replacement(records: Sequence[bytes]) -> Iterator[bytes]:
+    """Each record says that all in front of it is durable: that is so when the file has its name."""
+    position = len(FILE_HEADER)
+    for record in records:
+        encoded = b"".join(_encode_all([record], position, position))
+        position += len(encoded)
+        yield encoded
 
 
 def _checksum(position: int, durable: int, payload: bytes) -> int:

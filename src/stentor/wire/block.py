@@ -26,11 +26,13 @@ from stentor.model.attribute import Kind, Schema, Value
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
+from stentor.model.ranges import LAST_NUMBER
 from stentor.wire.frame import EVENTS, VERSION
 
 HEADER = struct.Struct("<IBBBBQQQQQqII")
 HEADER_SIZE: Final = HEADER.size
 LARGEST_COUNT: Final = 65535
+LAST_FIRST: Final = LAST_NUMBER - LARGEST_COUNT  # whatever follows it in its frame has a number, too
 
 SPARSE: Final = 1
 UNIFORM: Final = 2
@@ -211,6 +213,8 @@ class Block:
 
     def check(self) -> None:
         """Refuse a block that could not be decoded, now rather than in the hands of an application."""
+        if self.catenation > LAST_FIRST:
+            raise FrameError(Refusal.CORRUPT, f"an events frame whose first number is {self.catenation}")
         self.offsets()
         self.bounds()
         self._places()
@@ -369,6 +373,16 @@ class Block:
 
     def excerpt(self, rows: NDArray[np.intp]) -> bytes:
         """A frame of some of its events; verified, since a new checksum must not vouch for bytes damaged before."""
+        return self._part(rows, 0)
+
+    def halves(self) -> tuple[bytes, bytes]:
+        """Two frames of its events, each numbered from its own first event on, as if they had been sent so."""
+        rows, numbers = np.arange(self.count), self.offsets()
+        half = self.count // 2
+        return self._part(rows[:half], numbers[0]), self._part(rows[half:], numbers[half])
+
+    def _part(self, rows: NDArray[np.intp], base: int) -> bytes:
+        """A frame of some of its events, whose own number is that much higher."""
         self.verify()
         columns = [column for name in self.schema.names if (column := self.column(name)) is not None]
         packed = [pack_column(column.take(rows)) for column in columns]
@@ -378,8 +392,10 @@ class Block:
             moments = self.times()
             times = [moments[index] for index in indices]
             times = [] if times.count(self.time) == len(times) else times
-        offsets = [numbers[index] for index in indices]
-        return assemble(self.origin, self.schema, packed, self.take_bodies(indices), offsets, times)
+        offsets = [numbers[index] - base for index in indices]
+        origin = self.origin
+        origin.first = CatenationNumber(origin.first + base)
+        return assemble(origin, self.schema, packed, self.take_bodies(indices), offsets, times)
 
     def rows(self) -> list[dict[str, Value]]:
         """The attributes of every event."""

@@ -12,8 +12,9 @@ import zlib
 
 import msgspec
 
-from stentor.model.errors import FrameError, Refusal
+from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.messages import AnyMessage, Message
+from stentor.model.ranges import checker_of
 
 VERSION = 1
 PREAMBLE = b"STENTOR" + bytes([VERSION])
@@ -33,6 +34,7 @@ FRAME_OVERHEAD = 256 << 10  # what columns and header may add to the largest bod
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)
+_check = checker_of(AnyMessage)
 
 _OTHERS = {
     b"INFO ": "a NATS server",
@@ -76,7 +78,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(frame: bytes) -> AnyMessage:
-    """The message of one whole control frame."""
+    """The message of one whole control frame, whose fields are all within their ranges."""
     length, kind, version, _, checksum = CONTROL_HEADER.unpack_from(frame)
     assert kind == CONTROL, "only control frames come here"
     assert length == len(frame), "whole frames only"
@@ -87,7 +89,8 @@ def decode(frame: bytes) -> AnyMessage:
         raise FrameError(Refusal.CORRUPT, "a control frame was damaged on the way")
     try:
         message: AnyMessage = _decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        _check(message)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
         raise FrameError(Refusal.PROTOCOL, f"a control frame that says nothing known: {error}") from None
     return message
 

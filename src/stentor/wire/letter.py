@@ -16,12 +16,14 @@ from stentor.model.control import AnyControlEvent, ControlEvent
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.messages import SchemaDefinition
+from stentor.model.ranges import checker_of
 from stentor.model.reading import AnyReadingEvent
 from stentor.wire.block import HEADER_SIZE, Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyControlEvent | AnyReadingEvent | SchemaDefinition)
+_check = checker_of(AnyControlEvent | AnyReadingEvent | SchemaDefinition)
 
 
 class Letter(NamedTuple):
@@ -33,12 +35,15 @@ def write(events: Iterable[ControlEvent], blocks: Sequence[Block] = ()) -> bytes
     """The body of a letter."""
     schemas = {block.schema_id: block.schema for block in blocks}
     schemas.pop(NO_SCHEMA, None)
-    parts = [_frame(event) for event in (*(SchemaDefinition(schema) for schema in schemas.values()), *events)]
+    parts = [
+        frame_of(_encoder.encode(event))
+        for event in (*(SchemaDefinition(schema) for schema in schemas.values()), *events)
+    ]
     return b"".join((*parts, *(block.frame for block in blocks)))
 
 
-def _frame(message: msgspec.Struct) -> bytes:
-    payload = _encoder.encode(message)
+def frame_of(payload: bytes) -> bytes:
+    """One control frame of a message that is encoded."""
     return CONTROL_HEADER.pack(len(payload) + CONTROL_HEADER.size, CONTROL, VERSION, 0, zlib.crc32(payload)) + payload
 
 
@@ -71,9 +76,10 @@ def _message(frame: bytes) -> ControlEvent | SchemaDefinition:
         raise FrameError(Refusal.CORRUPT, "a letter that was damaged, or is of another version")
     try:
         message: ControlEvent | SchemaDefinition = _decoder.decode(payload)
+        _check(message)
         if isinstance(message, SchemaDefinition):
             check_schema(message.schema)
-    except (msgspec.MsgspecError, InvalidInput) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
         raise FrameError(Refusal.PROTOCOL, f"a letter that cannot be read: {error}") from None
     return message
 

@@ -46,6 +46,7 @@ from stentor.nodes.application import Deliver, Demanded, Offered, TurnEnded, Wis
 from stentor.nodes.broker import Broker
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.network import NetworkSettings
+from stentor.policies.access import AccessSettings
 from stentor.protocols.delivery.subscriber import frames
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
@@ -206,11 +207,14 @@ class Actor:
 class Stage:
     """Everything on it, the clock included, moves only when a test says so."""
 
-    def __init__(self, limits: Limits | None = None, *, traces: bool = False) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, traces: bool = False, access: AccessSettings | None = None
+    ) -> None:
         self.now = 0
         self.open = True  # whether the broker can be dialled
         self.cuts: Random | None = None  # whether chunks are cut at random bytes
-        self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test", NetworkSettings(traces=traces))
+        network = NetworkSettings(traces=traces, access=access or AccessSettings())
+        self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test", network)
         self.reports: list[Report] = []
         self.timers: dict[tuple[str, str], int] = {}
         self.paused: set[LinkId] = set()
@@ -247,19 +251,22 @@ class Stage:
                 assert isinstance(effect, Serve)
         return effects
 
-    def connect(self, who: "Peer | Actor", principal: str = "") -> LinkId:
+    def connect(
+        self, who: "Peer | Actor", principal: str = "", *, node: bool = True, attributes: tuple[str, ...] = ()
+    ) -> LinkId:
         self._numbers += 1
         link = LinkId(self._numbers)
         self.links[link] = who
         if isinstance(who, Peer):
             who.link = link
-        self.tell_broker(LinkOpened(link, principal=principal, address="127.0.0.1:1"))
+        opened = LinkOpened(link, principal=principal, address="127.0.0.1:1", node=node, attributes=attributes)
+        self.tell_broker(opened)
         return link
 
-    def peer(self, name: str = "", principal: str = "") -> Peer:
+    def peer(self, name: str = "", principal: str = "", *, node: bool = True, attributes: tuple[str, ...] = ()) -> Peer:
         """A bare link, that has said hello if it has a name."""
         made = Peer(self, LinkId(0), principal)
-        self.connect(made, principal)
+        self.connect(made, principal, node=node, attributes=attributes)
         self.run()
         if name:
             made.greet(name)

@@ -133,7 +133,7 @@ def test_who_has_no_certificate_is_anonymous(stage: "Stage") -> None:
 
 @pytest.mark.parametrize(
     ("asked", "given"),
-    [(0.0, 5.0), (1.0, 5.0), (60.0, 60.0), (1e9, 3600.0), (-1.0, 5.0), (float("nan"), 5.0), (float("inf"), 3600.0)],
+    [(0.0, 5.0), (1.0, 5.0), (60.0, 60.0), (1e9, 3600.0)],
 )
 def test_a_client_may_ask_for_slower_heartbeats_within_reason(stage: "Stage", asked: float, given: float) -> None:
     (welcome,) = stage.peer().say(PREAMBLE, Hello("me", Incarnation(1), 1 << 20, heartbeat=asked))
@@ -152,6 +152,9 @@ def test_a_client_may_ask_for_slower_heartbeats_within_reason(stage: "Stage", as
         Hello("a", Incarnation(1 << 48), 1 << 20),
         Hello("a", Incarnation(1), 65535),
         Hello("a", Incarnation(1), -1),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=-1.0),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("nan")),
+        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("inf")),
     ],
 )
 def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None:
@@ -159,7 +162,7 @@ def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None
 
 
 def test_the_limits_of_a_hello_are_inclusive(stage: "Stage") -> None:
-    for hello in (Hello("x" * 255, Incarnation((1 << 48) - 1), 65536), Hello("été", Incarnation(0), 2**63)):
+    for hello in (Hello("x" * 255, Incarnation((1 << 48) - 1), 65536), Hello("été", Incarnation(0), 2**62)):
         assert isinstance(stage.peer().say(PREAMBLE, hello)[0], Welcome)
 
 
@@ -557,8 +560,8 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     assert (status.clients, status.subscriptions, status.topics, status.queued) == (0, 0, 0, 0)
     table = stage.broker._forwarder.table
     for wanted in (table._whole, table._audiences):
-        assert (wanted._exact, wanted._tree._root.branches) == ({}, {})
-    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, {}, {})
+        assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
+    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
     assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
     assert len(stage.broker._guests._names) == 0
     assert set(stage.timers) == {("broker", "tick")}

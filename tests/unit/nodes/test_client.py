@@ -251,7 +251,7 @@ def test_a_refusal_ends_the_link_and_some_end_the_client(code: Refusal) -> None:
     desk = Desk().connected()
     effects = desk.hear(Rejection(code, "because"))
     assert Close(desk.link, "because") in effects
-    fatal = code in (Refusal.FENCED, Refusal.UNAUTHENTICATED)
+    fatal = code in (Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED)
     assert told(effects) == [Disconnect("because"), *([Halt(code, "because")] if fatal else [])]
     if fatal:
         assert StopTimer("redial") in effects

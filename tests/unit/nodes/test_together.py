@@ -349,8 +349,8 @@ def test_frames_that_claim_many_events_cost_the_broker_no_memory(stage: "Stage")
 # ---- at random
 
 
-TOPICS = ["a", "a/b", "a/c", "b", "$s/x"]
-PATTERNS = ["a", "a/#", "+", "#", "a/+", "$s/#"]
+TOPICS = ["a", "a/b", "a/c", "b", "$stentor/x"]
+PATTERNS = ["a", "a/#", "+", "#", "a/+", "$stentor/#"]
 WHERES = ["", "n > 4", "n <= 4", "EXISTS n AND n > 7", "colour = 'red'"]
 
 

@@ -61,6 +61,9 @@ class FusedDisk:
     def rename(self, old: str, new: str) -> None:
         self.do(lambda: self.disk.rename(old, new))
 
+    def replace(self, old: str, new: str) -> None:
+        self.do(lambda: self.disk.replace(old, new))
+
     def remove(self, name: str) -> None:
         self.do(lambda: self.disk.remove(name))
 

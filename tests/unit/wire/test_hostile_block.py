@@ -14,11 +14,11 @@ from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema, Value
 from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
-from stentor.wire.block import HEADER_SIZE, SPARSE, UNIFORM, Block, Origin
+from stentor.wire.block import HEADER_SIZE, LAST_FIRST, SPARSE, UNIFORM, Block, Origin
 from stentor.wire.sheaf import Sheaf
 
-ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 100), -1)
-LATER = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(2**64 - 90), 5)
+ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST_FIRST - 100), -1)
+LATER = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST_FIRST - 90), 5)
 ALL_KINDS = Schema(("yes", "n", "price", "who"), (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.STRING))
 TEXTS = Schema(("who",), (Kind.STRING,))
 COLUMNS: list[list[Value | None]] = [

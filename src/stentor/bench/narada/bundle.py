@@ -31,14 +31,14 @@ from stentor.model.control import (
 )
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post
+from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.storage.shelf import open_ledger
 from stentor.wire import letter
 from stentor.wire.block import Block, Origin, encode
 
-TOPIC, OWNER = "narada/costs", "owner"
+TOPIC, OWNER, KEEPER = "narada/costs", "owner", "keeper"
 MILLISECOND = 1_000_000
 Sent = tuple[str, bytes]  # to whom, and the letter
 
@@ -48,7 +48,7 @@ class Member:
 
     def __init__(self, name: str, storage: str) -> None:
         self.name = name
-        self.id = publisher_id("", repository_name(name))
+        self.id = publisher_id(KEEPER, repository_name(name))
         self.machine = Repository(TOPIC, RepositorySettings(name=name))
         self.ledger = open_ledger(storage, name, TOPIC)
         self.spent: Counter[type] = Counter()  # ns, by what was heard
@@ -78,6 +78,8 @@ class Member:
                 return [Scanned(TOPIC, effect.token, found.records, found.damaged)]
             case Collect():
                 self.ledger.collect(effect.end)
+            case ShareAccess():
+                return [AccessShared(effect.token)]
             case Stop():
                 raise StentorError(effect.reason)
         return []
@@ -92,7 +94,7 @@ class LocalBundle:
         self.members = {name: Member(name, f"{storage}:{folder / name}") for name in names}
         for name, member in self.members.items():
             self.tell(name, Opened(TOPIC, member.ledger.load()))
-            self.tell(name, Linked(""))
+            self.tell(name, Linked(KEEPER))
         for name in names:
             self.order(name, TopicTask.CREATE, repositories=tuple(names))
         self.pass_time(2000)
@@ -134,7 +136,8 @@ class LocalBundle:
         self, name: str, task: TopicTask, *, repositories: tuple[str, ...] = (), role: Role = "publisher",
         client: str = "",
     ) -> None:  # fmt: skip
-        wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client)
+        principals = (KEEPER,) * len(repositories)
+        wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
         self.tell(name, Heard(publisher_id("", OWNER), [wish]))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:

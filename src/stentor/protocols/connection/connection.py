@@ -5,7 +5,7 @@ counts another number knows that the stream lost, repeated or swapped something,
 """
 
 from stentor.machine import SECOND
-from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicId
 from stentor.model.messages import Credit, Heartbeat, Message
 from stentor.protocols.connection.outbox import Outbox
@@ -106,8 +106,3 @@ class Connection:
         self._beaten = now
         self.outbox.post(Heartbeat(self.outbox.position))
         return True
-
-
-def check_client_name(name: str) -> None:
-    if not 0 < len(name) <= 255 or not name.isprintable():
-        raise InvalidInput(f"{name[:40]!r}: a client's name has 1 to 255 printable characters")

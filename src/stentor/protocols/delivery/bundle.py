@@ -23,7 +23,6 @@ class Peer:
         "departed",
         "facts",
         "heard",
-        "id",
         "inspected",
         "leaving",
         "lines",
@@ -41,7 +40,6 @@ class Peer:
     def __init__(self, name: str, unit: str = "") -> None:
         self.name = name
         self.unit = unit  # that it serves
-        self.id = 0  # under which it sends; 0 until it has proved it
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False

@@ -43,7 +43,7 @@ from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
-from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.store import MOST_LIVES, Store
 
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
@@ -180,13 +180,15 @@ class Enrolment:
         former = self.publishers.get(sender)
         if former is not None and former.attempt > event.attempt:  # attempts grow from life to life, streams need not
             raise Refused(Refusal.FENCED, f"a newer {event.sender} publishes already")
+        stream = self._store.streams.find((sender, event.incarnation))
+        if stream is None:
+            raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
         end = end_name("publisher", event.sender, self._topic)
         self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
         self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
         incarnation, last = self._newest(sender, event.incarnation)
         self._commits.then(lambda: self._respond(inbox, event, incarnation=incarnation, last=last))
         self._announce(event)
-        stream = self._store.streams[sender, event.incarnation]
         if event.last:
             stream.ordered.add(1, event.last)
         self._store.admit(stream)
@@ -431,9 +433,7 @@ class Enrolment:
                 if destination.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(destination, subscription.home)
-        for stream in list(self._store.streams.values()):
-            if stream.waiting and registry.is_authorised(stream.id[0]):
-                self._store.admit(stream)
+        self._store.introduce(registry.is_authorised)
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
         reason = f"{name} is not registered as a {role} of {self._topic} any more"

@@ -26,10 +26,10 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.ids import publisher_id
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
 from stentor.protocols.delivery.answers import ANSWER, Answers
+from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
@@ -65,7 +65,7 @@ class Gossip:
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
         self._answers = Answers(topic, settings.name, store, dispatch)
-        self.principal = ""
+        self.principal = ""  # under which we are connected
         self.ready = self.leaving = False
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
@@ -161,7 +161,7 @@ class Gossip:
         self.say(
             GossipState(
                 self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
-                asking, self.principal, self._table.digest if whole else 0, self._settings.unit,
+                asking, "", self._table.digest if whole else 0, self._settings.unit,
                 self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
                 self.stuck(),
             ),
@@ -184,28 +184,25 @@ class Gossip:
                 self.say(self.invitation(), peer)
 
     def invitation(self) -> GossipFacts:
-        facts = self._registry.newer_than({})
-        return GossipFacts(self._topic, self._settings.name, facts, self.principal)
+        return GossipFacts(self._topic, self._settings.name, self._registry.newer_than({}))
 
     def knows(self, sender: int) -> bool:
         """Whether this id is that of a member."""
-        return any(peer.id == sender for peer in self.bundle.peers.values())
+        return self._registry.believed.include(sender)
 
     # ---- hearing
 
     def hear(self, now: int, sender: int, event: ControlEvent, blocks: Iterable[Block]) -> None:
         """Something that a repository said; nothing is heard of those that are no members."""
+        if not self._is_believed(sender, event):
+            return
         peer = self.bundle.peers.get(event.sender)
         if peer is None:
             if isinstance(event, GossipFacts) and not self._registry.created:
-                self._join(sender, event)
+                self.learnt += self._registry.learn(event.facts)  # a repository of the topic says that we are one too
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
-        if isinstance(event, GossipState) and publisher_id(event.principal, repository_name(peer.name)) == sender:
-            peer.id = sender
-        if peer.id != sender:
-            return
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
@@ -214,12 +211,15 @@ class Gossip:
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
 
-    def _join(self, sender: int, invitation: GossipFacts) -> None:
-        """A repository of the topic says that we are to manage it too."""
-        member = f"member/{invitation.sender}"
-        proved = publisher_id(invitation.principal, repository_name(invitation.sender)) == sender
-        if proved and any(key == member and value for key, _, _, value in invitation.facts):
-            self.learnt += self._registry.learn(invitation.facts)
+    def _is_believed(self, sender: int, event: ControlEvent) -> bool:
+        """Whether the repository has sent this that it names. Of one whose principal is not written down, because we
+        know nothing of the topic or it is older than principals, facts are believed that name the one under which it
+        sends them: brokers let only nodes be called repositories.
+        """
+        believed = self._registry.believed
+        if isinstance(event, GossipFacts) and not self._registry.principal_of(event.sender):
+            believed = introduced(event.facts)
+        return believed.wrote(sender, event.sender)
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
         for block in blocks:
@@ -273,11 +273,18 @@ class Gossip:
                 if held.floor > stream.floor:
                     self._skip(stream, held)
         if state.facts != self._registry.digest:
-            self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+            self._ask_facts(peer)
         self.are_facts_shared(now)
         if state.whole and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
+
+    def _ask_facts(self, peer: Peer) -> None:
+        """Ask what is registered elsewhere; one that may not have heard our principal believes us if we name it."""
+        mine = self._registry.introduction(self._settings.name)
+        if mine:
+            self.say(GossipFacts(self._topic, self._settings.name, mine), peer)
+        self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
 
     def _tell_steering(self, peer: Peer) -> None:
         """A storage for a unit must know whom others steer, or it cannot offer to do it."""

@@ -10,6 +10,7 @@ from stentor.model.control import ControlEvent, Registration, RegistrationReceip
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.place import UNPROVED, is_operator_name
+from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
@@ -30,11 +31,13 @@ class Owners:
         gossip: Gossip,
         commits: Commits,
         enrolment: Enrolment,
+        notices: AccessNotices,
         report: Callable[[int], dict[str, Any]],
     ) -> None:
         """`report` is what an owner is told of the topic."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
+        self._notices = notices
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
     def _registration(self, now: int, sender: int, event: Registration) -> None:
@@ -52,16 +55,18 @@ class Owners:
         elif event.task is TopicTask.DELETE:
             self._commits.then(lambda: self._enrolment.say(inbox_of(event.sender), receipt))  # nobody is left to agree
         else:
-            self._enrolment.when_safe(lambda: self._enrolment.say(inbox_of(event.sender), receipt))
+            self._enrolment.when_safe(lambda: self._notices.answer(inbox_of(event.sender), receipt))
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry
         if registry.deleted:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if len(event.principals) not in (0, len(event.repositories)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal, or none is named")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
             terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self._enrolment.remember(registry.found(terms, event.repositories))
+            self._enrolment.remember(registry.found(terms, _principals(event), event.born))
             return
         if event.task is not TopicTask.SHOW:
             self._check(event)
@@ -83,7 +88,7 @@ class Owners:
             case TopicTask.REVOKE:
                 self._enrolment.remember(registry.revoke(event.role, event.name))
             case TopicTask.ADD_REPOSITORY:
-                self._add(event.repositories)
+                self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
             case _:
@@ -98,11 +103,15 @@ class Owners:
         if not (leaves and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 
-    def _add(self, repositories: tuple[str, ...]) -> None:
-        """New members are told by name: they do not listen to the bundle yet."""
-        for name in repositories:
-            self._enrolment.remember(self._registry.set_member(name, there=True))
-        for name in repositories:
+    def _add(self, principals: dict[str, str]) -> None:
+        """New members are told by name: they do not listen to the bundle yet. One that is a member already may have
+        another principal now.
+        """
+        registry = self._registry
+        for name, principal in principals.items():
+            unit, known = registry.units.get(name, ""), registry.principal_of(name)
+            self._enrolment.remember(registry.set_member(name, unit, principal or known))
+        for name in principals:
             self._gossip.say(self._gossip.invitation(), name)
 
     def _remove(self, repositories: tuple[str, ...]) -> None:
@@ -111,4 +120,9 @@ class Owners:
                 raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
         self._registry.check_remaining(self._topic, repositories)
         for name in repositories:
-            self._enrolment.remember(self._registry.set_member(name, there=False))
+            self._enrolment.remember(self._registry.remove_member(name))
+
+
+def _principals(event: Registration) -> dict[str, str]:
+    """Return the principal of each repository that an owner names; "" if it does not: each knows its own."""
+    return dict(zip(event.repositories, event.principals or ("",) * len(event.repositories), strict=True))

@@ -1,9 +1,9 @@
 """What the machines of reliable delivery say and hear. Whoever composes them puts it on links: see `wire.letter`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stentor.machine import Effect, Input
-from stentor.model.access import TopicTerms
+from stentor.model.access import SharedFact, TopicTerms
 from stentor.model.control import ControlEvent
 from stentor.wire.block import Block
 
@@ -39,6 +39,20 @@ class Founded(Input, frozen=True, gc=False):
     """This repository alone keeps the topic, on these terms, and needs nobody to create it."""
 
     terms: TopicTerms
+    born: int = 0  # in this millisecond since 1970
+
+
+class Vouched(Input, frozen=True):
+    """The broker says which repositories manage a topic, each under which principal: nobody else is believed."""
+
+    topic: str
+    members: Mapping[str, str]
+
+
+class AccessShared(Input, frozen=True, gc=False):
+    """All brokers that can be reached have written down what was told with a ShareAccess."""
+
+    token: int
 
 
 class Unlinked(Input, frozen=True, gc=False):
@@ -51,6 +65,14 @@ class Post(Effect, frozen=True):
     to: str
     events: Sequence[ControlEvent]
     blocks: Sequence[Block] = ()
+
+
+class ShareAccess(Effect, frozen=True):
+    """Tell the broker who may do what on a topic; lost with the link, if there is none."""
+
+    topic: str
+    facts: tuple[SharedFact, ...]
+    token: int
 
 
 class Listen(Effect, frozen=True, gc=False):

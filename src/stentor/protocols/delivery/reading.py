@@ -36,6 +36,7 @@ _ALL = 1 << 40  # events
 _MOST_PARTS = 4096
 _LARGEST_PAGE = 16 << 20  # bytes
 _LETTERS = 8  # of a page, if they are not too large
+_MOST_SCANS = 256  # under way: each may bring a page, and readers ask for a few pages ahead at most
 
 
 class Pieces(NamedTuple):
@@ -120,12 +121,17 @@ class Reading:
         if not self._gossip.ready:
             raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
 
+    def _check_room(self) -> None:
+        if len(self._dispatch.scans) + len(self._dispatch.recalls) >= _MOST_SCANS:
+            raise Refused(Refusal.BUSY, f"{self._settings.name} reads for others: try again")
+
     # ---- what there is
 
     def _stock_requested(self, now: int, sender: int, event: StockRequest) -> None:
         name, inbox = self._settings.name, inbox_of(event.sender)
         try:
             self._check(sender, event)
+            self._check_room()
             _filter(event.where)
             if event.enrol and not event.name:
                 raise Refused(Refusal.PROTOCOL, "events are kept for a name: this reader has none")
@@ -208,6 +214,7 @@ class Reading:
     def _page_requested(self, now: int, sender: int, event: PageRequest) -> None:  # noqa: ARG002
         try:
             self._check(sender, event)
+            self._check_room()
             _filter(event.where)
         except Refused as refused:
             page = Page(self._topic, self._settings.name, event.token, refused.code, refused.reason)

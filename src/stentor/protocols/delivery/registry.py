@@ -4,33 +4,53 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
-from hashlib import blake2b
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Held, Role
-from stentor.model.errors import Refusal, Refused
+from stentor.model.control import Role
+from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.facts import Facts, Stamped
+from stentor.model.filter import Filter
+from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
+from stentor.model.ranges import (
+    ClientName,
+    FilterText,
+    Life,
+    Path,
+    Principal,
+    StreamNumbers,
+    check_client_name,
+    checker_of,
+)
 from stentor.model.record import Fact
+from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
-PREFIXES = (*ACCESS, _PUBLISHER, _SUBSCRIPTION)
+PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION)
 
 
-Frontier = tuple[tuple[int, int, int], ...]  # streams, and the last number before something begins
+Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
+_MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
 
 
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     """Who stands behind a publisher's id."""
 
-    name: str
-    principal: str
-    incarnation: int  # the newest one
-    resumed: tuple[int, ...] = ()  # those that it goes on with when it comes back, in the order in which they began
+    name: ClientName
+    principal: Principal
+    incarnation: Life  # the newest one
+    resumed: Annotated[
+        tuple[Life, ...], Meta(max_length=64)
+    ] = ()  # those that it goes on with when it comes back, in the order in which they began
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -38,13 +58,13 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
     """
 
-    where: str
+    where: FilterText
     frontier: Frontier = ()
-    principal: str = ""
-    home: str = ""  # the broker at which it was last
-    incarnation: int = 0  # of its first life
-    changes: tuple[tuple[str, Frontier], ...] = ()
-    past: tuple[Held, ...] = ()  # what it wants of what was forgotten before it came: that is in a lake
+    principal: Principal = ""
+    home: Path = ""  # the broker at which it was last
+    incarnation: Life = 0  # of its first life
+    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
+    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
 
     def change(self, where: str, now: Frontier) -> "KnownSubscription":
         """The same with another filter, for all that is not there yet."""
@@ -61,6 +81,28 @@ _membership = msgspec.msgpack.Decoder(Membership)
 _publisher = msgspec.msgpack.Decoder(KnownPublisher)
 _subscription = msgspec.msgpack.Decoder(KnownSubscription)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
+_check_publisher, _check_subscription = checker_of(KnownPublisher), checker_of(KnownSubscription)
+_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_sound(key: str, value: bytes) -> bool:
+    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
+    kind, _, name = key.partition("/")
+    try:
+        if kind == "publisher":
+            _check_publisher(_publisher.decode(value))
+            return _PUBLISHER_ID.fullmatch(name) is not None
+        if kind == "former":
+            _membership.decode(value)
+        if kind == "subscription":
+            check_client_name(name)
+            if value:
+                _check_subscription(known := _subscription.decode(value))
+                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
+                    Filter(where)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput):
+        return False
+    return True
 
 
 def is_within(node: str, unit: str) -> bool:
@@ -78,13 +120,13 @@ class Registry:
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
-        self._facts: dict[str, tuple[int, str, bytes]] = {}
-        self._digests: dict[str, int] = {}
-        self.digest = 0  # the same for equal registries
+        self._facts = Facts()
         self.changed = False  # since somebody looked
+        self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
         self.units: dict[str, str] = {}  # which unit each of them serves
+        self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
         self.subscriptions: dict[str, KnownSubscription] = {}
 
@@ -99,35 +141,36 @@ class Registry:
         """What is new among these, to be written down."""
         news = []
         for key, version, writer, value in facts:
-            known = self._facts.get(key)
-            if key.startswith(PREFIXES) and (known is None or (version, writer, value) > known):
+            is_newer = self._facts.is_news(key, (version, writer, value))
+            if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
         return news
 
+    @property
+    def digest(self) -> int:
+        return self._facts.digest
+
     def shared(self, key: str) -> SharedFact:
-        version, writer, value = self._facts[key]
-        return key, version, writer, value
+        return self._facts.shared(key)
 
     def versions(self) -> dict[str, tuple[int, str]]:
-        return {key: (version, writer) for key, (version, writer, _) in self._facts.items()}
+        return self._facts.versions()
 
     def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
-        """What whoever knows these versions does not know."""
-        found = sorted(key for key, fact in self._facts.items() if fact[:2] > versions.get(key, (0, "")))
-        return tuple(self.shared(key) for key in found)
+        return self._facts.newer_than(versions)
 
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
-        version = self._facts.get(key, (0, "", b""))[0] + 1
+        known = max(self._facts.get(each, (0, "", b""))[0] for each in (key, TOPIC))
+        version = known + 1  # newer than all that an earlier topic of this name had, too
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
-    def _put(self, key: str, fact: tuple[int, str, bytes]) -> None:
-        self._facts[key] = fact
+    def _put(self, key: str, fact: Stamped) -> None:
+        self._facts.put(key, fact)
         self.changed = True
-        number = int.from_bytes(blake2b(_encode((key, fact)), digest_size=7).digest(), "little")
-        self.digest ^= self._digests.get(key, 0) ^ number
-        self._digests[key] = number
+        if key.startswith(ACCESS):
+            self.unshared.add(key)
         value = fact[2]
         kind, _, name = key.partition("/")
         if key == TOPIC and value:
@@ -135,8 +178,11 @@ class Registry:
         elif kind == "member":
             self.units.pop(name, None)
             if value:
-                self.units[name] = _membership.decode(value).unit
+                membership = _membership.decode(value)
+                self.units[name], self.believed.principals[name] = membership.unit, membership.principal
             self.members = tuple(sorted(self.units))
+        elif kind == "former" and name not in self.units:
+            self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
             self.publishers[int(name, 16)] = _publisher.decode(value)
         elif kind == "subscription":
@@ -160,8 +206,15 @@ class Registry:
     def deleted(self) -> bool:
         return self.known and not self._facts[TOPIC][2]
 
+    @property
+    def version(self) -> int:
+        """When it was created or deleted: another topic of its name has another one."""
+        return self._facts[TOPIC][0]
+
     def delete(self) -> list[Fact]:
-        return self.set(TOPIC, None)
+        """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more."""
+        newest = max(version for version, _, _ in self._facts.values())
+        return self.learn(((TOPIC, newest + 1, self._repository, b""),))
 
     def is_member(self, repository: str) -> bool:
         return repository in self.members
@@ -170,13 +223,42 @@ class Registry:
         fact = self._facts.get(MEMBER + repository)
         return fact is not None and not fact[2]
 
-    def found(self, terms: TopicTerms, members: tuple[str, ...]) -> list[Fact]:
-        """A new topic: its repositories write down the same."""
-        keys = {TOPIC: _encode(terms), **{MEMBER + name: _encode(Membership()) for name in members}}
-        return self.learn(tuple((key, 1, terms.owner, value) for key, value in keys.items()))
+    def found(self, terms: TopicTerms, members: Mapping[str, str], born: int = 0) -> list[Fact]:
+        """A new topic: its repositories, of which the principals are given, write down the same. It was `born` in this
+        millisecond since 1970: what brokers know of an earlier topic of this name is older.
+        """
+        keys = {TOPIC: _encode(terms)}
+        keys |= {MEMBER + name: _encode(Membership(principal=principal)) for name, principal in members.items()}
+        return self.learn(tuple((key, max(born, 1), terms.owner, value) for key, value in keys.items()))
 
-    def set_member(self, repository: str, there: bool, unit: str = "") -> list[Fact]:
-        return self.set(MEMBER + repository, Membership(unit) if there else None)
+    def set_member(self, repository: str, unit: str, principal: str) -> list[Fact]:
+        """A repository manages the topic; only its owner may change the principal under which it does."""
+        return self.set(MEMBER + repository, Membership(unit, principal))
+
+    def remove_member(self, repository: str) -> list[Fact]:
+        """A repository manages the topic no longer; it is heard until others have all that it has."""
+        facts, principal = self.set(MEMBER + repository, None), self.principal_of(repository)
+        return facts + (self.note_former(repository, principal) if principal else [])
+
+    def note_former(self, repository: str, principal: str) -> list[Fact]:
+        """Write down whom to believe when a repository speaks that left the bundle."""
+        return self.set(FORMER + repository, Membership(principal=principal))
+
+    def principal_of(self, repository: str) -> str:
+        """The principal of a repository that is a member, or was one; "" if it is not known."""
+        return self.believed.principals.get(repository, "")
+
+    def introduction(self, repository: str) -> tuple[SharedFact, ...]:
+        """Return the facts that name the principal of a repository."""
+        known = [key for key in (MEMBER + repository, FORMER + repository) if key in self._facts]
+        return tuple(self.shared(key) for key in known)
+
+    def access(self, keys: Iterable[str] | None = None) -> tuple[SharedFact, ...]:
+        """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
+        if self.deleted:
+            return (self.shared(TOPIC),)
+        found = sorted(key for key in self._facts if key.startswith(ACCESS))
+        return tuple(self.shared(key) for key in found if keys is None or key in keys)
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""
@@ -237,6 +319,12 @@ class Registry:
         grant = self.granted(role, name)
         if grant is None and self.terms.open and role == "subscriber":
             known = self.subscriptions.get(name)
+            if name and known is None and len(self.subscriptions) >= _MOST_GUESTS:
+                raise Refused(
+                    Refusal.TOO_MANY,
+                    f"{topic} has {_MOST_GUESTS:,} subscribers: its owner can remove some with "
+                    f"`stentor topic revoke {topic} --subscriber NAME`, or grant {name} a place",
+                )
             grant = Grant(known.principal if known is not None else "")  # who came first has the name
         if grant is None:
             raise Refused(

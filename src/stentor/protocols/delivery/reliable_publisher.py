@@ -42,7 +42,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.drafts import Drafts
 from stentor.protocols.delivery.outstanding import Outstanding
 from stentor.protocols.delivery.patience import NEVER, Patience
-from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked, Vouched
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
 from stentor.protocols.delivery.trail import Trail
@@ -91,7 +91,7 @@ class _Waiting(NamedTuple):
 
 
 class ReliablePublisher:
-    """A machine: `Linked`, `Unlinked`, `Heard` and what an application says go in."""
+    """A machine: `Linked`, `Unlinked`, `Vouched`, `Heard` and what an application says go in."""
 
     def __init__(
         self,
@@ -132,6 +132,7 @@ class ReliablePublisher:
             Awaited: self._awaited,
             Linked: self._link_made,
             Unlinked: self._link_lost,
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
             Heard: self._heard,
             TimerFired: self._timer_fired,
         }

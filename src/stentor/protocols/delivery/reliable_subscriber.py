@@ -32,7 +32,7 @@ from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Leaving, Portion, Release, Wanted
 from stentor.protocols.delivery.handing import Handing
 from stentor.protocols.delivery.patience import NEVER, Patience
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Listening, Post, Unlinked, Vouched
 from stentor.protocols.delivery.receipts import Done, Receipts
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.search import Search
@@ -45,7 +45,7 @@ _TIMER = "reliable subscriber"
 
 
 class ReliableSubscriber:
-    """A machine: `Linked`, `Unlinked`, `Arrived`, `Heard` and what an application says go in."""
+    """A machine: `Linked`, `Unlinked`, `Vouched`, `Arrived`, `Heard` and what an application says go in."""
 
     def __init__(
         self,
@@ -91,6 +91,7 @@ class ReliableSubscriber:
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Linked: self._link_made,
             Unlinked: self._link_lost,
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
             Arrived: self._arrived,
             Heard: self._heard,
             Listening: self._listening,

@@ -9,6 +9,8 @@ bundles of several. Its parts:
     gossip      what the repositories of a bundle tell each other
     enrolment   clients that want to be steered
     owners      what they want of the topic
+    membership  how this repository introduces itself, and leaves
+    notices     what brokers are told of who may do what
     collection  what may be forgotten
     gaps        what nobody has: those behind it do not wait for ever
     reading     those who read what is stored, at rest
@@ -22,23 +24,23 @@ import msgspec
 
 from stentor.machine import (
     MILLISECOND,
+    SECOND,
     CommitFailed,
     Committed,
     Discard,
     Effect,
     Input,
     Measured,
+    Open,
     Opened,
     Recalled,
     Report,
     Scanned,
     StartTimer,
-    Stop,
     TimerFired,
 )
 from stentor.model.control import (
     ControlEvent,
-    GossipLeave,
     PublisherOrder,
     RepositoryAck,
     RepositoryNak,
@@ -53,6 +55,7 @@ from stentor.model.control import (
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
+from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
@@ -62,8 +65,9 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -76,12 +80,10 @@ from stentor.wire.block import Block
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
 _MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
-_BEFORE = (
-    Opened,
-    Scanned,
-    Linked,
-    Measured,
-)  # what counts before all is read: nobody may be answered by one who knows nothing
+_OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
+_FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
+# What counts before all is read: nobody may be answered by one who knows nothing.
+_BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 
 
 class Repository:
@@ -103,19 +105,17 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border,
         )  # fmt: skip
-        self.owners = Owners(topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.status)
-        self.collection = Collection(
-            topic,
-            store,
-            self.registry,
-            self.table,
-            self.dispatch,
-            self.gossip,
-            self.commits,
-            self.border,
-            self.testimony,
-            settings,
+        self.membership = OwnMembership(
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
+        self.notices = AccessNotices(topic, self.registry, self.dispatch)
+        self.owners = Owners(
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
+        )
+        self.collection = Collection(
+            topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
+            self.testimony, settings,
+        )  # fmt: skip
         self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
@@ -123,12 +123,26 @@ class Repository:
         )  # fmt: skip
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
+        self.unopened = ""  # why its ledger could not be opened when that was last tried
+        self._opened_at = 0
         self._id = 0  # under which we send
         self._size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
-        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
+        self._inputs = self._input_handlers()
+        self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
+            **self.enrolment.handlers,
+            **self.owners.handlers,
+            **self.reading.handlers,
+            PublisherOrder: self._order,
+            SubscriberAck: self._subscriber_ack,
+            SubscriberNak: self._subscriber_nak,
+            SubscriberEnd: self._subscriber_end,
+        }
+
+    def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
+        return {
             Opened: self._opened,
             Committed: self._committed,
             CommitFailed: self.commits.failed,
@@ -141,15 +155,7 @@ class Repository:
             Measured: self._measured,
             Founded: self._founded,
             Listening: lambda *_: None,
-        }
-        self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
-            **self.enrolment.handlers,
-            **self.owners.handlers,
-            **self.reading.handlers,
-            PublisherOrder: self._order,
-            SubscriberAck: self._subscriber_ack,
-            SubscriberNak: self._subscriber_nak,
-            SubscriberEnd: self._subscriber_end,
+            AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
@@ -168,8 +174,10 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        if opened.reason:
-            self.dispatch.effects.append(Stop(f"the ledger of {self.topic} cannot be opened: {opened.reason}"))
+        self.unopened, self._opened_at = opened.reason, now
+        if opened.reason:  # other topics go on
+            self._report("error", "a ledger cannot be opened", reason=opened.reason)
+            self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
@@ -200,6 +208,8 @@ class Repository:
         else:
             self.is_open = True
             self.dispatch.effects.append(StartTimer(self._timer, 0))
+            if self.gossip.principal:
+                self._introduce()
 
     def _seen(self, now: int, scanned: Scanned) -> None:
         self.testimony.recall(now, scanned.records)
@@ -216,7 +226,8 @@ class Repository:
 
     def _founded(self, now: int, founded: Founded) -> None:
         if not self.registry.known:
-            self.enrolment.remember(self.registry.found(founded.terms, (self._settings.name,)))
+            mine = {self._settings.name: self.gossip.principal}
+            self.enrolment.remember(self.registry.found(founded.terms, mine, founded.born))
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
@@ -236,6 +247,14 @@ class Repository:
     def _linked(self, now: int, linked: Linked) -> None:
         self._id = publisher_id(linked.principal, repository_name(self._settings.name))
         self.gossip.linked(now, linked.principal)
+        if self.is_open:
+            self._introduce()
+
+    def _introduce(self) -> None:
+        """There is a link, and it is known what was registered: the broker and the others learn of it."""
+        self.membership.introduce()
+        self.registry.unshared.clear()
+        self.commits.then(partial(self.notices.tell_all, self.registry.access()))
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
         if not self.commits.full:
@@ -270,13 +289,13 @@ class Repository:
         self._obey(now)
 
     def _order(self, now: int, sender: int, event: PublisherOrder) -> None:
-        if not 0 < event.first <= event.last:
-            return
-        self.store.order(now, (sender, event.incarnation), event.first, event.last, self.registry.is_authorised(sender))
+        known = self.registry.is_authorised(sender)
+        if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
+            return  # it was authorised once
+        acknowledged = ((1, event.acknowledged), *event.singles)
+        stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)
-        stream = self.store.streams[sender, event.incarnation]
-        stream.acknowledged.update(((1, event.acknowledged), *event.singles))
-        if publisher is not None and stream.durable.covers(1, event.last):
+        if stream is not None and publisher is not None and stream.durable.covers(1, event.last):
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 
@@ -341,23 +360,14 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            self._obey_removal()
-            mine = self.registry.units.get(self._settings.name)
-            if mine is not None and mine != self._settings.unit:
-                self.enrolment.remember(self.registry.set_member(self._settings.name, True, self._settings.unit))
+            self.membership.obey_removal()
+            self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
         self.enrolment.yield_to_others()
         if self.gossip.offered:
             self.enrolment.offer()
-
-    def _obey_removal(self) -> None:
-        """If we are no member any more, clients go elsewhere, and we are silent towards them."""
-        if not self.registry.created or self._settings.name in self.registry.members or self.gossip.leaving:
-            return
-        self.gossip.leaving, self.gossip.ready = True, False
-        self.enrolment.dismiss()
 
     # ---- the end of a step
 
@@ -368,6 +378,9 @@ class Repository:
         if self.registry.digest != self._facts:
             digest = self._facts = self.registry.digest
             self.commits.then(lambda: self.gossip.noted(now, digest))
+            if self.registry.unshared:
+                self.commits.then(partial(self.notices.tell, self.registry.access(self.registry.unshared)))
+                self.registry.unshared.clear()
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
@@ -417,6 +430,8 @@ class Repository:
     # ---- time
 
     def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+        if not self.is_open and self.unopened:
+            self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
@@ -428,9 +443,11 @@ class Repository:
         self.gaps.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
-        if self.gossip.leaving:
-            self._leave(now)
-        if self.registry.deleted and self.commits.idle:
+        self.notices.tick(now)
+        is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
+        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
+        may_leave = self.gossip.leaving and not self.notices.is_answering
+        if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
@@ -451,37 +468,11 @@ class Repository:
                 self.enrolment.say(publisher.inbox, nak)
         return busy
 
-    def _leave(self, now: int) -> None:
-        """Once others have all that we have, and whoever waits for an answer has it, we are gone."""
-        heard = self.gossip.bundle.living(now, self._settings.void_after)
-        copies = min(self.registry.terms.copies, sum(not peer.unit for peer in heard))
-        others = [peer.name for peer in heard if not peer.unit and peer.inspected]
-        if (
-            self.gossip.sharing
-            or not others
-            or any(not self._is_elsewhere(stream, others, copies) for stream in self.store.streams.values())
-        ):
-            return
-        self.gossip.say(GossipLeave(self.topic, self._settings.name))
-        self._report("info", "repository left the bundle", repository=self._settings.name)
-        self.dispatch.effects.append(Discard(self.topic))
-        self.gone = True
-
-    def _is_elsewhere(self, stream: Stream, others: list[str], copies: int) -> bool:
-        """Whether so many others have everything of a stream that we have, or that somebody here waits for."""
-        theirs = {name: stream.peers[name] for name in others if name in stream.peers}
-        mine = stream.kept if self._settings.unit else stream.durable
-        if any(sum(spans.covers(first, last) for spans in theirs.values()) < copies for first, last in mine):
-            return False
-        floor = min((stream.floors.get(name, 0) for name in theirs), default=0)
-        served = [each for each in self.table.destinations.values() if each.served]
-        return not self._settings.unit or not any(each.lacks(stream, floor) for each in served)
-
     # ---- people
 
     @property
     def health(self) -> TopicHealth:
-        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.commits.trouble)
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.unopened or self.commits.trouble)
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""

@@ -12,8 +12,9 @@ from stentor.model.control import ControlEvent, bundle_of, inbox_of, repository_
 from stentor.model.errors import Refusal
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.patience import NEVER
-from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked, Vouched
 from stentor.wire.block import Block
 
 _TIMER = "retrieval"
@@ -160,6 +161,7 @@ class Retrieval:
         self._settings = settings or RetrievalSettings()
         self._principal = self._node = ""
         self._linked = False
+        self._believed: dict[str, BundleMembers] = {}  # by topic, as our broker has told
         self._enquiries: dict[int, _Enquiry] = {}
         self._searches: dict[int, _Search] = {}
         self._pages: dict[int, int] = {}  # the search that a page belongs to
@@ -168,6 +170,7 @@ class Retrieval:
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Linked: self._link_made,
             Unlinked: self._link_lost,
+            Vouched: self._vouched,
             Heard: self._heard,
             TimerFired: lambda *_: None,
             Enquired: self._enquired,
@@ -196,6 +199,13 @@ class Retrieval:
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
         self._linked = False
+
+    def _vouched(self, now: int, vouched: Vouched) -> None:
+        """Whoever answered before it was known that it may is asked again."""
+        self._believed[vouched.topic] = BundleMembers(vouched.members)
+        for enquiry in self._enquiries.values():
+            if enquiry.request.topic == vouched.topic:
+                enquiry.due = now
 
     def _post(self, to: str, event: ControlEvent) -> None:
         self._effects.append(Post(to, (event,)))
@@ -290,10 +300,18 @@ class Retrieval:
     def _heard(self, now: int, heard: Heard) -> None:
         for event in heard.events:
             if isinstance(event, Stock) and event.token in self._enquiries:
-                self._told(now, event)
+                if self._is_believed(heard.sender, event, self._enquiries[event.token].request.topic):
+                    self._told(now, event)
             elif isinstance(event, Page) and event.token in self._pages:
                 token = self._pages[event.token]
-                self._turned(now, token, self._searches[token], event, heard.blocks)
+                search = self._searches[token]
+                if self._is_believed(heard.sender, event, search.sought.topic):
+                    self._turned(now, token, search, event, heard.blocks)
+
+    def _is_believed(self, sender: int, event: ControlEvent, topic: str) -> bool:
+        """Whether a repository of the topic that was asked about has sent this."""
+        believed = self._believed.get(topic)
+        return event.topic == topic and believed is not None and believed.wrote(sender, event.sender)
 
     def _told(self, now: int, stock: Stock) -> None:
         if stock.code is not None:

@@ -26,6 +26,9 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
+    topics: int = 1_000  # that it manages
+    topics_per_owner: int = 200  # … of one owner, unless that is whoever runs it
+    ledgers: int = 1 << 30  # that its process can have open at once
 
 
 class SubscriberSettings(msgspec.Struct, frozen=True, kw_only=True):

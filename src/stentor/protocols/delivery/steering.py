@@ -1,6 +1,9 @@
-"""Steering: a client finds the repositories of a topic, has one of them steer it, and leaves it if it fails."""
+"""Steering: a client finds the repositories of a topic, has one of them steer it, and leaves it if it fails.
 
-from collections.abc import Callable
+It believes the members of the bundle that its broker vouches for, and nobody else.
+"""
+
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -22,6 +25,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import Refusal
+from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Post
@@ -47,7 +51,6 @@ class SteeringSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Candidate(msgspec.Struct, frozen=True, gc=False):
     name: str
-    sender: int
     level: int
     order: int
 
@@ -74,7 +77,7 @@ class Steering:
         self.steered = False
         self.ended: Forbid | None = None
         self.effects: list[Effect] = []
-        self._sender = 0  # the repository's id: nobody else can use it
+        self._believed = BundleMembers()  # as our broker, or an earlier one, has told
         self._linked = False
         self.node = ""
         self._candidates: dict[str, _Candidate] = {}
@@ -111,6 +114,20 @@ class Steering:
     def unlink(self) -> None:
         self._linked = False
 
+    def vouch(self, now: int, principals: Mapping[str, str]) -> None:
+        """Believe these repositories of the topic from now on, each under its principal, as our broker says."""
+        if self._believed.principals == principals or self.ended is not None:
+            return
+        self._believed = BundleMembers(principals)
+        self._candidates = {name: each for name, each in self._candidates.items() if name in principals}
+        if self.repository and self.repository not in principals:
+            self.suspect(now, "it is no repository of the topic any more")
+        elif not self.repository and not self._candidates:
+            self._decision = NEVER
+            if self._linked:
+                self._probing.rest()
+                self._probe(now)  # whoever has answered was not believed
+
     def suspect(self, now: int, reason: str) -> None:
         """The repository fails us: look for another one."""
         assert self.repository, "only one that steers us, or is asked to, can fail"
@@ -128,15 +145,15 @@ class Steering:
 
     def hear(self, now: int, sender: int, event: ControlEvent) -> bool:
         """Whether this is for the end that we steer: from its repository, and of this attempt."""
-        if self.ended is not None:
+        if self.ended is not None or not self._believed.wrote(sender, event.sender):
             return False
         if isinstance(event, ProbeAnswer):
             if event.attempt == self.attempt and not self.repository:
-                self._consider(now, sender, event)
-            elif event.attempt == self.attempt and sender == self._sender:
+                self._consider(now, event)
+            elif event.attempt == self.attempt and event.sender == self.repository:
                 self._asking.tries = min(self._asking.tries, 1)  # it is there, and will answer when it may
             return False
-        if not self.repository or event.sender != self.repository or sender != self._sender:
+        if not self.repository or event.sender != self.repository:
             return False
         if isinstance(event, RecoveryResponse | Persistent | Rectify | Sync) and event.attempt != self.attempt:
             return self.steered and isinstance(event, Persistent) and event.attempt == -self.chorus < 0
@@ -193,12 +210,12 @@ class Steering:
             self._probing.ask(now)
         self._post(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt, self.node))
 
-    def _consider(self, now: int, sender: int, answer: ProbeAnswer) -> None:
+    def _consider(self, now: int, answer: ProbeAnswer) -> None:
         name = answer.sender
         self._answered.add(name)
         self._expected.update(answer.members)
         if answer.ready and name not in self._candidates:
-            self._candidates[name] = _Candidate(name, sender, answer.level, len(self._candidates))
+            self._candidates[name] = _Candidate(name, answer.level, len(self._candidates))
         if not self._candidates:
             return
         left_out = self._avoided(now)
@@ -217,7 +234,7 @@ class Steering:
         """The finest level, and there the one that answered first."""
         left_out = self._avoided(now)
         best = min(self._candidates.values(), key=lambda each: (each.name in left_out, each.level, each.order))
-        self.repository, self._sender = best.name, best.sender
+        self.repository = best.name
         self._decision = NEVER
         self._probing.rest()
         self._ask(now)

@@ -4,6 +4,7 @@ Readers see everything up to the horizon: what is durable on as many repositorie
 before it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -14,6 +15,7 @@ from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.tail import Tail
 from stentor.wire.block import Block
@@ -22,16 +24,33 @@ SCHEMA = "schema/"
 HORIZON = "local/horizon"
 _FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
-_MOST_STRANGERS = 256  # streams of publishers that nobody has introduced
+MOST_LIVES = 4096  # of one publisher, with events that are stored: it must not make a stream with every letter
 _MOST_SUSPECTS = 16
 
 
 class Streams(dict[StreamId, Stream]):
-    """Streams come into being when they are first spoken of."""
+    """Streams come into being when they are first spoken of by those who may: publishers that may publish, members of
+    the bundle and the ledger. Those of others are with the strangers until then.
+    """
+
+    def __init__(self) -> None:
+        self.strangers = Strangers()
+        self._lives: Counter[int] = Counter()
 
     def __missing__(self, key: StreamId) -> Stream:
-        stream = self[key] = Stream(key)
+        stream = self[key] = self.strangers.take(key) or Stream(key)
+        self._lives[key[0]] += 1
         return stream
+
+    def __delitem__(self, key: StreamId) -> None:
+        super().__delitem__(key)
+        self._lives[key[0]] -= 1
+        if not self._lives[key[0]]:
+            del self._lives[key[0]]
+
+    def find(self, key: StreamId) -> Stream | None:
+        """Return the stream of a life of a publisher that may publish; None if it has too many lives."""
+        return None if key not in self and self._lives[key[0]] >= MOST_LIVES else self[key]
 
 
 class Store:
@@ -61,7 +80,6 @@ class Store:
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
         self._noted = 0  # the last registration that is durable
-        self._unknown: dict[StreamId, None] = {}
 
     # ---- from the ledger
 
@@ -122,35 +140,52 @@ class Store:
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
-        stream = self.streams[block.publisher, block.incarnation]
-        first, last = block.catenation, block.last()
+        key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
+        if not known and key not in self.streams:
+            if not self.streams.strangers.hold(now, block, ordered):
+                self.strangers += block.count
+            return
+        stream = self.streams.find(key)
+        if stream is None:
+            self.strangers += block.count
+            return
         stream.seen = stream.heard = now
         if ordered:
             stream.ordered.add(first, last)
         if known and stream.ordered.covers(first, last):
             self._take(stream, block)
-            return
-        if not known:
-            self._unknown[stream.id] = None
-            if len(self._unknown) > _MOST_STRANGERS:
-                self.streams.pop(next(iter(self._unknown)), None)
-                del self._unknown[next(iter(self._unknown))]
-        if not stream.hold_back(block):
+        elif not stream.hold_back(block):
             self.strangers += block.count
 
-    def order(self, now: int, key: StreamId, first: int, last: int, known: bool) -> None:
-        """A publisher says what it has sent."""
-        stream = self.streams[key]
+    def order(
+        self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
+    ) -> Stream | None:
+        """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        if not known and key not in self.streams:
+            self.streams.strangers.order(now, key, first, last, acknowledged)
+            return None
+        stream = self.streams.find(key)
+        if stream is None:
+            return None
         stream.heard = now
         if not stream.ordered.covers(first, last):
             stream.seen = now
             stream.ordered.add(first, last)
         if known:
             self.admit(stream)
+        stream.acknowledged.update(acknowledged)
+        return stream
+
+    def introduce(self, is_known: Callable[[int], bool]) -> None:
+        """Store what waited until it is known that its publisher may publish."""
+        for key in [key for key in self.streams.strangers.streams if is_known(key[0])]:
+            self.streams.find(key)
+        for stream in list(self.streams.values()):
+            if stream.waiting and is_known(stream.id[0]):
+                self.admit(stream)
 
     def admit(self, stream: Stream) -> None:
-        """Store what waited for its order event, or for its publisher to be known."""
-        self._unknown.pop(stream.id, None)
+        """Store what waited for its order event."""
         for block in stream.take_ordered():
             self._take(stream, block)
 

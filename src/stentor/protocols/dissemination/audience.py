@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from stentor.matching.pairs import Events, PairIndex
 from stentor.model.attribute import Value
 from stentor.model.batch import Batch
+from stentor.model.filter.cost import Cost
 from stentor.model.ids import SubscriptionId
-from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.interest import Interest, Reader
 
 D = TypeVar("D")
 Places = NDArray[np.int64]
@@ -105,10 +106,11 @@ class Roster(Generic[D]):
 
 
 class Audience(Generic[D]):
-    """The interests in one pattern that have filters."""
+    """The interests in one pattern that have filters, and that may read the same."""
 
-    def __init__(self, number: int, roster: Roster[D]) -> None:
+    def __init__(self, number: int, roster: Roster[D], access: Reader | None = None) -> None:
         self.number = number
+        self.access = access  # of all of them
         self.events = 0
         self._roster = roster
         self._index = PairIndex()
@@ -125,6 +127,21 @@ class Audience(Generic[D]):
     def remove(self, interest: Interest[D]) -> None:
         self._index.remove(interest.place)
         self._roster.leave(interest.place)
+
+    def move(self, interest: Interest[D], to: "Audience[D]") -> None:
+        """Let an interest join another audience; it keeps its place, and what was counted for it."""
+        assert interest.filter is not None, "whoever is in an audience has a filter"
+        self._index.remove(interest.place)
+        to._index.add(interest.filter, interest.place)
+        interest.counts, interest.since = to, to.events - (self.events - interest.since)
+
+    @property
+    def load(self) -> Cost:
+        return self._index.load
+
+    @property
+    def evaluated(self) -> int:
+        return self._index.evaluated
 
     def accepted(self, place: int) -> int:
         return int(self._roster.accepted[place])

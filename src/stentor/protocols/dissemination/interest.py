@@ -18,6 +18,12 @@ class Counts(Protocol):
     def accepted(self, place: int) -> int: ...
 
 
+class Reader(Protocol):
+    """Whoever knows which topics of a pattern its subscriber may read; equal readers may be matched together."""
+
+    def may_read(self, topic: str) -> bool: ...
+
+
 class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
     """One subscription at the broker that serves it; there may be a million, so the garbage collector is spared."""
 
@@ -30,6 +36,8 @@ class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
     counts: Counts | None = None
     place: int = 0  # on the roster
     since: int = 0  # events that its audience had looked at before it came
+    access: Reader | None = None  # which topics it means; None is all that its pattern covers
+    evaluated: int = 0  # nanoseconds for the worst event, by which it made evaluating filters dearer when it came
 
     @property
     def accepted(self) -> int:

@@ -118,7 +118,7 @@ class Relay(Generic[D]):
         if not self._hops:
             return
         for route, start, end, count in runs:
-            if route.demands or not self._selective:
+            if route.demands or not (self._selective or route is self._forwarder.table.denied):
                 self._disperse(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
 
     # ---- parcels

@@ -1,15 +1,27 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
+from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.filter import Filter
-from stentor.model.ids import SchemaId, SubscriptionId, TopicId
+from stentor.model.filter.cost import NOTHING
+from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
 from stentor.protocols.dissemination.demand import Demand
-from stentor.protocols.dissemination.interest import Interest
+from stentor.protocols.dissemination.interest import Interest, Reader
+
+
+class Restricted(Protocol):
+    """What may mean some topics of its pattern only."""
+
+    access: Reader | None
 
 
 class Destination(Protocol):
@@ -22,6 +34,8 @@ class Destination(Protocol):
 
 
 D = TypeVar("D", bound=Destination)
+R = TypeVar("R", bound=Restricted)
+_NUMBER = 8  # bytes of a link's number
 
 
 class Route(Generic[D]):
@@ -45,6 +59,11 @@ class Route(Generic[D]):
         """Whether anybody takes events that go this way, here or elsewhere."""
         return bool(self.takers or self.audiences or self.demands)
 
+    def price(self, events: int, size: int) -> int:
+        """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
+        loads = [audience.load for audience in self.audiences]
+        return sum(load.per_event * events + load.per_character * size for load in loads)
+
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
         if self.events:
@@ -56,25 +75,32 @@ class Route(Generic[D]):
 class FlowTable(Generic[D]):
     """The routes of the flows that come in over one link."""
 
-    __slots__ = ("number", "routes", "schemas", "topics")
+    __slots__ = ("denied", "number", "routes", "schemas", "topics")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.routes: dict[bytes, Route[D]] = {}
         self.topics: set[TopicId] = set()  # what the peer has told us the meaning of
         self.schemas: set[SchemaId] = set()
+        self.denied: set[TopicId] = set()  # what the peer may not publish on, and was told so
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.routes or self.topics or self.schemas)
 
 
-class TopicState(Generic[D]):
-    """A topic that peers have defined, its route if it is known, and the flows that remember the route."""
+class TopicState(msgspec.Struct, Generic[D], eq=False, gc=False):
+    """A topic that peers have defined, its route if it is known, and the flows that remember the route.
 
-    __slots__ = ("definers", "name", "remembered", "route")
+    There may be a million, and Python's collector would look at each of them again and again, which others would wait
+    for. So none of their parts is anything that it has to look at: nothing refers back to a topic's state, and the
+    keys of `remembered` are bytes.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.definers = 0
-        self.route: Route[D] | None = None
-        self.remembered: dict[tuple[int, bytes], FlowTable[D]] = {}
+    name: str
+    definers: int = 0
+    route: Route[D] | None = None
+    remembered: dict[bytes, None] = {}  # the numbers of links, each with a flow
 
 
 class RouteTable(Generic[D]):
@@ -86,13 +112,18 @@ class RouteTable(Generic[D]):
         self._tree: TopicTree[TopicState[D]] = TopicTree()
         self._whole: PatternMap[Interest[D]] = PatternMap()
         self._audiences: PatternMap[Audience[D]] = PatternMap()
-        self._by_pattern: dict[str, Audience[D]] = {}
+        self._by_pattern: dict[tuple[str, Reader | None], Audience[D]] = {}
         self._demands: PatternMap[Demand] = PatternMap()
         self._demand_of: dict[str, Demand] = {}
-        self._last_demand = 0
+        self._last_demand = self._last_audience = 0
         self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
+        self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
+        self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
+        self.is_loaded = False  # some events take a while to be matched
+        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
+        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -105,10 +136,12 @@ class RouteTable(Generic[D]):
             self._tree.add(name, topic, state)
         state.definers += 1
 
-    def drop(self, table: FlowTable[D]) -> None:
-        """A peer is gone, and with it its flows and the topics that only it defined."""
-        self.forget_flows(table)
-        for topic in table.topics:
+    def drop(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget about so many flows of a peer that is gone, and topics that only it defined; return how many."""
+        done = self.forget_flows(table, most)
+        while table.topics and done < most:
+            topic = table.topics.pop()
+            done += 1
             state = self.topics[topic]
             state.definers -= 1
             if not state.definers:
@@ -116,6 +149,7 @@ class RouteTable(Generic[D]):
                     state.route.settle()
                 self._tree.remove(state.name, topic)
                 del self.topics[topic]
+        return done
 
     def add(self, interest: Interest[D]) -> None:
         """One with a filter joins those in the same pattern; only the first of them changes routes."""
@@ -126,12 +160,36 @@ class RouteTable(Generic[D]):
             self._whole.add(pattern, interest.number, interest)
             self._forget(pattern)
             return
-        audience = self._by_pattern.get(pattern)
+        audience = self._audience(interest, interest.access)
+        before = audience.evaluated
+        audience.add(interest)
+        self.evaluated += audience.evaluated - before
+        self._book(interest, audience.evaluated - before, audience)
+
+    def _audience(self, interest: Interest[D], access: Reader | None) -> Audience[D]:
+        """Return the audience of whoever has this pattern and may read the same."""
+        pattern = interest.pattern
+        audience = self._by_pattern.get((pattern, access))
         if audience is None:
-            audience = self._by_pattern[pattern] = Audience(interest.number, self.roster)
+            self._last_audience += 1
+            audience = self._by_pattern[pattern, access] = Audience(self._last_audience, self.roster, access)
             self._audiences.add(pattern, audience.number, audience)
             self._forget(pattern)
-        audience.add(interest)
+        return audience
+
+    def _book(self, interest: Interest[D], evaluated: int, audience: Audience[D]) -> None:
+        """An interest has joined an audience, and made evaluating filters dearer by so much."""
+        interest.evaluated = evaluated
+        if evaluated:
+            self.evaluated_for[interest.destination] += evaluated
+        self.is_loaded = self.is_loaded or audience.load != NOTHING
+
+    def _strike(self, interest: Interest[D]) -> None:
+        """An interest has left its audience."""
+        if interest.evaluated:
+            self.evaluated_for[interest.destination] -= interest.evaluated
+            if not self.evaluated_for[interest.destination]:
+                del self.evaluated_for[interest.destination]
 
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
@@ -141,12 +199,39 @@ class RouteTable(Generic[D]):
             self._whole.remove(pattern, interest.number)
             self._forget(pattern)
             return
-        audience = self._by_pattern[pattern]
+        audience = self._by_pattern[pattern, interest.access]
+        before = audience.evaluated
         audience.remove(interest)
+        self.evaluated += audience.evaluated - before
+        self._strike(interest)
+        self._tidy(pattern, audience)
+
+    def _tidy(self, pattern: str, audience: Audience[D]) -> None:
         if not audience:
-            del self._by_pattern[pattern]
+            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
+            del self._by_pattern[pattern, audience.access]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
+
+    def change_access(self, interest: Interest[D], access: Reader | None) -> None:
+        """From now on an interest means other topics of its pattern."""
+        if access is interest.access:
+            return
+        if interest.filter is not None:
+            former = self._by_pattern[interest.pattern, interest.access]
+            joined = self._audience(interest, access)
+            before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
+            former.move(interest, joined)
+            self.evaluated += former.evaluated + joined.evaluated - before
+            self._strike(interest)
+            self._book(interest, dearer + joined.evaluated, joined)
+            self._tidy(interest.pattern, former)
+        interest.access = access
+        self._forget(interest.pattern)
+
+    def has_exact(self, topic: str) -> bool:
+        """Return whether anybody here asked for a topic by its name."""
+        return self._whole.has_exact(topic) or self._audiences.has_exact(topic)
 
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         """A member of a scope around us wants something, or not any more; only the first and last change routes."""
@@ -167,9 +252,10 @@ class RouteTable(Generic[D]):
 
     def route(self, state: TopicState[D]) -> Route[D]:
         if state.route is None:
-            whole = sorted(self._whole.covering(state.name), key=lambda interest: interest.number)
-            audiences = sorted(self._audiences.covering(state.name), key=lambda audience: audience.number)
-            demands = sorted(self._demands.covering(state.name), key=lambda demand: demand.number)
+            name = state.name
+            whole = sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number)
+            audiences = sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number)
+            demands = sorted(self._demands.covering(name), key=lambda demand: demand.number)
             parts: list[list[Interest[D]] | list[Audience[D]] | list[Demand]] = [whole, audiences, demands]
             key = tuple([tuple([each.number for each in part]) for part in parts])
             route = self._shared.get(key)
@@ -182,14 +268,30 @@ class RouteTable(Generic[D]):
         """File the route of a flow's topic, until the topic's route changes."""
         state = self.topics[topic_of(flow)]
         route = table.routes[flow] = self.route(state)
-        state.remembered[table.number, flow] = table
+        state.remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
         return route
 
-    def forget_flows(self, table: FlowTable[D]) -> None:
-        """A link with too many flows starts anew: they come back as they are used."""
-        for flow in table.routes:
-            self.topics[topic_of(flow)].remembered.pop((table.number, flow), None)
-        table.routes.clear()
+    def deny(self, table: FlowTable[D], flow: bytes) -> None:
+        """Let the events of a flow go nowhere, until access to its topic changes."""
+        table.routes[flow] = self.denied
+        self.topics[topic_of(flow)].remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
+
+    def forget_routes(self, pattern: str) -> set[TopicId]:
+        """Forget the routes of some topics, because others may read or write them now; return their numbers."""
+        self._forget(pattern)
+        return {topic_id(state.name) for state in self._tree.covered(pattern)}
+
+    def forget_flows(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget the oldest flows of a link, and return how many: they come back as they are used."""
+        oldest = list(islice(table.routes, most))
+        for flow in oldest:
+            del table.routes[flow]
+            self.topics[topic_of(flow)].remembered.pop(_key(table, flow), None)
+        if not table.routes:
+            self._tables.pop(table.number, None)
+        return len(oldest)
 
     def settle(self) -> None:
         """Bring every interest's counts up to date."""
@@ -200,17 +302,27 @@ class RouteTable(Generic[D]):
     def _forget(self, pattern: str) -> None:
         self._shared.clear()  # only for sharing: a route still in use stays as it is
         for state in self._tree.covered(pattern):
-            if state.route is None:
-                continue
-            state.route.settle()
-            state.route = None
-            for (_, flow), table in state.remembered.items():
-                table.routes.pop(flow, None)
-            state.remembered.clear()
+            if state.route is not None:
+                state.route.settle()
+                state.route = None
+            for key in state.remembered:
+                table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
+                if table is not None:
+                    table.routes.pop(key[_NUMBER:], None)
+            state.remembered = {}
+
+
+def _key(table: FlowTable[D], flow: bytes) -> bytes:
+    return table.number.to_bytes(_NUMBER, "little", signed=True) + flow  # links that we dialled have negative ones
 
 
 def topic_of(flow: bytes) -> TopicId:
     return TopicId(int.from_bytes(flow[4:12], "little"))
+
+
+def _readable(found: Iterable[R], topic: str) -> list[R]:
+    """Return those that mean a topic; brokers' demands are not asked, because the broker at the other end decides."""
+    return [each for each in found if each.access is None or each.access.may_read(topic)]
 
 
 def _numbers(interests: Iterable[Interest[D]]) -> dict[D, tuple[SubscriptionId, ...]]:

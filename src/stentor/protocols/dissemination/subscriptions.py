@@ -1,20 +1,25 @@
 """Subscriptions: what clients ask a broker for, checked, counted and turned into interests."""
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from stentor.machine import SECOND
 from stentor.model.errors import FilterError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.model.topic import check_pattern
-from stentor.protocols.dissemination.interest import Interest
+from stentor.policies.access import Denied
+from stentor.protocols.dissemination.interest import Interest, Reader
 from stentor.protocols.dissemination.routing import Destination, RouteTable
 
 D = TypeVar("D", bound=Destination)
 _AT_ONCE = 32  # interests that leave with their client
+_SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
+Admit = Callable[[str], Reader | Denied | None]  # what a pattern means to whoever asks for it; None is all of it
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
 
 
@@ -28,7 +33,9 @@ class Subscriptions(Generic[D]):
         self._leaving: deque[Interest[D]] = deque()  # those whose client is gone
         self.refused: Counter[str] = Counter()
 
-    def subscribe(self, wishes: Wishes[D], destination: D, message: Subscription) -> Receipt:
+    def subscribe(
+        self, wishes: Wishes[D], destination: D, message: Subscription, admit: Admit | None = None
+    ) -> Receipt:
         try:
             check_pattern(message.pattern)
             where = Filter(message.where) if message.where else None
@@ -46,16 +53,41 @@ class Subscriptions(Generic[D]):
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
             )
+        access = admit(message.pattern) if admit is not None else None
+        if isinstance(access, Denied):
+            return self._refuse(message, access.code, access.reason)
         self._numbers += 1
-        interest = wishes[message.id] = Interest(self._numbers, message.id, destination, message.pattern, where)
+        interest = Interest(self._numbers, message.id, destination, message.pattern, where, access=access)
+        wishes[message.id] = interest
         self._table.add(interest)
-        return Receipt(message.id)
+        return self._check_evaluation(interest, wishes, message) or Receipt(message.id)
+
+    def _check_evaluation(self, interest: Interest[D], wishes: Wishes[D], message: Subscription) -> Receipt | None:
+        """Take a subscription back if its filter is one too many of those that are evaluated for every event."""
+        table, most = self._table, int(self._limits.evaluation * SECOND)
+        mine = table.evaluated_for[interest.destination]
+        if not interest.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
+            return None
+        del wishes[message.id]
+        table.remove(interest)
+        return self._refuse(
+            message,
+            Refusal.TOO_MANY,
+            "too many filters have to be evaluated for the same events: tell them apart with =, IN, <, > or LIKE "
+            "'beginning%', or raise evaluation in [limits]",
+        )
 
     def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
         interest = wishes.pop(message.id, None)
         if interest is not None:
             self._table.remove(interest)
         return Receipt(message.id)
+
+    def revoke(self, wishes: Wishes[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
+        """Whoever asked for something may not have it any more."""
+        self._table.remove(wishes.pop(subscription))
+        self.refused[denied.code] += 1
+        return Receipt(subscription, denied.code, denied.reason)
 
     def withdraw(self, wishes: Wishes[D], destination: D) -> None:
         """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""

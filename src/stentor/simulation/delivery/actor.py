@@ -14,6 +14,7 @@ from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, P
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.book import Book
+from stentor.simulation.delivery.brokers import Brokers
 from stentor.simulation.delivery.post_office import PostOffice
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Appointment, Schedule
@@ -37,6 +38,7 @@ class Stage:
         self.schedule.now = SECOND
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
+        self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
@@ -55,6 +57,8 @@ class Actor:
     """Somebody with a name under which it is connected."""
 
     is_repository = False
+    is_stranger = False
+    asks_for_members = False  # whom it believes it learns from brokers
 
     def __init__(self, stage: Stage, name: str, principal: str) -> None:
         self.stage = stage
@@ -128,6 +132,7 @@ class Actor:
         for topic in sorted(self.hears):
             self.handle(Listening(topic))
         self.handle(Linked(self.principal, self.node))
+        self.stage.brokers.greet(self)
 
     def roam(self, pause: int) -> None:
         """Its link is gone with all that is under way; another one comes, perhaps at another broker."""

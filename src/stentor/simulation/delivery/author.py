@@ -45,6 +45,8 @@ _HASTE = 20  # times as fast events grow old, so that some are forgotten in a ru
 class Author(Actor):
     """Publishes so many events in all its lives, in turns of a few."""
 
+    asks_for_members = True
+
     def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
         super().__init__(stage, end_name("publisher", name, TOPIC), name)
         self.short = name
@@ -54,6 +56,8 @@ class Author(Actor):
         self.ended = False  # it may not publish any more
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
+        self._stream = Incarnation(0)
+        self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
             Publish: self._publish,
@@ -79,9 +83,12 @@ class Author(Actor):
         if self.alive or self.ended:
             return
         incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
-        self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, self._resumption(incarnation))
+        resumption = self._resumption(incarnation)
+        self._stream = resumption.incarnation if resumption else incarnation
+        self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
         self.publisher.trail = self.trail
         self._tokens.clear()
+        self._checked = self.publisher.outstanding.upto
         self.begin(self.publisher)
         self.wander()
         self.connect()
@@ -137,6 +144,17 @@ class Author(Actor):
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         self.stage.book.entrusted[body] = attributes
+
+    def observe(self) -> None:
+        """Nothing counts as stored that no repository has said is stored."""
+        publisher = self.publisher
+        if publisher is None:
+            return
+        for number in range(self._checked + 1, publisher.outstanding.upto + 1):
+            key = self.id, self._stream, number
+            if key not in self.stage.book.promises:
+                self.accuse("stored-by-nobody", f"{self.short} believes that {key} is stored")
+        self._checked = publisher.outstanding.upto
 
     # ---- effects
 

@@ -6,12 +6,13 @@ from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import Actor, Stage
 from stentor.simulation.delivery.author import Author
-from stentor.simulation.delivery.depot import Depot
+from stentor.simulation.delivery.depot import Depot, keeper_of
 from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.plan import Plan
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.workload import CONDITIONS, Condition
 
 
@@ -29,6 +30,7 @@ class Cast:
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
+        self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -51,6 +53,7 @@ class Cast:
             collect_every=300 * MILLISECOND,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
+        self.owner.believed.principals[name] = depot.principal
         if plan.nodes:
             depot.node = self.stage.random.choice([node for node in plan.nodes if is_within(node, unit)])
         return depot
@@ -78,6 +81,8 @@ class Cast:
                 TopicTask.CREATE,
                 (name,),
                 repositories=members,
+                principals=tuple(map(keeper_of, members)) if not self.plan.nameless else (),
+                born=self.stage.now // MILLISECOND,
                 copies=self.plan.copies,
                 keep=self.plan.keep,
                 hold=self.plan.hold,

@@ -24,6 +24,7 @@ from stentor.model.control import (
     Persistent,
     RecoveryResponse,
     Rectify,
+    Registration,
     RegistrationReceipt,
     RepositoryAck,
     Sync,
@@ -35,7 +36,7 @@ from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -50,13 +51,18 @@ _SEGMENT = 4 << 10  # bytes, so that a run has several
 _TORN = DiskFaults(sync_error=1.0)
 
 
+def keeper_of(name: str) -> str:
+    """The principal of a repository."""
+    return f"keeper of {name}"
+
+
 class Depot(Actor):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
-        super().__init__(stage, repository_name(name), "keeper")
+        super().__init__(stage, repository_name(name), keeper_of(name))
         self.short = name
         self.settings = settings
         self.disk = SimulatedDisk(Random(f"{seed}/disk/{name}"))
@@ -72,6 +78,7 @@ class Depot(Actor):
         self._busy = 0  # until then
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
+        self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
         self._untold: dict[int, list[Line]] = {}  # what was written, by commit
         self._traces = hearing.KeptTraces()
         self._telling = Random(f"{seed}/traces/{name}")
@@ -82,6 +89,7 @@ class Depot(Actor):
             Collect: self._collect,
             Discard: self._discard,
             Post: self._post,
+            ShareAccess: lambda told: stage.brokers.share(self, told),
         }
 
     @property
@@ -180,6 +188,9 @@ class Depot(Actor):
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
+        if isinstance(happened, Heard) and self.repository is not None:
+            known = tuple(self.repository.registry.versions())
+            self._registered |= {each.token: known for each in happened.events if isinstance(each, Registration)}
         if isinstance(happened, Committed):
             did += hearing.durable(self._untold.pop(happened.token))
         elif isinstance(happened, Scanned) and self._is_opening:
@@ -331,8 +342,10 @@ class Depot(Actor):
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 book.answer(self.short, (f"subscription/{name}",))
                 self._check_agreement(name, event.sync)
-            elif isinstance(event, RegistrationReceipt) and event.code is None and self.repository is not None:
-                book.answer(self.short, self.repository.registry.versions())
+            elif isinstance(event, RegistrationReceipt):
+                book.receipts.add((self.short, event.token))
+                if event.code is None:
+                    book.answer(self.short, self._registered[event.token])
         self.stage.office.post(self, post)
 
     def _told_at(self, place: str) -> list[str]:

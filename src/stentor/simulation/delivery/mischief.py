@@ -63,7 +63,9 @@ class Mischief:
         members = self._cast.members()
         for depot in self._cast.depots.values():
             if depot.joining and not depot.leaving and depot.short in members:
-                self._cast.owner.wish(TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,))
+                self._cast.owner.wish(
+                    TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
+                )
             elif depot.leaving and not depot.left and not depot.dead:
                 others = [name for name in members if name != depot.short]
                 self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
@@ -229,7 +231,9 @@ class Mischief:
             depot.member = receipt.code is None
 
         members = self._cast.members()
-        self._cast.owner.wish(TopicTask.ADD_REPOSITORY, members, joined, repositories=(depot.short,))
+        self._cast.owner.wish(
+            TopicTask.ADD_REPOSITORY, members, joined, repositories=(depot.short,), principals=(depot.principal,)
+        )
         return True
 
     def _leave(self) -> bool:

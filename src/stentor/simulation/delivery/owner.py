@@ -7,6 +7,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, Effect, Input
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 
@@ -34,6 +35,7 @@ class Owner(Actor):
         super().__init__(stage, "owner", "owner")
         self.wishes: deque[Wish] = deque()  # of which the first one is asked for
         self.refused: list[RegistrationReceipt] = []
+        self.believed = BundleMembers()  # all repositories that there are
         self._token = 0
 
     @property
@@ -70,15 +72,17 @@ class Owner(Actor):
                 return [Post(inbox_of(repository_name(to)), (self.wishes[0].registration,))]
             case Heard():
                 for event in happened.events:
-                    if isinstance(event, RegistrationReceipt) and self.wishes:
+                    if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):
                         self._receive(event)
             case Linked() | Unlinked():
                 pass
         return []
 
     def _receive(self, receipt: RegistrationReceipt) -> None:
-        if receipt.token != self.wishes[0].registration.token:
+        if not self.wishes or receipt.token != self.wishes[0].registration.token:
             return
+        if (receipt.sender, receipt.token) not in self.stage.book.receipts:
+            self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
         wish = self.wishes.popleft()
         if receipt.code is not None:
             self.refused.append(receipt)

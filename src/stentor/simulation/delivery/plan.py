@@ -38,6 +38,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hold: bool = False  # events are held at the borders of top-level units
     scribes: bool = False  # authors resume their streams
     scholars: bool = False  # somebody reads what is stored at rest
+    nameless: bool = False  # the topic is older than members' principals: repositories write down their own
+    strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -119,6 +121,10 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
 
 def draw_scholars(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
+
+
+def draw_strangers(random: Random, plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, strangers=random.random() < 0.3, nameless=random.random() < 0.1)
 
 
 def draw_unit(random: Random) -> str:

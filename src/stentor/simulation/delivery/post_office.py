@@ -49,6 +49,9 @@ class Addressee(Protocol):
     def is_repository(self) -> bool: ...
 
     @property
+    def is_stranger(self) -> bool: ...  # who says what it likes
+
+    @property
     def wants_events(self) -> bool: ...
 
     def handle(self, happened: Input) -> None: ...
@@ -63,6 +66,7 @@ class PostOffice:
         self.seen: Counter[str] = Counter()
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
+        self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
         self._people: dict[str, Addressee] = {}  # by inbox
         self._blocked: Counter[tuple[str, str]] = Counter()
 
@@ -96,6 +100,7 @@ class PostOffice:
             happened = Heard(sender.id, read.events, read.blocks)
         for target in targets:
             self._send(sender, target, happened)
+        self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         for target in list(self._people.values()):
@@ -108,7 +113,8 @@ class PostOffice:
         if not sender.link or not target.link or self.blocked(sender.name, target.name):
             return
         assert isinstance(happened, Heard | Arrived)
-        self.watch(target.name, target.node, happened.blocks)
+        if not sender.is_stranger:
+            self.watch(target.name, target.node, happened.blocks)
         random, weather, link = self.random, self.weather, target.link
         copies = 1
         if weather.loss and random.random() < weather.loss:

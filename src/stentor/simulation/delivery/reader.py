@@ -47,6 +47,8 @@ _LATE = 0.2  # of lives ask for events some time after they began, or are over b
 class Reader(Actor):
     """Subscribes under one name in all its lives; each life may have a filter of its own."""
 
+    asks_for_members = True
+
     def __init__(self, stage: Stage, name: str, since: str, condition: Condition | None, slowness: int) -> None:
         super().__init__(stage, end_name("subscriber", name, TOPIC), name)
         self.short = name

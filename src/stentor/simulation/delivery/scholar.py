@@ -28,6 +28,8 @@ _MOST = 25  # events of a batch
 class Scholar(Actor):
     """Reads everything from the beginning, under a name for which repositories keep what it has not read."""
 
+    asks_for_members = True
+
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(stage, f"scholar:{name}", name)
         self.short = name
@@ -101,7 +103,7 @@ class Scholar(Actor):
                 key = (int(block.publisher), int(block.incarnation), int(block.catenation) + offset)
                 if key in self._found:
                     self.accuse("duplicate-read", f"{self.short} got {key} twice in one batch")
-                told = book.published[key[:2]].get(key[2])
+                told = book.published.get(key[:2], {}).get(key[2])
                 if told is None or told.body != body:
                     self.accuse("garbage-read", f"{self.short} got {key}: {body!r}")
                 self._found[key] = body

@@ -15,7 +15,7 @@ class Scribe(Author):
 
     def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
         super().__init__(stage, name, events, pause)
-        self._stream: Incarnation | None = None
+        self._written_stream: Incarnation | None = None
         self._written: list[tuple[Mapping[str, Value], bytes, int]] = []
         self._safe = 0  # so many of them are stored, as it was told
         self._after = 0
@@ -34,8 +34,8 @@ class Scribe(Author):
                 self.handle(TurnEnded())
 
     def _resumption(self, life: Incarnation) -> Resumption:
-        self._stream = self._stream or life
-        return Resumption(self._stream, self._after)
+        self._written_stream = self._written_stream or life
+        return Resumption(self._written_stream, self._after)
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         super()._compose(body, attributes)

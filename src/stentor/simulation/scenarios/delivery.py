@@ -13,6 +13,7 @@ from stentor.simulation.delivery.plan import (
     draw_plan,
     draw_scholars,
     draw_scribes,
+    draw_strangers,
     draw_units,
     draw_visits,
 )
@@ -33,6 +34,7 @@ class _Play:
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
+        plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
@@ -55,6 +57,8 @@ class _Play:
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
             late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
+        for stranger in self.cast.strangers:
+            stranger.start()
         for time, what in plan.strikes:
             stage.schedule.run(begin + time)
             self.mischief.strike(what)

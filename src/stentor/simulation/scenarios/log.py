@@ -28,7 +28,9 @@ class _Run:
         self.disk = SimulatedDisk(Random(f"{seed}/disk"), self.random.choice(_FAULTS))
         self.trace = Trace(keep_trace)
         self.anomalies: list[Anomaly] = []
-        self.statistics = dict.fromkeys(("records", "acknowledged", "syncs", "kills", "power-cuts", "torn-tails"), 0)
+        self.statistics = dict.fromkeys(
+            ("records", "acknowledged", "syncs", "kills", "power-cuts", "rewrites", "torn-tails"), 0
+        )
         self.acknowledged: list[bytes] = []
         self.offered: list[tuple[bytes, bool]] = []  # since the last sync, and whether it was taken
         self.operations = 0
@@ -42,8 +44,10 @@ class _Run:
         dice = self.random.random()
         if dice < 0.5:
             self.append()
-        elif dice < 0.85:
+        elif dice < 0.8:
             self.sync()
+        elif dice < 0.85:
+            self.rewrite()
         else:
             self.crash(power=dice < 0.95)
 
@@ -74,6 +78,19 @@ class _Run:
         self.statistics["syncs"] += 1
         self.acknowledged += [record for record, taken in self.offered if taken]
         self.offered.clear()
+
+    def rewrite(self) -> None:
+        """The log is to hold some of what it holds, and what was offered last."""
+        kept = [record for record in self.acknowledged if self.random.random() < 0.3]
+        kept += [record for record, taken in self.offered if taken]
+        try:
+            self.log.rewrite(kept)
+        except LogFull:
+            self.note("not rewritten")
+            return
+        self.note(f"rewrite {len(kept)}")
+        self.statistics["rewrites"] += 1
+        self.acknowledged, self.offered = kept, []
 
     def check_poison(self) -> None:
         """After a failed sync nothing may be acknowledged, however good the disk has become."""
@@ -146,4 +163,6 @@ def run(seed: int, keep_trace: bool = False) -> Outcome:
     )
 
 
-SCENARIO = Scenario("log", "one log under appends, syncs, kills, power cuts, failing syncs and a full disk", run)
+SCENARIO = Scenario(
+    "log", "one log under appends, syncs, rewriting, kills, power cuts, failing syncs and a full disk", run
+)

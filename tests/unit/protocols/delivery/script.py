@@ -25,9 +25,9 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked, Vouched
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire import block
@@ -176,7 +176,9 @@ class Stage:
     ) -> None:
         self.random, self.mine = random, mine
         peers = tuple(names)
-        self.repositories = {name: Repository(name, 100 + at, mine, peers) for at, name in enumerate(names)}
+        self.repositories = {
+            name: Repository(name, publisher_id("keeper", repository_name(name)), mine, peers) for name in names
+        }
         self.weather = Weather(random, 0.0, 0.0, 5 * MILLISECOND)
         self.settings = settings
         self.now = 0
@@ -202,6 +204,7 @@ class Stage:
         self.subscriber = ReliableSubscriber("t", "s", Incarnation(self.life), settings=self.settings)
         self.released, self.open, self.told = [], [], set()
         self._timer = -1
+        self.step(Vouched("t", dict.fromkeys(self.repositories, "keeper")))
         self.link()
         self.step(Wanted())
 

@@ -54,11 +54,11 @@ def test_what_may_be_on_its_way_is_not_asked_for() -> None:
 def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
     repository = Repository("t", RepositorySettings(name="r1"))
     gossip, now = repository.gossip, 10 * SECOND
-    repository.registry.found(TopicTerms("owner"), ("r1", "r2"))
+    repository.registry.found(TopicTerms("owner"), {"r1": "keeper", "r2": "keeper"})
     gossip.admit(now, repository.registry.units)
-    gossip.linked(now, "")
+    gossip.linked(now, "keeper")
     news = GossipState("t", "r2", True, (), repository.registry.digest, whole=False)
-    sender = publisher_id("", repository_name("r2"))
+    sender = publisher_id("keeper", repository_name("r2"))
     gossip.hear(now, sender, news, ())
     gossip.judge(now + SECOND)
     assert not gossip.ready, "it was told only what has changed"

@@ -29,7 +29,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.protocols.delivery.post import Arrived, Founded, Heard, Linked, Post
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Post, ShareAccess
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.trail import Trail
@@ -65,6 +65,8 @@ class Desk:
                 elif isinstance(effect, Scan):
                     found = self.ledger.scan(effect.first, effect.budget)
                     queue.append(Scanned("t", effect.token, found.records, found.damaged))
+                elif isinstance(effect, ShareAccess):
+                    queue.append(AccessShared(effect.token))
                 elif isinstance(effect, Collect):
                     self.ledger.collect(effect.end)
                 else:

@@ -32,11 +32,11 @@ from stentor.protocols.delivery.dialogue import (
     MakeRoom,
     TurnEnded,
 )
-from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked
+from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked, Vouched
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.wire import letter
 
-REPOSITORY = 77  # its id
+REPOSITORY, ANOTHER = (publisher_id("keeper", repository_name(name)) for name in ("r", "s"))
 LIFE = Incarnation(3)
 BUNDLE = bundle_of("t")
 
@@ -48,6 +48,7 @@ class Bench:
         self.publisher = ReliablePublisher("t", "me", LIFE, settings, resumption)
         self.timer = 0
         self.now = 0
+        self.publisher.step(0, Vouched("t", {"r": "keeper", "s": "keeper"}))
 
     def step(self, happened: Input) -> list[Effect]:
         """What it does, without timers."""
@@ -161,8 +162,8 @@ def test_what_is_held_in_a_unit_is_published_there_only() -> None:
     bench.hear(Denial("t", "r", attempt, Refusal.BUSY, "not here"))
     bench.wait()
     attempt = bench.publisher.steering.attempt
-    bench.hear(ProbeAnswer("t", "s", attempt, True, ("s",)), sender=88)
-    effects = bench.hear(RecoveryResponse("t", "s", attempt, 1, ("s",), within="south"), sender=88)
+    bench.hear(ProbeAnswer("t", "s", attempt, True, ("s",)), sender=ANOTHER)
+    effects = bench.hear(RecoveryResponse("t", "s", attempt, 1, ("s",), within="south"), sender=ANOTHER)
     assert [each.to for each in effects if isinstance(each, Publish)] == ["$within/south/t"]
 
 

@@ -26,7 +26,7 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import Refusal
-from stentor.model.ids import Incarnation
+from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.span import Span
 from stentor.protocols.delivery.dialogue import (
     Acknowledged,
@@ -38,12 +38,12 @@ from stentor.protocols.delivery.dialogue import (
     Release,
     Wanted,
 )
-from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked
+from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked, Vouched
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire.block import Block
 
-IDS = {"r": 77, "q": 78}
+IDS = {name: publisher_id("keeper", repository_name(name)) for name in ("r", "q")}
 LIFE = Incarnation(5)
 BUNDLE = bundle_of("t")
 
@@ -58,6 +58,7 @@ class Bench:
         self.repository = "r"
         self.portions: list[Portion] = []
         self.greedy = True
+        self.subscriber.step(0, Vouched("t", dict.fromkeys(IDS, "keeper")))
 
     def step(self, happened: Input) -> list[Effect]:
         """What it does, without timers and releases."""

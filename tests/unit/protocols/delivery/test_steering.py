@@ -17,13 +17,14 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import Refusal
+from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
 from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.steering import Steering, SteeringSettings
 
-IDS = {"a": 11, "b": 12, "c": 13}
 ALL = ("a", "b", "c")
+IDS = {name: publisher_id("keeper", repository_name(name)) for name in ALL}
 FIRST = (1 << 15) + 1  # attempt of the first life
 
 
@@ -32,7 +33,12 @@ def introduction(attempt: int) -> Recovery:
 
 
 def made() -> Steering:
-    return Steering("t", "me", "subscriber", 1, introduction, SteeringSettings())
+    return vouched(Steering("t", "me", "subscriber", 1, introduction, SteeringSettings()))
+
+
+def vouched(steering: Steering) -> Steering:
+    steering.vouch(0, dict.fromkeys(ALL, "keeper"))
+    return steering
 
 
 def said(steering: Steering) -> list[Effect]:
@@ -182,7 +188,7 @@ def test_answers_to_an_earlier_attempt_are_ignored() -> None:
 
 
 def test_attempts_grow_from_life_to_life() -> None:
-    first, second = made(), Steering("t", "me", "subscriber", 2, introduction, SteeringSettings())
+    first, second = made(), vouched(Steering("t", "me", "subscriber", 2, introduction, SteeringSettings()))
     for _ in range(1000):
         first.link(0)
         answer(first, 0, "a", members=("a",))

@@ -185,6 +185,14 @@ def test_a_link_with_too_many_flows_starts_anew() -> None:
     assert two.routes == {}
 
 
+def test_a_flow_of_a_link_that_we_dialled_is_forgotten_with_its_route() -> None:
+    table: Table = RouteTable()
+    dialled = link(table, -3, "a")  # such links have negative numbers
+    table.remember(dialled, flow("a"))
+    table.add(interest(1, "a"))
+    assert dialled.routes == {}
+
+
 def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {
@@ -271,3 +279,64 @@ def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
     assert sum(len(state.remembered) for state in table.topics.values()) == sum(
         len(each.routes) for each in links.values()
     )
+
+
+# ---- access
+
+
+class Only:
+    """May read some topics."""
+
+    def __init__(self, *topics: str) -> None:
+        self.topics = set(topics)
+
+    def may_read(self, topic: str) -> bool:
+        return topic in self.topics
+
+
+def test_a_route_leads_only_to_those_who_may_read_the_topic() -> None:
+    table: Table = RouteTable()
+    some = Only("a/b")
+    for number, (destination, access, where) in enumerate(
+        [(A, some, ""), (B, None, ""), (C, some, "n > 1"), (A, None, "n > 1")], 1
+    ):
+        made = interest(number, "a/#", destination, where)
+        made.access = access
+        table.add(made)
+    link(table, 1, "a/b", "a/c")
+    assert route(table, "a/b").takers == {A: (1,), B: (2,)}
+    assert len(route(table, "a/b").audiences) == 2
+    assert route(table, "a/c").takers == {B: (2,)}
+    assert [len(audience) for audience in route(table, "a/c").audiences] == [1]
+
+
+def test_whose_access_changes_moves_to_another_audience_and_all_of_it_can_be_removed() -> None:
+    table: Table = RouteTable()
+    one, other = Only("a"), Only("b")
+    filtered, whole = interest(1, "+", A, "n > 1"), interest(2, "+", B)
+    for each in (filtered, whole):
+        each.access = one
+        table.add(each)
+    link(table, 1, "a", "b")
+    assert route(table, "a").is_wanted
+    assert not route(table, "b").is_wanted
+    for each in (filtered, whole):
+        table.change_access(each, other)
+    assert not route(table, "a").is_wanted
+    assert route(table, "b").is_wanted
+    for each in (filtered, whole):
+        table.remove(each)
+    assert not route(table, "b").is_wanted
+    assert table._by_pattern == {}
+
+
+def test_a_denied_flow_is_forgotten_with_the_routes_of_its_topic() -> None:
+    table: Table = RouteTable()
+    flows = link(table, 1, "t")
+    table.deny(flows, flow("t"))
+    assert flows.routes[flow("t")] is table.denied
+    assert table.forget_routes("t") == {topic_id("t")}
+    assert flows.routes == {}
+    table.deny(flows, flow("t"))
+    table.drop(flows)
+    assert table.topics == {}

@@ -1,0 +1,47 @@
+"""Which repositories manage reliable topics, as the broker tells a client: nobody else is believed about them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from stentor.machine import Input
+from stentor.nodes.application import BundleWatched, TellBundle
+
+Members = Mapping[str, str]  # repositories, and the principal of each
+
+
+class Bundles:
+    """What one client was told."""
+
+    def __init__(self, tell: Callable[[Input], None]) -> None:
+        """`tell` tells the client's machine something."""
+        self._tell = tell
+        self._known: dict[str, Members] = {}
+        self._listeners: dict[str, list[Callable[[Members], None]]] = {}
+
+    def watch(self, topic: str, listener: Callable[[Members], None]) -> Callable[[], None]:
+        """Call the listener with what is known of a topic, and on every change; what is returned ends that."""
+        listeners = self._listeners.get(topic)
+        if listeners is None:
+            listeners = self._listeners[topic] = []
+            self._tell(BundleWatched(topic))
+        listeners.append(listener)
+        if topic in self._known:
+            listener(self._known[topic])
+        return lambda: listeners.remove(listener)
+
+    def told(self, told: TellBundle) -> None:
+        self._known[told.topic] = told.members
+        for listener in list(self._listeners.get(told.topic, ())):
+            listener(told.members)
+
+    async def find(self, topic: str, within: float) -> Members:
+        """Return who manages a topic as soon as somebody does; nobody if nobody is known to within these seconds."""
+        there = asyncio.Event()
+        stop = self.watch(topic, lambda members: there.set() if members else None)
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(there.wait(), within)
+        finally:
+            stop()
+        return self._known.get(topic, {})

@@ -1,0 +1,64 @@
+"""What repositories tell owners and operators: reports on themselves and on the topics that they manage."""
+
+import msgspec
+
+
+class SubscriberReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscriber as one repository sees it."""
+
+    known: bool  # it has come at least once
+    holder: str = ""  # the principal that may use the name; "" is anyone
+    where: str = ""
+    sync: int = 0  # all up to this sequence number is acknowledged
+    lag: int = 0  # events that are stored and not acknowledged
+    steered: bool = False  # by this repository
+    pending: int = 0
+
+
+class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Another repository of the bundle as one of them sees it."""
+
+    ready: bool
+    heard: float | None  # seconds ago
+    agrees: bool  # its registrations are ours
+    missing: int  # events that it has and we do not
+
+
+class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A reliable topic at one repository."""
+
+    topic: str
+    repository: str
+    unit: str
+    ready: bool
+    leaving: bool
+    trouble: str
+    members: tuple[str, ...]
+    owner: str
+    copies: int
+    keep: int
+    expire: int
+    hold: bool = False  # events leave their top-level unit when a repository for it has them
+    events: int  # that are stored here
+    # Sequence numbers of this repository: of its oldest record, of the next one that it writes, and up to which readers
+    # are shown what it has. Registrations and gaps take numbers, too, so a difference of these counts no events.
+    first: int
+    next: int
+    horizon: int
+    bytes: int
+    conflicts: int
+    unauthorised: int
+    publishers: dict[str, str]  # the principal that may use the name
+    steers: tuple[str, ...]
+    subscribers: dict[str, SubscriberReport]
+    peers: dict[str, PeerReport]
+
+
+class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository and all topics that it manages."""
+
+    repository: str
+    unit: str
+    topics: dict[str, TopicReport]
+    principal: str = ""  # under which it is connected
+    traces: TopicReport | None = None  # the topic under which it keeps traces

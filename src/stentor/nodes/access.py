@@ -1,0 +1,170 @@
+"""Access at a broker: who may come in under a name, publish and subscribe, and what ends when a charter changes.
+
+A flow is checked when it is met, a subscription when it is made, and a name when somebody greets with it. So an event
+is never checked: its flow has a route to those who may read it, or to nobody.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from stentor.matching.topics import is_wild
+from stentor.model.access_report import AccessView, Verdict
+from stentor.model.control import WITHIN, within_of
+from stentor.model.errors import FrameError, TopicError
+from stentor.model.ids import TopicId
+from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
+from stentor.model.topic import check_pattern, matches
+from stentor.nodes.guest import Guest
+from stentor.nodes.guests import Guests
+from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
+from stentor.policies.access_classes import AccessClasses
+from stentor.policies.subject import Subject
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.interest import Reader
+from stentor.protocols.dissemination.subscriptions import Subscriptions
+
+
+class ExpectantEnd:
+    """A subscriber of a topic whose charter is not known here yet: it may read what that grants, once it comes."""
+
+    __slots__ = ("_policy", "_subject")
+
+    def __init__(self, policy: AccessPolicy, subject: Subject) -> None:
+        self._policy, self._subject = policy, subject
+
+    def may_read(self, topic: str) -> bool:
+        return self._policy.may_subscribe(self._subject, topic)
+
+
+class AccessControl:
+    """Enforces on the links of a broker what its policy decides."""
+
+    def __init__(
+        self,
+        settings: AccessSettings,
+        charter_of: Callable[[str], Charter | None],
+        forwarder: Forwarder[Outbox],
+        subscriptions: Subscriptions[Outbox],
+        guests: Guests,
+    ) -> None:
+        self.policy = AccessPolicy(settings, charter_of)
+        self.classes = AccessClasses(self.policy)
+        self._forwarder, self._subscriptions, self._guests = forwarder, subscriptions, guests
+
+    # ---- when somebody begins something
+
+    def check_name(self, guest: Guest) -> None:
+        """Raise FrameError if somebody may not be connected under the name that it greets with."""
+        denied = self.policy.deny_name(subject_of(guest))
+        if denied is not None:
+            raise FrameError(denied.code, denied.reason)
+
+    def admits_flow(self, guest: Guest, topic: TopicId) -> bool:
+        """Return whether a guest may publish on a topic; if not, it is told once."""
+        if topic in guest.flows.denied:
+            return False
+        denied = self.policy.deny_publishing(subject_of(guest), self._forwarder.table.topics[topic].name)
+        if denied is None:
+            return True
+        guest.flows.denied.add(topic)
+        self._subscriptions.refused[denied.code] += 1
+        self._guests.post(guest.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
+        return False
+
+    def admit_subscription(self, guest: Guest, pattern: str) -> Reader | Denied | None:
+        """Return what a pattern means to a guest; None is all of it."""
+        subject = subject_of(guest)
+        if is_wild(pattern):
+            return self.classes.deny_pattern(subject, pattern) or self.classes.class_of(subject, pattern)
+        denied = self.policy.deny_subscribing(subject, pattern)
+        if denied is not None and subject.end_of("subscriber", pattern) and self.policy.charter_of(pattern) is None:
+            return ExpectantEnd(self.policy, subject)
+        return denied
+
+    # ---- when a charter changes
+
+    def access_changed(self, now: int, topic: str) -> None:
+        """The charter of a topic is another one: end what it does not allow any more, and let begin what it does."""
+        table, others = self._forwarder.table, self.classes.update(topic)
+        numbers = table.forget_routes(topic) | table.forget_routes(within_of("+", topic))
+        by_name = table.has_exact(topic)
+        for guest in list(self._guests):
+            if guest.hop is not None or not guest.connection.greeted:
+                continue
+            guest.flows.denied -= numbers
+            subject = subject_of(guest)
+            is_end = subject.name.endswith(f":{topic}")
+            if is_end and (denied := self.policy.deny_name(subject)) is not None:
+                self._guests.refuse(now, guest, denied.code, denied.reason)
+            elif is_end or by_name or subject.principal in others:
+                self._review(guest, subject, topic)
+
+    def _review(self, guest: Guest, subject: Subject, topic: str) -> None:
+        """See to it that the subscriptions of a guest mean what they may mean of a topic."""
+        within = within_of("+", topic)
+        for number, interest in list(guest.wishes.items()):
+            pattern = interest.pattern
+            if is_wild(pattern):
+                self._forwarder.table.change_access(interest, self.classes.class_of(subject, pattern))
+            elif pattern == topic or (pattern.startswith(WITHIN) and matches(within, pattern)):
+                access = self.admit_subscription(guest, pattern)
+                if isinstance(access, Denied):
+                    receipt = self._subscriptions.revoke(guest.wishes, number, access)
+                    self._guests.post(guest.connection.outbox, receipt)
+                else:
+                    self._forwarder.table.change_access(interest, access)
+
+    # ---- for those who ask
+
+    def report(self, node: str, guest: Guest, asked: AccessRequest) -> AccessReport:
+        """Tell the rules in force, or what somebody may do on a topic."""
+        asking = subject_of(guest)
+        about = asking
+        if asked.principal not in ("", asking.principal):
+            about = Subject(asked.principal, asked.principal, attributes=frozenset(asked.attributes))
+        settings = self.policy.settings
+        view = AccessView(node=node, default="open" if settings.is_open else "granted", principal=about.principal)
+        if about is not asking and not asking.is_node:
+            told = "only nodes and operators may ask about others: leave the principal out to ask about yourself"
+            view = msgspec.structs.replace(view, verdicts=(Verdict(act="ask", allowed=False, reason=told),))
+        elif asked.topic:
+            charter = self.policy.charter_of(asked.topic)
+            owner = "" if charter is None else charter.owner
+            view = msgspec.structs.replace(
+                view, topic=asked.topic, reliable=owner, verdicts=self._verdicts(about, asked.topic)
+            )
+        else:
+            rules = settings.rules if asking.is_node else self.policy.lines_of(asking)
+            view = msgspec.structs.replace(view, rules=tuple(map(str, rules)))
+        return AccessReport(asked.token, msgspec.Raw(msgspec.msgpack.encode(view)))
+
+    def _verdicts(self, subject: Subject, topic: str) -> tuple[Verdict, ...]:
+        try:
+            check_pattern(topic)
+        except TopicError as error:
+            return (Verdict(act="name this topic", allowed=False, reason=str(error)),)
+        if is_wild(topic):
+            return (_verdict("subscribe", self.classes.deny_pattern(subject, topic)),)
+        charter = self.policy.charter_of(topic)
+        publishing = self.policy.deny_publishing(subject, topic)
+        verdicts = [
+            _verdict("publish", publishing),
+            _verdict("subscribe", self.policy.deny_subscribing(subject, topic)),
+        ]
+        if charter is not None:
+            for role, grants in (("publisher", charter.publishers), ("subscriber", charter.subscribers)):
+                held = [name for name, holder in grants.items() if holder in ("", subject.principal)]
+                verdicts += [Verdict(act=f"be the {role} {name}", allowed=True) for name in sorted(held)]
+        return tuple(verdicts)
+
+
+def subject_of(guest: Guest) -> Subject:
+    """Return who is at the other end of a link."""
+    connection = guest.connection
+    return Subject(connection.principal, connection.name, guest.credentials.is_node, guest.credentials.attributes)
+
+
+def _verdict(act: str, denied: Denied | None) -> Verdict:
+    return Verdict(act=act, allowed=denied is None, reason="" if denied is None else denied.reason)

@@ -1,0 +1,27 @@
+"""Subjects: who wants to publish, subscribe, send or take a name."""
+
+import msgspec
+
+from stentor.model.control import repository_name
+
+REPOSITORY = repository_name("")  # how the name of a repository's link begins
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What somebody's certificate proved, and the name under which it is connected."""
+
+    principal: str
+    name: str = ""
+    is_node: bool = False
+    attributes: frozenset[str] = frozenset()  # of the certificate's subject, such as OU=trading
+
+    @property
+    def repository(self) -> str:
+        """The name of the repository that this is; "" if it is none."""
+        return self.name.removeprefix(REPOSITORY) if self.is_node and self.name.startswith(REPOSITORY) else ""
+
+    def end_of(self, role: str, topic: str) -> str:
+        """Return the name under which this is a publisher or subscriber of a reliable topic; "" if it is none."""
+        before, after = f"{role}:", f":{topic}"
+        is_end = self.name.startswith(before) and self.name.endswith(after) and len(self.name) > len(before + after)
+        return self.name[len(before) : -len(after)] if is_end else ""

@@ -1,0 +1,101 @@
+"""This repository's own place in the bundle: how it introduces itself to the others, and how it leaves."""
+
+from stentor.machine import Report
+from stentor.model.control import GossipLeave
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+
+
+class OwnMembership:
+    """One repository as a member of one bundle."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        store: Store,
+        registry: Registry,
+        table: DisseminationTable,
+        dispatch: Dispatch,
+        gossip: Gossip,
+        enrolment: Enrolment,
+    ) -> None:
+        self._topic, self._settings = topic, settings
+        self._store, self._registry, self._table = store, registry, table
+        self._dispatch, self._gossip, self._enrolment = dispatch, gossip, enrolment
+        self._mismatch = ""  # the principal in the registry that is not ours, if that was reported
+
+    # ---- introducing itself
+
+    def introduce(self) -> None:
+        """Write down the unit that we serve; and our principal if nobody has, because the topic is older than that."""
+        registry, name, principal = self._registry, self._settings.name, self._gossip.principal
+        known = registry.principal_of(name)
+        if not principal or not registry.created:
+            return
+        if registry.is_member(name):
+            if not known:
+                self._report_grants()
+            if registry.units[name] != self._settings.unit or not known:
+                self._enrolment.remember(registry.set_member(name, self._settings.unit, known or principal))
+        elif registry.was_member(name) and not known:
+            self._enrolment.remember(registry.note_former(name, principal))
+        if known and known != principal and known != self._mismatch:
+            self._mismatch = known
+            self._report(
+                "warning",
+                f"nobody believes this repository, which is {principal} and is registered as {known}: the owner of the "
+                f"topic can change that with `stentor topic bundle {self._topic} add {name}`",
+            )
+
+    def _report_grants(self) -> None:
+        """Say once, when a topic is first opened that is older than this, which of its names anybody may use."""
+        for role in ("publisher", "subscriber"):
+            names = [name for name, grant in self._registry.grants(role).items() if not grant.holder]
+            if names:
+                self._report(
+                    "warning", f"anyone may use these names of {role}s: grant them anew", names=", ".join(names)
+                )
+
+    def _report(self, level: str, what: str, **details: str) -> None:
+        self._dispatch.effects.append(Report(level, what, {"topic": self._topic, **details}))
+
+    # ---- leaving
+
+    def obey_removal(self) -> None:
+        """If we are no member any more, clients go elsewhere, and we are silent towards them."""
+        if not self._registry.created or self._settings.name in self._registry.members or self._gossip.leaving:
+            return
+        self._gossip.leaving, self._gossip.ready = True, False
+        self._enrolment.dismiss()
+
+    def leave(self, now: int) -> bool:
+        """Leave once others have all that we have, and whoever waits for an answer has it; whether we have."""
+        heard = self._gossip.bundle.living(now, self._settings.void_after)
+        copies = min(self._registry.terms.copies, sum(not peer.unit for peer in heard))
+        others = [peer.name for peer in heard if not peer.unit and peer.inspected]
+        if (
+            self._gossip.sharing
+            or not others
+            or any(not self._is_elsewhere(stream, others, copies) for stream in self._store.streams.values())
+        ):
+            return False
+        self._gossip.say(GossipLeave(self._topic, self._settings.name))
+        self._report("info", "repository left the bundle", repository=self._settings.name)
+        return True
+
+    def _is_elsewhere(self, stream: Stream, others: list[str], copies: int) -> bool:
+        """Whether so many others have everything of a stream that we have, or that somebody here waits for."""
+        theirs = {name: stream.peers[name] for name in others if name in stream.peers}
+        mine = stream.kept if self._settings.unit else stream.durable
+        if any(sum(spans.covers(first, last) for spans in theirs.values()) < copies for first, last in mine):
+            return False
+        floor = min((stream.floors.get(name, 0) for name in theirs), default=0)
+        served = [each for each in self._table.destinations.values() if each.served]
+        return not self._settings.unit or not any(each.lacks(stream, floor) for each in served)

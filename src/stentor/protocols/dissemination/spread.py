@@ -1,0 +1,196 @@
+"""How brokers come to know the same of reliable topics: what one learns it writes down and tells its neighbours.
+
+On a new link both ends tell digests of what they know, and then each other what the other lacks. What is news later is
+passed on at once, on every link but the one that it came from. Digests of everything are compared with every heartbeat,
+in case that all of this has a fault.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from stentor.machine import Effect
+from stentor.model.ids import LinkId
+from stentor.model.messages import AccessFacts, AccessInventory, AccessReceipt, Message
+from stentor.protocols.dissemination.access_log import AccessLog
+from stentor.protocols.dissemination.charters import Charters
+from stentor.protocols.dissemination.transfer import Transfer
+from stentor.protocols.dissemination.waves import Waves
+
+
+class AccessListener(Protocol):
+    """Who is told what happens to access facts at a broker."""
+
+    def access_changed(self, topic: str) -> None:
+        """The charter of a topic is another one from now on."""
+        ...
+
+    def access_confirmed(self, link: LinkId, token: int) -> None:
+        """What a repository told is on the disks of all brokers that can be reached."""
+        ...
+
+    def access_compared(self, neighbour: str) -> None:
+        """All that a neighbour knows is known here, too."""
+        ...
+
+
+class AccessSpread:
+    """The machine at one broker; `say` sends a message to a neighbour."""
+
+    def __init__(self, name: str, say: Callable[[str, Message], None], act: Callable[[Effect], None]) -> None:
+        self.listener: AccessListener | None = None
+        self.charters = Charters(self._changed)
+        self._log = AccessLog(self.charters, act)
+        self._transfers: dict[str, Transfer] = {}  # by neighbour
+        self._waves = Waves(name, lambda: self._transfers, self._new_token, say, self._confirmed)
+        self._say = say
+        self._tokens = 0
+        self._differing: dict[str, tuple[int, int]] = {}  # their digest and ours, where they were not the same
+        self._is_restless = False  # something is to be written or told at the end of this step
+
+    @property
+    def waves(self) -> int:
+        """How many waves this broker takes part in."""
+        return len(self._waves)
+
+    @property
+    def unwritten(self) -> int:
+        """How many news are not durable."""
+        return self._log.noted - self._log.durable
+
+    def begin(self, boot: int) -> None:
+        self._waves.boot = boot
+
+    def recall(self, records: Iterable[bytes]) -> None:
+        """Learn what the disk holds."""
+        self._log.recall(records)
+        self._is_restless = True
+
+    # ---- links
+
+    def link_up(self, name: str) -> None:
+        self._transfers[name] = Transfer()
+        self._send_inventories(name)
+
+    def link_down(self, name: str) -> None:
+        del self._transfers[name]
+        self._differing.pop(name, None)
+        self._waves.link_down(name)
+
+    # ---- what is told
+
+    def tell(self, link: LinkId, told: AccessFacts) -> bool:
+        """A repository tells facts; returns whether it will get the receipt that it asked for."""
+        news = self._learn(told)
+        is_confirmed = bool(told.token) and not self._waves.is_full(link)
+        if is_confirmed:
+            self._waves.tell(link, told, self._log.noted)
+        else:
+            self._pass_on(told.topic, news)
+        return is_confirmed or not told.token
+
+    def forget(self, link: LinkId) -> None:
+        """A repository is gone."""
+        self._waves.forget(link)
+
+    def hear(self, name: str, message: Message) -> None:
+        """A neighbour says something."""
+        match message:
+            case AccessFacts():
+                self._hear_facts(name, message)
+            case AccessReceipt(token=0):
+                if self.listener is not None:
+                    self.listener.access_compared(name)
+            case AccessReceipt():
+                self._waves.answered(name, message)
+                self._transfers[name].confirm(message.token)
+                self._is_restless = True
+            case AccessInventory():
+                transfer = self._transfers[name]
+                for topic in self.charters.differing(message):
+                    transfer.add(topic)
+                transfer.has_compared |= not message.last
+                self._is_restless = True
+
+    def _hear_facts(self, name: str, told: AccessFacts) -> None:
+        news = self._learn(told)
+        if told.wave:
+            self._waves.hear(name, told, self._log.noted)
+            return
+        self._pass_on(told.topic, news, heard_from=name)
+        if told.token:
+            self._waves.await_disk(name, told.token, self._log.noted)
+
+    def _learn(self, told: AccessFacts) -> list[str]:
+        """Return the keys of what is new."""
+        news = self.charters.learn(told.topic, told.facts)
+        if news:
+            self._log.note(told.topic, news)
+            self._is_restless = True
+        return news
+
+    def _pass_on(self, topic: str, news: list[str], heard_from: str = "") -> None:
+        for name, transfer in self._transfers.items():
+            if news and name != heard_from:
+                transfer.add(topic, news)
+
+    # ---- comparing
+
+    @property
+    def digest(self) -> int:
+        return self.charters.digest
+
+    def compare(self, name: str, digest: int) -> None:
+        """A neighbour tells the digest of what it knows. News may be under way, so another one means something only if
+        it stays: both ends see that, and tell each other what they know as on a new link.
+        """
+        pair = digest, self.digest
+        if digest == self.digest:
+            self._differing.pop(name, None)
+        elif self._differing.get(name) != pair or not self._transfers[name].is_idle:
+            self._differing[name] = pair
+        else:
+            del self._differing[name]
+            self._send_inventories(name)
+
+    def _send_inventories(self, name: str) -> None:
+        for inventory in self.charters.inventories():
+            self._say(name, inventory)
+
+    # ---- the disk, and time
+
+    def appended(self) -> None:
+        self._log.appended()
+        self._waves.written(self._log.durable)
+        self._is_restless = True
+
+    def append_failed(self, reason: str) -> None:
+        self._log.failed(reason)
+
+    def beat(self) -> None:
+        self._log.retry()
+        self._is_restless = True
+
+    def settle(self) -> None:
+        """The end of a step: write and tell what it brought."""
+        if not self._is_restless:
+            return
+        self._is_restless = False
+        self._log.settle()
+        for name, transfer in self._transfers.items():
+            for message in transfer.send(self.charters, self._new_token):
+                self._say(name, message)
+            if transfer.has_compared and not transfer.has_concluded and transfer.is_idle:
+                transfer.has_concluded = True
+                self._say(name, AccessReceipt(0))
+
+    def _new_token(self) -> int:
+        self._tokens += 1
+        return self._tokens
+
+    def _changed(self, topic: str) -> None:
+        if self.listener is not None:
+            self.listener.access_changed(topic)
+
+    def _confirmed(self, link: LinkId, token: int) -> None:
+        if self.listener is not None:
+            self.listener.access_confirmed(link, token)

@@ -1,0 +1,82 @@
+"""What brokers know of the topic: repositories tell them who may do what, and they tell ends whom to believe.
+
+They are one here. What takes time between brokers is a delay: an end may be told late that a repository is a member, or
+is none any more.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from stentor.machine import MILLISECOND, Input
+from stentor.model.access import MEMBER, Membership, SharedFact
+from stentor.protocols.delivery.post import AccessShared, ShareAccess, Vouched
+from stentor.simulation.schedule import Schedule
+
+_membership = msgspec.msgpack.Decoder(Membership)
+_LATE = 0.1  # of what brokers say comes late
+
+
+class Linked(Protocol):
+    """Who has a link to a broker."""
+
+    link: int  # grows with every new one; 0 is none
+
+    @property
+    def asks_for_members(self) -> bool: ...
+
+    def handle(self, happened: Input) -> None: ...
+
+
+class Brokers:
+    """All of them; what is random comes from `random`."""
+
+    def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
+        self._schedule, self._random, self._topic = schedule, random, topic
+        self._facts: dict[str, SharedFact] = {}
+        self._clients: list[Linked] = []
+
+    @property
+    def members(self) -> dict[str, str]:
+        """The repositories of the topic, and their principals."""
+        return {
+            key.removeprefix(MEMBER): _membership.decode(value).principal
+            for key, _, _, value in self._facts.values()
+            if key.startswith(MEMBER) and value
+        }
+
+    def greet(self, client: Linked) -> None:
+        """Somebody has a new link, and asks whom to believe."""
+        if client.asks_for_members:
+            if client not in self._clients:
+                self._clients.append(client)
+            self._vouch(client)
+
+    def share(self, repository: Linked, told: ShareAccess) -> None:
+        """A repository tells what is registered; it is told when that is known everywhere."""
+        if repository.link:
+            self._later(repository, lambda: self._write(repository, told))
+
+    def _write(self, repository: Linked, told: ShareAccess) -> None:
+        before = self.members
+        for fact in told.facts:
+            known = self._facts.get(fact[0])
+            if known is None or fact > known:
+                self._facts[fact[0]] = fact
+        if self.members != before:
+            for client in self._clients:
+                self._vouch(client)
+        self._later(repository, lambda: repository.handle(AccessShared(told.token)))
+
+    def _vouch(self, client: Linked) -> None:
+        """What is told late is still what is so by then."""
+        self._later(client, lambda: client.handle(Vouched(self._topic, self.members)))
+
+    def _later(self, client: Linked, action: Callable[[], None]) -> None:
+        """After a while, unless the link is gone by then."""
+        link = client.link
+        most = 400 if self._random.random() < _LATE else 4
+        delay = self._random.randrange(most * MILLISECOND)
+        self._schedule.after(delay, lambda: action() if client.link == link else None)

@@ -1,0 +1,190 @@
+"""A stranger: overhears all letters, and answers them in the name of repositories, faster than these do.
+
+It has an id of its own, which brokers let nobody change, and can write everything else. Whoever believes it loses
+events, is handed some that nobody published, or forgets what it has: the other checks see that.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from stentor.machine import MILLISECOND, Effect, Input
+from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.control import (
+    ControlEvent,
+    Denial,
+    GossipAck,
+    GossipFacts,
+    GossipState,
+    GossipVoid,
+    Held,
+    Migrate,
+    Persistent,
+    Probe,
+    ProbeAnswer,
+    PublisherOrder,
+    Recovery,
+    RecoveryResponse,
+    Registration,
+    RegistrationReceipt,
+    RepositoryAck,
+    Retransmission,
+    Role,
+    Stretch,
+    SubscriberAck,
+    SubscriberNak,
+    Sync,
+    bundle_of,
+    end_name,
+    inbox_of,
+)
+from stentor.model.errors import Refusal
+from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
+from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.protocols.delivery.post import Post
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.simulation.delivery.post_office import Addressee
+from stentor.wire.block import Block, Origin, encode
+
+_OFTEN = 0.3  # of what it could answer it answers
+_FAR = 1 << 40  # a number that no stream reaches
+_ABOVE_ALL = 0  # a level that every end prefers
+
+Answer = tuple[str, ControlEvent, Sequence[Block]]
+
+
+class Stranger(Actor):
+    """Somebody with a certificate, to whom nothing was granted."""
+
+    is_stranger = True
+
+    def __init__(self, stage: Stage, members: Callable[[], list[str]], seed: int) -> None:
+        """`members` are the repositories in whose names it speaks."""
+        super().__init__(stage, "stranger", "stranger")
+        self._members = members
+        self._random = Random(f"{seed}/stranger")
+        self._forgeries: dict[type[ControlEvent], Callable[[str, Any], list[Answer]]] = {
+            Probe: self._on_probe,
+            Recovery: self._on_recovery,
+            PublisherOrder: self._on_order,
+            SubscriberAck: self._on_subscriber_ack,
+            SubscriberNak: self._on_subscriber_nak,
+            StockRequest: self._on_stock_request,
+            PageRequest: self._on_page_request,
+            Registration: self._on_registration,
+            GossipState: self._on_gossip_state,
+        }
+
+    @property
+    def wants_events(self) -> bool:
+        return False
+
+    def start(self) -> None:
+        if not self.alive:
+            self.begin(self)
+            self.connect()
+            self.stage.office.overhear = self._overhear
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        return []
+
+    def _overhear(self, sender: Addressee, post: Post) -> None:
+        members = self._members()
+        if sender is self or not members:
+            return
+        for event in post.events:
+            forge = self._forgeries.get(type(event))
+            if forge is not None and self._random.random() < _OFTEN:
+                claimed = self._random.choice(members)
+                for to, answer, blocks in forge(claimed, event):
+                    self.stage.seen["forged"] += 1
+                    self._send(Post(to, (answer,), blocks))
+
+    def _send(self, post: Post) -> None:
+        delay = self._random.randrange(MILLISECOND)
+        self.later(delay, lambda: self.stage.office.post(self, post))
+
+    # ---- to ends
+
+    def _on_probe(self, name: str, probe: Probe) -> list[Answer]:
+        answer = ProbeAnswer(TOPIC, name, probe.attempt, True, (name,), _ABOVE_ALL)
+        return [(_inbox(probe.role, probe.sender), answer, ())]
+
+    def _on_recovery(self, name: str, recovery: Recovery) -> list[Answer]:
+        """Steer it; and now and then turn it away."""
+        to, attempt = _inbox(recovery.role, recovery.sender), recovery.attempt
+        if self._random.random() < 0.2:
+            last = Denial(TOPIC, name, attempt, Refusal.NOT_AUTHORISED, "go away")
+            return [(to, self._random.choice((last, Migrate(TOPIC, name))), ())]
+        response = RecoveryResponse(
+            TOPIC, name, attempt, 1, (name,), recovery.incarnation, recovery.last, sync=self._random.choice((0, 3)),
+            epoch=1,
+        )  # fmt: skip
+        return [(to, response, ()), *self._tell_of_lies(to, name, attempt)]
+
+    def _tell_of_lies(self, to: str, name: str, attempt: int) -> list[Answer]:
+        """An event that nobody has published, of a publisher that there is."""
+        publishers = list(self.stage.book.published)
+        if not publishers:
+            return []
+        publisher, incarnation = self._random.choice(publishers)
+        number = self._random.choice((1, 2, _FAR))
+        told = Persistent(TOPIC, name, attempt, 0, 1, (Stretch(1, 1, publisher, incarnation, number),))
+        return [(to, told, ()), (to, Retransmission(TOPIC, name), [_lie(publisher, incarnation, number)])]
+
+    def _on_order(self, name: str, order: PublisherOrder) -> list[Answer]:
+        ack = RepositoryAck(TOPIC, name, order.incarnation, order.last, (), (order.last,) * 3)
+        return [(_inbox("publisher", order.sender), ack, ())]
+
+    def _on_subscriber_ack(self, name: str, ack: SubscriberAck) -> list[Answer]:  # noqa: ARG002
+        sync = Sync(TOPIC, ack.repository, 0, max(last for _, last in ack.spans) + 5, ended=True)
+        return [(_inbox("subscriber", ack.sender), sync, ())]
+
+    def _on_subscriber_nak(self, name: str, nak: SubscriberNak) -> list[Answer]:
+        return self._tell_of_lies(_inbox("subscriber", nak.sender), name, nak.attempt)
+
+    # ---- to readers and owners
+
+    def _on_stock_request(self, name: str, request: StockRequest) -> list[Answer]:
+        lie = (Held(7, 1, 0, ((1, 3),)),)
+        stock = Stock(TOPIC, name, request.token, members=(name,), done=request.done, parts=(lie,))
+        return [(inbox_of(request.sender), stock, ())]
+
+    def _on_page_request(self, name: str, request: PageRequest) -> list[Answer]:
+        page = Page(TOPIC, name, request.token, bases=(0,), covered=request.wanted)
+        held = request.wanted[0]
+        first = next(iter(held.spans), (1, 1))[0]
+        return [(inbox_of(request.sender), page, [_lie(held.publisher, held.incarnation, first)])]
+
+    def _on_registration(self, name: str, event: Registration) -> list[Answer]:
+        code = self._random.choice((None, None, Refusal.NOT_AUTHORISED))
+        return [(inbox_of(event.sender), RegistrationReceipt(TOPIC, name, event.token, code, "really"), ())]
+
+    # ---- to repositories
+
+    def _on_gossip_state(self, name: str, state: GossipState) -> list[Answer]:
+        """It has everything, of which all is done with; nothing of it is to be found; and whoever it is, it leaves."""
+        far = tuple(Held(each.publisher, each.incarnation, _FAR, ()) for each in state.held)
+        gone = tuple(Held(each.publisher, each.incarnation, 0, ((1, 99),)) for each in state.held)
+        rows = tuple(Stretch(99, 1, each.publisher, each.incarnation, 9) for each in state.held)
+        removed = tuple((f"member/{member}", _FAR, name, b"") for member in self._members())
+        forged = (
+            msgspec.structs.replace(state, sender=name, held=far, whole=True, principal=self.principal),
+            GossipVoid(TOPIC, name, gone),
+            GossipAck(TOPIC, name, rows, (7,) * len(rows)),
+            GossipFacts(TOPIC, name, removed, self.principal),
+        )
+        return [(bundle_of(TOPIC), self._random.choice(forged), ())]
+
+
+def _inbox(role: Role, name: str) -> str:
+    return inbox_of(end_name(role, name, TOPIC))
+
+
+def _lie(publisher: int, incarnation: int, number: int) -> Block:
+    origin = Origin(
+        topic_id(TOPIC), PublisherId(publisher), Incarnation(incarnation), CatenationNumber(number), MILLISECOND
+    )
+    return Block(encode(origin, EMPTY_SCHEMA, [], [b"a lie"]), EMPTY_SCHEMA)
