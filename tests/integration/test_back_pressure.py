@@ -13,6 +13,7 @@ from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Credit, Echo, Marker, Receipt, StatusRequest, Subscription
 from stentor.wire.block import Block
+from stentor.wire.frame import decode
 
 
 class Grudging:
@@ -32,6 +33,8 @@ class Grudging:
             if frame[4] == 1:
                 self.bytes += len(frame)
                 self.events += Block(frame, NO_ATTRIBUTES).count
+            elif isinstance(marker := decode(frame), Marker):  # the first event on a topic waits for that
+                await self.peer.send(Echo(marker.token))
 
     async def grant(self, limit: int) -> None:
         assert self.peer is not None
