@@ -1,8 +1,11 @@
 """What all tests need to hold on a busy machine, and in little time."""
 
+import atexit
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,10 @@ from tests.skipping import pytest_runtest_makereport
 __all__ = ["database", "own_database", "pytest_configure", "pytest_runtest_makereport"]  # fixtures and hooks
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many processes compiles all of the house anew
+
+# where brokers of these tests leave pointers to their tokens, and nobody else's are found
+os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="stentor-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_RUNTIME_DIR"], ignore_errors=True)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job; programs would not hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)

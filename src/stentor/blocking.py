@@ -38,13 +38,16 @@ def connect(
     *,
     name: str | None = None,
     tls: str | Path | None = None,
+    token: str | Path | None = None,
     timeout: float = 5.0,
     wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
 ) -> "BlockingFabric":
     """As `stentor.connect`, and returns when it is connected: use it with `with`, or `close` it at the end."""
-    fabric = client.connect(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
+    fabric = client.connect(
+        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window
+    )
     return BlockingFabric(fabric)
 
 
@@ -93,6 +96,15 @@ class BlockingFabric:
     def principal(self) -> str:
         """Who this client is to the broker."""
         return self._fabric.principal
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the broker obeys us: we proved the fabric's token, or have a node's certificate for all of it."""
+        return self._fabric.is_operator
+
+    def as_operator(self) -> "BlockingFabric":
+        """Another client of the same broker, under a name that only operators may take: repositories obey it."""
+        return BlockingFabric(self._fabric.as_operator())
 
     @property
     def connected(self) -> bool:

@@ -48,6 +48,7 @@ from stentor.model.errors import (
 )
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
+from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
@@ -90,6 +91,7 @@ def connect(
     *,
     name: str | None = None,
     tls: str | Path | None = None,
+    token: str | Path | None = None,
     timeout: float = 5.0,
     wait: float = 0.0,
     buffer: int = 16 << 20,
@@ -101,11 +103,16 @@ def connect(
     is away; by default $STENTOR_URL or this machine. `name` identifies the client: a second holder of a name fences the
     first one off; without one, a fresh name is made. With TLS a name belongs to a principal: `alice` may take `alice`,
     names that begin with `alice:`, and those that the configuration gives. `tls` is a directory of `stentor certs`, by
-    default $STENTOR_TLS. `timeout` is how many seconds a broker has to answer at first, and `wait` how many it may not
-    be there at all, for those who start together with it; later it reconnects for ever. `buffer`, `window` bound bytes
-    to send and to read.
+    default $STENTOR_TLS. `token` is the file of the fabric's token, which operators need without TLS: by default
+    $STENTOR_TOKEN, or that of your own fabric on this machine. `timeout` is how many seconds a broker has to answer at
+    first, and `wait` how many it may not be there at all, for those who start together with it; later it reconnects for
+    ever. `buffer`, `window` bound bytes to send and to read.
     """
-    return Fabric(url, name=name, tls=tls, timeout=timeout, wait=wait, buffer=buffer, window=window)
+    return Fabric(url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window)
+
+
+def _fresh_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
 class Fabric:
@@ -117,6 +124,7 @@ class Fabric:
         *,
         name: str | None,
         tls: str | Path | None,
+        token: str | Path | None,
         timeout: float,
         wait: float,
         buffer: int,
@@ -124,8 +132,11 @@ class Fabric:
     ) -> None:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
         certificates = tls or os.environ.get("STENTOR_TLS") or None
+        secret = None if certificates else token or os.environ.get("STENTOR_TOKEN") or None
         self.name = name or _made_up_name(certificates)
-        self._access = Access(self.url, str(certificates) if certificates else None, timeout, wait)
+        self._access = Access(
+            self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None
+        )
         self._access.check()
         self._client = Client(
             Settings(
@@ -151,10 +162,20 @@ class Fabric:
         self.connected = False
         self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
-        self.bundles = Bundles(self._tell)
+        self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the broker obeys us: we proved the fabric's token, or have a node's certificate for all of it."""
+        return self._client.is_operator
+
+    def as_operator(self) -> "Fabric":
+        """Another client of the same broker, under a name that only operators may take: repositories obey it."""
+        _, tls, timeout, wait, token = self._access
+        return connect(self.url, name=OPERATOR_NAME + _fresh_name(), tls=tls, token=token, timeout=timeout, wait=wait)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -363,9 +384,10 @@ class Fabric:
         return self._ends.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
-        _, tls, timeout, wait = self._access
+        _, tls, timeout, wait, token = self._access
         # a subscription that is already open waits for a broker that is restarted meanwhile
-        return reading(connect(self.url, tls=tls, timeout=timeout, wait=max(timeout, wait), window=PAGES), name)
+        patience = max(timeout, wait)
+        return reading(connect(self.url, tls=tls, token=token, timeout=timeout, wait=patience, window=PAGES), name)
 
     def _check(self) -> None:
         if self._error is not None:
@@ -391,7 +413,7 @@ class Fabric:
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
             case TellBundle():
-                self.bundles.told(effect)
+                self._bundles.told(effect)
             case Connect():
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
@@ -453,7 +475,7 @@ class Fabric:
 
 def _made_up_name(certificates: str | Path | None) -> str:
     """Return a name that nobody else has; with TLS it begins with our principal, so that it is ours to take."""
-    made_up = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+    made_up = _fresh_name()
     if certificates is None:
         return made_up
     from stentor.runtime.tls import own_principal  # heavy: only for those who need it

@@ -6,10 +6,12 @@ up once it has tried every address of its URL, or keeps trying for `wait` second
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.runtime.dialler import REFUSED, Dialler
+from stentor.runtime.token import load_token
 from stentor.url import addresses_of
 
 HINT = ": is `stentor up` running there?"
@@ -22,6 +24,7 @@ class Access(NamedTuple):
     tls: str | None
     timeout: float  # seconds that a broker that is there has to answer
     wait: float  # seconds that brokers may be absent
+    token: str | None = None  # the file of the fabric's token; None is what its broker on this machine points to
 
     def check(self) -> None:
         """Raise InvalidInput for seconds that cannot be."""
@@ -34,7 +37,7 @@ class FirstConnection:
 
     def __init__(self, access: Access) -> None:
         loop = asyncio.get_running_loop()
-        self.dialler = Dialler(access.tls)
+        self.dialler = Dialler(access.tls, load_token(Path(access.token)) if access.token else None)
         self._access = access
         self._patient_until = loop.time() + access.wait
         self._done: asyncio.Future[None] = loop.create_future()

@@ -12,8 +12,10 @@ import msgspec
 
 from stentor.model.attribute import Schema
 from stentor.model.ids import LinkId
+from stentor.model.place import EVERYWHERE
 from stentor.model.position import Position
 from stentor.model.record import Entry, Holdings, Line, Record
+from stentor.model.token import FabricToken
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -27,7 +29,11 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 class LinkOpened(Input, frozen=True, gc=False):
     """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
-    and `node` that it is one of a node: only these may be brokers. `attributes` is what else it says of its subject.
+    `node` that it is one of a node, `scopes` the places that it names, which are all that a broker or repository may
+    take, and `attributes` what else it says of its subject.
+
+    A link without TLS has a `nonce`, fresh and random, and proves nothing by itself. What the peer says may prove that
+    it knows the fabric's `token`, if this node has one.
     """
 
     link: LinkId
@@ -36,6 +42,16 @@ class LinkOpened(Input, frozen=True, gc=False):
     address: str = ""
     node: bool = True
     attributes: tuple[str, ...] = ()  # such as OU=trading
+    scopes: tuple[str, ...] = EVERYWHERE
+    nonce: bytes = b""
+    token: FabricToken | None = None
+
+
+class CertificateEnded(Input, frozen=True, gc=False):
+    """What the peer on a link proved holds no longer: its certificate has expired or was revoked."""
+
+    link: LinkId
+    reason: str
 
 
 class Received(Input, frozen=True, gc=False):
@@ -53,7 +69,9 @@ class LinkLost(Input, frozen=True, gc=False):
 
 
 class TimerFired(Input, frozen=True, gc=False):
-    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, never for decisions."""
+    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, and for versions that
+    must be newer than those of an earlier life; it never decides when something happens.
+    """
 
     timer: str
     wall: int = 0

@@ -64,7 +64,7 @@ class Correspondent(Protocol):
     node: str
 
     @property
-    def bundles(self) -> Vouchers: ...
+    def _bundles(self) -> Vouchers: ...
 
     async def __aenter__(self) -> Self: ...
     async def close(self) -> None: ...
@@ -119,7 +119,7 @@ class Reader:
     def _watch(self, topic: str) -> None:
         """Learn whom to believe."""
         if topic not in self._watched:
-            watch = self._fabric.bundles.watch
+            watch = self._fabric._bundles.watch
             self._watched[topic] = watch(topic, lambda members: self._tell(Vouched(topic, members)))
 
     # ---- the machine

@@ -12,7 +12,7 @@ else: of a topic that exists its members, as the broker knows them, and otherwis
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -32,6 +32,8 @@ from stentor.model.control import (
     repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.ranges import check_client_name
 from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
@@ -82,6 +84,8 @@ class Registrar:
         self._fabric = fabric
         self._inbox: Events = fabric.inbox()
         self._reader: asyncio.Task[None] | None = None
+        self._operator: Registrar | None = None  # who asks under an operator's name, once that is needed
+        self._more = AsyncExitStack()  # what ends with us
         self._waiting: dict[int, _Question] = {}  # by token
         self._busy: dict[str, str] = {}  # topics that a repository has and cannot serve, and why
 
@@ -93,6 +97,7 @@ class Registrar:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._more.aclose()
         await self._inbox.close()
         if self._reader is not None:
             await asyncio.wait([self._reader])
@@ -150,7 +155,7 @@ class Registrar:
         registration = self._registration(topic, TopicTask.SHOW)
         end = _now() + within
         while True:
-            members = BundleMembers(await self._fabric.bundles.find(topic, _LONG_SILENCE))
+            members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
             if members.principals:
                 believes = _wrote_by(members)
                 await self._gather(bundle_of(topic), registration, believes, enough, lambda _: _SILENCE, _LONG_SILENCE)
@@ -260,6 +265,7 @@ class Registrar:
         """Let a principal publish or subscribe under a name: the one of the same name, if the fabric has certificates
         and no other is given; "" is anyone.
         """
+        check_client_name(name)
         if holder is None:
             holder = ANONYMOUS if self._fabric.principal == ANONYMOUS else name
         return await self._change(topic, TopicTask.GRANT, role=role, name=name, holder=holder)
@@ -281,28 +287,21 @@ class Registrar:
 
     async def delete(self, topic: str) -> tuple[str, ...]:
         """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
-        seen, members = await self._look(topic)
+        asking = await self._as_operator()
+        seen, members = await asking._look(topic)
         for name in seen:
-            registration = self._registration(topic, TopicTask.DELETE)
-            await self._tell([name], registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY))
+            registration = asking._registration(topic, TopicTask.DELETE)
+            await asking._tell([name], registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY))
         everyone = {member for report in seen.values() for member in report.members}
         return tuple(sorted(everyone - seen.keys()))
 
-    def check_owner(self, reports: dict[str, TopicReport]) -> None:
-        """Refuse, before anything is asked, who does not own a topic."""
-        for report in reports.values():
-            if report.owner != self._fabric.principal:
-                raise Refused(
-                    Refusal.NOT_AUTHORISED,
-                    f"{report.topic} belongs to {report.owner}, not to {self._fabric.principal}",
-                )
-
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
-        seen, members = await self._look(topic)
+        asking = await self._as_operator()
+        seen, members = await asking._look(topic)
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
-        registration = self._registration(topic, task, **what)
-        receipt = await self._tell(inclined, registration, _wrote_by(members), _CHANGED_WITHIN)
+        registration = asking._registration(topic, task, **what)
+        receipt = await asking._tell(inclined, registration, _wrote_by(members), _CHANGED_WITHIN)
         _check_confirmed(topic, receipt)
         return _decode(receipt, TopicReport)
 
@@ -333,12 +332,33 @@ class Registrar:
 
     async def drain(self, repository: str, *, retire: bool = False) -> None:
         """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
-        report = (await self._present([repository]))[repository]
+        asking = await self._as_operator()
+        report = (await asking._present([repository]))[repository]
         task = TopicTask.RETIRE if retire else TopicTask.DRAIN
         believes = _wrote_by(BundleMembers({repository: report.principal}))
-        await self._tell([repository], self._registration("", task), believes, WITHIN)
+        await asking._tell([repository], asking._registration("", task), believes, WITHIN)
 
     # ---- asking
+
+    async def _as_operator(self) -> "Registrar":
+        """Return who asks under an operator's name, if we are one; otherwise ourselves.
+
+        Repositories know operators by names that brokers give to nobody else.
+        """
+        if not self._fabric.is_operator or is_operator_name(self._fabric.name):
+            return self
+        if self._operator is None:
+            fabric = await self._more.enter_async_context(self._fabric.as_operator())
+            self._operator = await self._more.enter_async_context(Registrar(fabric))
+        return self._operator
+
+    def check_can_change(self, owner: str) -> None:
+        """Raise Refused if repositories would refuse to change or delete a topic of this owner for us."""
+        principal = self._fabric.principal
+        if principal != owner:
+            raise Refused(Refusal.NOT_AUTHORISED, f"this topic belongs to {owner}, not to {principal}")
+        if principal == ANONYMOUS and not self._fabric.is_operator:
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
 
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric

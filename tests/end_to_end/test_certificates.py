@@ -125,3 +125,18 @@ def test_the_authority_directory_instead_of_a_clients(home: Path) -> None:
     done = in_process("pub", "t", "x", "--url", "stentor://127.0.0.1:1", "--tls", "certs", cwd=home)
     assert done.returncode == 2
     assert "certs/cert.pem: no such file" in done.stderr
+
+
+def test_a_revoked_certificate_ends_what_it_opened(home: Path, secured: Fabric) -> None:
+    assert in_process("certs", "client", "carol", cwd=home).returncode == 0
+    with Command("sub", "t", "--url", url(secured), "--tls", "certs/clients/carol", cwd=home) as reader:
+        reader.line("subscribed", err=True)
+        revoked = in_process("certs", "revoke", "certs/clients/carol", cwd=home)
+        assert revoked.returncode == 0, revoked.stderr
+        assert reader.ended() == 4
+        assert "was revoked by its authority" in reader.errors
+    done = command("pub", "t", "x", "--url", url(secured), "--tls", "certs/clients/carol", cwd=home)
+    assert done.returncode == 4
+    assert "was revoked by its authority" in done.stderr
+    well = command("pub", "t", "x", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home)
+    assert well.returncode == 0, well.stderr

@@ -397,7 +397,6 @@ def show_control_characters(url: str) -> None:
     assert live.out == [f"evil/{SHOWN} note={SHOWN}\\n  {SHOWN}\\n"]
     assert f"evil/{SHOWN}" in status
     tell(url, "topic", "create", topic, "--reliable")
-    tell(url, "topic", "grant", topic, "--publisher", EVIL, "--subscriber", EVIL)
     store(url, created(url, "good"), [EVIL.encode()], note=[EVIL])
     said = [
         status,
@@ -408,6 +407,7 @@ def show_control_characters(url: str) -> None:
         tell(url, "topic", "peek", "good", "--json"),
         tell(url, "repository", "status"),
         tell(url, "topic", "grant", f"{topic}x", "--publisher", "x", code=2),
+        tell(url, "topic", "grant", topic, "--publisher", EVIL, code=2),
         command("filter", "check", f"note = '{EVIL}'", "--attr", f"note={EVIL}").stdout,
     ]
     for text in said:

@@ -219,10 +219,22 @@ def test_only_the_owner_may_change_a_topic(tmp_path: Path) -> None:
         send(url, "orders", [b"1"], tls=bob)
         with pytest.raises(stentor.Refused, match="shop is bob, not alice"):
             send(url, "orders", [b"2"], tls=alice)
-        for words in ("grant orders --subscriber x", "revoke orders --publisher shop", "delete orders --yes"):
-            assert "this topic belongs to alice, not to bob" in tell(url, "topic", *words.split(), code=4, tls=bob)
+        by_name = tell(url, "topic", "grant", "orders", "--subscriber", "billing", tls=alice)
+        assert by_name == "billing may be a subscriber of orders, if they are billing\n"
+        by_all = tell(url, "topic", "grant", "orders", "--subscriber", "audit", "--anyone", tls=alice)
+        assert by_all == "audit may be a subscriber of orders, whoever they are\n"
+        shown = tell(url, "topic", "show", "orders", tls=alice).splitlines()
+        assert ["! anyone" in line for line in shown if line.startswith(("billing ", "audit "))] == [True, False]
+        refusals = (
+            "grant orders --subscriber x",
+            "revoke orders --publisher shop",
+            "delete orders",
+            "delete orders -y",
+        )
+        for words in refusals:  # nobody is asked whether to delete what it cannot delete
+            assert "belongs to alice, not to bob" in tell(url, "topic", *words.split(), code=4, tls=bob)
         refused = tell(url, "repository", "drain", "main", code=4, tls=bob)
-        assert "orders belongs to alice: only whoever runs main can make it leave" in refused
+        assert "only node, who runs main, or an operator can make it leave" in refused
         done = command("repository", "add", "r2", "--url", url, "--tls", alice, "--log", "error", cwd=tmp_path)
         assert done.returncode == 1
         assert "only who has a node's certificate may be a repository" in done.stderr

@@ -31,10 +31,12 @@ from stentor.policies.access import AccessRule, settle_access
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.server import listen
+from stentor.runtime.token import announce_token, make_token
 
 T = TypeVar("T")
 Loops = Callable[[], asyncio.AbstractEventLoop] | None
 
+TOKEN = "fabric.token"  # the file of the broker's token, in its home
 PATIENCE = 120.0  # seconds after which a test is taken to hang
 
 
@@ -124,7 +126,11 @@ class Node:
         await driver.serving
         within = (limits or Limits()).hello_within
         port = port or free_port()  # that it may be started again there
-        return cls(broker, driver, storage, await listen(driver, "127.0.0.1", port, certificates, within), home)
+        token = make_token(home / TOKEN)
+        server = await listen(driver, "127.0.0.1", port, certificates, within, token)
+        if certificates is None:
+            assert announce_token(f"127.0.0.1:{port}", home / TOKEN) == ""
+        return cls(broker, driver, storage, server, home)
 
     def serve_http(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))

@@ -8,7 +8,7 @@ import typer
 
 from stentor import operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
-from stentor.cli.options import AccessOption, HttpOption, TlsOption, UrlOption, WaitOption, http_address
+from stentor.cli.options import AccessOption, HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
 from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
@@ -20,6 +20,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Task
 from stentor.model.scope import ScopePath
 from stentor.model.view import MemberView, NetworkView
+from stentor.runtime.token import pointed_path
 from stentor.url import address_of
 
 app = typer.Typer(help="Brokers that join and leave a running network.", no_args_is_help=True)
@@ -44,6 +45,7 @@ def add(
     no_traces: Annotated[bool, typer.Option("--no-traces", help="Tell no traces of what becomes of events.")] = False,
     tls: TlsOption = None,
     access: AccessOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
     log: LogOption = None,
     json_log: JsonLogOption = False,
@@ -54,13 +56,14 @@ def add(
     path, address = ScopePath.parse(name), Address.parse(listen)
     check_exposure(address, secured=tls is not None)
     default, rules = parse_access(access, tls)
-    views, links = asyncio.run(_look_around(Search(address_of(knowing), tls, wait), path, link or []))
+    views, links = asyncio.run(_look_around(Search(address_of(knowing), tls, wait, token), path, link or []))
     assignment = Assignment(
         name=name,
         listen=str(address),
         http=http_address(http, tls),
         storage=str(data.joinpath(*path.parts)),
         certificates=None if tls is None else str(tls),
+        token=str(token or pointed_path(address_of(knowing)) or ""),
         limits=Limits(),
         log=log or "info",
         json_log=json_log,
@@ -81,10 +84,11 @@ def remove(
     timeout: TimeoutOption = 10.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Make a broker leave the network for good and end; of one that is dead already, free the place."""
-    asyncio.run(_remove(Search(url, tls, wait), ScopePath.parse(name), force, timeout))
+    asyncio.run(_remove(Search(url, tls, wait, token), ScopePath.parse(name), force, timeout))
 
 
 async def _look_around(search: Search, path: ScopePath, wanted: list[str]) -> tuple[list[NetworkView], list[Found]]:

@@ -2,8 +2,8 @@
 
 A directory of certificates looks like this, and each of the inner ones is a certificate directory:
 
-    DIR/ca.pem  DIR/ca.key
-    DIR/node/{ca,cert,key}.pem               `init`: for every node of this machine
+    DIR/ca.pem  DIR/ca.key  DIR/revoked.pem  `revoke`, copied to each certificate directory below
+    DIR/node/{ca,cert,key}.pem               `init`: for every node of this machine, wherever it is in the network
     DIR/nodes/NAME/{ca,cert,key}.pem         `node NAME`
     DIR/clients/PRINCIPAL/{ca,cert,key}.pem  `client PRINCIPAL`
 """
@@ -16,13 +16,26 @@ from typing import Annotated
 
 import typer
 
-from stentor.config import CERTIFICATE_FILES
+from stentor.config import CERTIFICATE_FILES, check_repository_name
 from stentor.model.errors import InvalidInput
+from stentor.model.place import REPOSITORY, SCOPE
 from stentor.model.scope import ScopePath
-from stentor.runtime.tls import AUTHORITY, AUTHORITY_KEY, Authority, Credentials, check_principal, refuse_existing
+from stentor.runtime.tls import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    REVOKED,
+    Authority,
+    Credentials,
+    check_principal,
+    read_certificates,
+    refuse_existing,
+    replace_file,
+)
 
 AUTHORITY_DAYS = 3650
 DAYS = 365
+_ALL = "/"  # what stands for the whole network, and for all repositories
 
 app = typer.Typer(help="Make certificates: a development authority, nodes, clients.", no_args_is_help=True)
 
@@ -31,6 +44,19 @@ Home = Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="wh
 Hosts = Annotated[
     list[str],
     typer.Option("--host", metavar="HOST", help="a name or address by which the node is dialled, as often as needed"),
+]
+Scopes = Annotated[
+    list[str],
+    typer.Option(
+        "--scope",
+        metavar="SCOPE",
+        help="a unit or broker that the node may be in or be, as often as needed; / is the whole network; "
+        "without --scope and --repository: NAME",
+    ),
+]
+Repositories = Annotated[
+    list[str],
+    typer.Option("--repository", metavar="NAME", help="a repository that the node may be; / is any of them"),
 ]
 Days = Annotated[int, typer.Option("--days", min=1, max=36500, help="how long it is valid")]
 Force = Annotated[bool, typer.Option("--force", help="replace what exists; certificates of an old authority end")]
@@ -79,16 +105,35 @@ def authority(directory: Target = Path("certs"), days: Days = AUTHORITY_DAYS, fo
 def node(
     name: Annotated[str, typer.Argument(help="the node's scope path, such as campus/library/b1")],
     hosts: Hosts = [],  # noqa: B006
+    scopes: Scopes = [],  # noqa: B006
+    repositories: Repositories = [],  # noqa: B006
     directory: Home = Path("certs"),
     days: Days = DAYS,
     force: Force = False,
 ) -> None:
-    """Make a certificate for a node; it is always good for localhost too."""
+    """Make a certificate for a node; it is always good for localhost too.
+
+    It says which places in the network the node may take: brokers and repositories elsewhere are refused.
+    """
     with _errors_for_people():
         home = directory.joinpath("nodes", *ScopePath.parse(name).parts)
-        issued = Authority.load(directory).issue_node(name, hosts, valid=timedelta(days=days), now=datetime.now(UTC))
+        places = _places(scopes or ([] if repositories else [name]), repositories)
+        now, valid = datetime.now(UTC), timedelta(days=days)
+        issued = Authority.load(directory).issue_node(name, hosts, valid=valid, now=now, places=places)
         issued.save(home, force=force)
+        _spread(directory)
     _tell_node(home)
+
+
+def _places(scopes: list[str], repositories: list[str]) -> list[str]:
+    for scope in scopes:
+        if scope != _ALL:
+            ScopePath.parse(scope)
+    for repository in repositories:
+        if repository != _ALL:
+            check_repository_name(repository)
+    named = [SCOPE + scope.removeprefix(_ALL) for scope in scopes]
+    return [*named, *(REPOSITORY + repository.removeprefix(_ALL) for repository in repositories)]
 
 
 @app.command()
@@ -103,7 +148,51 @@ def client(
         home = _client_home(directory, check_principal(principal))
         issued = Authority.load(directory).issue_client(principal, valid=timedelta(days=days), now=datetime.now(UTC))
         issued.save(home, force=force)
+        _spread(directory)
     _tell_client(home)
+
+
+@app.command()
+def revoke(
+    certificate: Annotated[
+        str,
+        typer.Argument(
+            help="a certificate directory such as certs/clients/alice, a PEM file, or a serial number in hex"
+        ),
+    ],
+    directory: Home = Path("certs"),
+) -> None:
+    """Take a certificate back: nodes refuse it from now on, and end its links within seconds.
+
+    They read revoked.pem in their certificate directory. Below DIR it is there at once; copy it to other machines.
+    """
+    with _errors_for_people():
+        serial = _serial(certificate)
+        authority, path = Authority.load(directory), directory / REVOKED
+        former = path.read_bytes() if path.exists() else b""
+        replace_file(path, authority.revoke([serial], former, datetime.now(UTC)))
+        homes = _spread(directory)
+    typer.echo(f"revoked    {serial:x}  ({path}, and in {homes} certificate director{'y' if homes == 1 else 'ies'})")
+
+
+def _serial(certificate: str) -> int:
+    path = Path(certificate)
+    if path.exists():
+        return read_certificates(path / CERTIFICATE if path.is_dir() else path)[0].serial_number
+    try:
+        return int(certificate.replace(":", ""), 16)
+    except ValueError:
+        raise InvalidInput(f"{certificate!r} is no certificate, and no serial number in hexadecimal digits") from None
+
+
+def _spread(directory: Path) -> int:
+    """Copy the list of revoked certificates to every certificate directory of an authority; returns how many."""
+    if not (directory / REVOKED).exists():
+        return 0
+    homes = [path.parent for path in directory.rglob(CERTIFICATE)]
+    for home in homes:
+        replace_file(home / REVOKED, (directory / REVOKED).read_bytes())
+    return len(homes)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from stentor import operation
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.search import Found, Search
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.messages import Task
@@ -32,11 +32,12 @@ def add(
     timeout: TimeoutOption = 10.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Make FROM open a link to TO, and again whenever it is lost, also after a restart."""
     check_cost(cost)
-    asyncio.run(_add(Search(url, tls, wait), origin, target, cost, timeout))
+    asyncio.run(_add(Search(url, tls, wait, token), origin, target, cost, timeout))
 
 
 @app.command()
@@ -46,10 +47,11 @@ def remove(
     force: ForceOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Remove the link between two brokers, for good; refused if the network would be in two parts."""
-    ends = asyncio.run(_change(Search(url, tls, wait), origin, target, Task.REMOVE_LINK, force=force))
+    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, Task.REMOVE_LINK, force=force))
     typer.echo(f"{ends} are no longer linked")
 
 
@@ -60,11 +62,12 @@ def cost(
     cost: Annotated[float, typer.Argument(help="More than 0; distances are sums of costs.")],
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Set what the link between two brokers costs; it is dearer while it is slow."""
     check_cost(cost)
-    ends = asyncio.run(_change(Search(url, tls, wait), origin, target, Task.SET_COST, cost=cost))
+    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, Task.SET_COST, cost=cost))
     typer.echo(f"the link of {ends} costs {cost:g}")
 
 

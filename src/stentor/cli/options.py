@@ -20,6 +20,15 @@ TlsOption = Annotated[
     Path | None,
     typer.Option("--tls", envvar="STENTOR_TLS", help="A certificate directory as `stentor certs` writes it."),
 ]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token",
+        envvar="STENTOR_TOKEN",
+        help="The file of the fabric's token, for operators without TLS.",
+        show_default="that of your own fabric there",
+    ),
+]
 WaitOption = Annotated[
     float,
     typer.Option(

@@ -26,6 +26,7 @@ from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
+from stentor.model.token import FabricToken
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.nodes.orders import LEFT
@@ -39,6 +40,7 @@ from stentor.runtime.driver import Driver
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
+from stentor.runtime.token import announce_token, make_token, withdraw_token
 from stentor.storage.lake import Lake
 from stentor.storage.shelf import find_shelf
 from stentor.version import __version__
@@ -66,6 +68,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     home: str  # the directory that only one process may use
     http: str | None = None  # unless it is inside a broker, which shows it
     certificates: str | None
+    token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     log: str
     json_log: bool = False
     supervised: bool = False
@@ -81,6 +84,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     http: str | None
     storage: str
     certificates: str | None
+    token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     limits: Limits
     log: str
     json_log: bool = False
@@ -165,21 +169,27 @@ async def _serve_broker(
     assignment: Assignment, address: Address, end: asyncio.Event, tell: Callable[[Readiness], None], log: Logger
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
-    certificates = Path(assignment.certificates) if assignment.certificates else None
+    certificates, token = _credentials(assignment)
     links = min(assignment.limits.links, links_that_fit(shared=assignment.repository is not None))
     limits = msgspec.structs.replace(assignment.limits, links=links)
     broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
-    driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
+    dialler = Dialler(certificates, token)
+    driver = Driver(broker, dialler=dialler, storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     health, sound, started = None, True, asyncio.Event()
     if not driver.stopped.done():
-        server = await listen(driver, address.host, address.port, certificates, assignment.limits.hello_within)
+        within = assignment.limits.hello_within
+        server = await listen(driver, address.host, address.port, certificates, within, token)
         health = Health(assignment.http, Path(assignment.storage), certificates)
         health.show_broker(assignment.name, broker, started, Path(assignment.storage))
         ready = Readiness(name=assignment.name, listen=_name(server.sockets[0]), http=health.url, pid=os.getpid())
+        places = {ready.listen, assignment.advertise or ready.listen} if token is not None else set()
+        for place in places:
+            if trouble := announce_token(place, Path(assignment.token)):
+                log.log("warning", "commands must be told the token with --token", {"reason": trouble})
         inside = None
         if assignment.repository is not None:
             inside = _Inside(assignment.repository, ready.listen, end, log, health)
@@ -190,6 +200,8 @@ async def _serve_broker(
         await end.wait()
         sound = inside is None or await inside.close()
         server.close()
+        for place in places:
+            withdraw_token(place, Path(assignment.token))
     driver.tell(StopRequested())
     await driver.close()
     if health is not None:
@@ -208,7 +220,7 @@ async def _serve_repository(
     """One repository until `end`; a broker `around` it shows it beside itself."""
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
     cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
-    certificates = Path(assignment.certificates) if assignment.certificates else None
+    certificates, token = _credentials(assignment)
     settings = RepositorySettings(
         name=assignment.name,
         unit=assignment.unit,
@@ -217,7 +229,7 @@ async def _serve_repository(
         ledgers=ledgers_that_fit(shared=around is not None),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
-    host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake)
+    host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake, token)
     host.stopped.add_done_callback(lambda _: end.set())
     health = around or Health(assignment.http, Path(assignment.home), certificates)
     health.show_repository(assignment.name, host, assignment.storage)
@@ -268,6 +280,13 @@ class _Inside:
         """Whether it ended in good order."""
         self._end.set()
         return await self._task in (0, GONE)
+
+
+def _credentials(assignment: AnyAssignment) -> tuple[Path | None, FabricToken | None]:
+    """What a node proves itself with: a certificate directory, or without TLS the fabric's token."""
+    if assignment.certificates:
+        return Path(assignment.certificates), None
+    return None, make_token(Path(assignment.token)) if assignment.token else None
 
 
 def _exit_code(stopped: asyncio.Future[str], log: Logger) -> int:

@@ -18,8 +18,10 @@ WithinOption = Annotated[float, typer.Option("--timeout", help="Seconds to wait 
 
 
 @asynccontextmanager
-async def registrar(url: str | None, tls: Path | None, wait: float = 0.0) -> AsyncIterator[Registrar]:
-    async with connect(url, tls=tls, wait=wait) as fabric, Registrar(fabric) as asking:
+async def registrar(
+    url: str | None, tls: Path | None, wait: float = 0.0, token: Path | None = None
+) -> AsyncIterator[Registrar]:
+    async with connect(url, tls=tls, token=token, wait=wait) as fabric, Registrar(fabric) as asking:
         yield asking
 
 

@@ -1,6 +1,7 @@
 """`stentor repository`: repositories that come to a running network, leave it, and tell how they are."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from stentor import operation
 from stentor.cli.narrow_table import Cell, narrow_table
-from stentor.cli.options import HttpOption, TlsOption, UrlOption, WaitOption, http_address
+from stentor.cli.options import HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.process import RepositoryAssignment, become
 from stentor.cli.registrar import JsonOption, WithinOption, registrar, waiting
@@ -25,6 +26,7 @@ from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
 from stentor.registration import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
+from stentor.runtime.token import pointed_path
 from stentor.survey import within_unit
 from stentor.url import addresses_of
 
@@ -53,6 +55,7 @@ def add(
     http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
     log: LogOption = None,
     json_log: JsonLogOption = False,
@@ -60,7 +63,8 @@ def add(
     """Run a new repository in this terminal until Ctrl-C, or until it is removed.
 
     It is linked to the broker at --url, and to others of that one's cluster while that is away. With TLS it needs a
-    node's certificate. It stores nothing before a topic is created there, or `stentor topic bundle` adds it to one.
+    node's certificate that names it, without it the fabric's token. It stores nothing before a topic is created there,
+    or `stentor topic bundle` adds it to one.
     """
     check_level(log)
     check_repository_name(name)
@@ -77,6 +81,7 @@ def add(
             home=str(home_of(name, data)),
             http=http_address(http, tls),
             certificates=None if tls is None else str(tls),
+            token=str(token or pointed_path(addresses[0]) or ""),
             log=log or "info",
             json_log=json_log,
         )
@@ -102,13 +107,14 @@ def remove(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Make a repository leave all its topics and end; refused if it is the last one of a topic.
 
     One that `stentor up` runs is not started again until the next `stentor up`.
     """
-    asyncio.run(_drain(name, url, tls, wait, timeout, retire=True))
+    asyncio.run(_drain(name, registrar(url, tls, wait, token), timeout, retire=True))
     typer.echo(f"{name} left")
 
 
@@ -118,15 +124,16 @@ def drain(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Make a repository leave all its topics, and go on without any; refused if it is the last one of a topic."""
-    asyncio.run(_drain(name, url, tls, wait, timeout, retire=False))
+    asyncio.run(_drain(name, registrar(url, tls, wait, token), timeout, retire=False))
     typer.echo(f"{name} has no topics any more")
 
 
-async def _drain(name: str, url: str | None, tls: Path | None, wait: float, timeout: float, *, retire: bool) -> None:
-    async with registrar(url, tls, wait) as asking:
+async def _drain(name: str, opening: AbstractAsyncContextManager[Registrar], timeout: float, *, retire: bool) -> None:
+    async with opening as asking:
         await asking.drain(name, retire=retire)
         end = asyncio.get_running_loop().time() + timeout
         with waiting(f"{name} leaves") as progress:

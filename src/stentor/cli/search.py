@@ -25,15 +25,15 @@ class Found(NamedTuple):
 class Search:
     """What brokers told, each asked once."""
 
-    def __init__(self, url: str | None, tls: Path | None, wait: float = 0.0) -> None:
+    def __init__(self, url: str | None, tls: Path | None, wait: float = 0.0, token: Path | None = None) -> None:
         """`wait` is for the brokers whose addresses people gave; others were there a moment ago."""
         self._url = url or DEFAULT_URL
-        self._tls, self._wait = tls, wait
+        self._tls, self._token, self._wait = tls, token, wait
         self._views: dict[str, NetworkView] = {}
 
     def connect(self, address: str, wait: float = _WITHIN) -> Fabric:
         """A client of a broker that others know; it may be down for a moment, because it is started again."""
-        return connect(f"stentor://{address}", tls=self._tls, timeout=_WITHIN, wait=wait)
+        return connect(f"stentor://{address}", tls=self._tls, token=self._token, timeout=_WITHIN, wait=wait)
 
     async def view_at(self, address: str, wait: float = _WITHIN) -> NetworkView:
         """What the broker at an address told when it was first asked."""

@@ -70,7 +70,8 @@ class Steward:
 
     def _connect(self, broker: Assignment) -> Fabric:
         within = self._settings.check_every  # a broker that is started again must not look dead
-        return connect(f"stentor://{broker.listen}", tls=broker.certificates, timeout=within, wait=within)
+        url, token = f"stentor://{broker.listen}", broker.token or None
+        return connect(url, tls=broker.certificates, token=token, timeout=within, wait=within)
 
     async def _act(self, action: Action, views: dict[str, NetworkView]) -> None:
         match action:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.registrar import (
@@ -22,6 +22,7 @@ from stentor.cli.registrar import (
 )
 from stentor.cli.status import size
 from stentor.config.quantity import span
+from stentor.model.access import ANONYMOUS
 from stentor.model.control import Role
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
@@ -116,6 +117,7 @@ def grant(
     anyone: Annotated[bool, typer.Option("--anyone", help="Whoever can connect may use these names.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let publishers and subscribers use a topic under these names; only its owner can do that.
@@ -127,10 +129,10 @@ def grant(
         raise InvalidInput(f"either {principal} may use these names, or anyone: give --principal or --anyone, not both")
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 report = await asking.grant(name, role, end, "" if anyone else principal)
-                typer.echo(f"{end} may be a {role} of {name}, {_holder_of(report, role, end)}")
+                typer.echo(f"{end} may be a {role} of {name}{_condition(report, role, end)}")
 
     asyncio.run(run())
 
@@ -142,13 +144,14 @@ def revoke(
     subscriber: SubscriberOption = None,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Take back what was granted; what a subscriber has not got yet is forgotten."""
     ends = _ends(publisher, subscriber)
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             for role, end in ends:
                 await asking.revoke(name, role, end)
                 typer.echo(f"{end} is no {role} of {name} any more")
@@ -156,9 +159,12 @@ def revoke(
     asyncio.run(run())
 
 
-def _holder_of(report: TopicReport, role: Role, end: str) -> str:
+def _condition(report: TopicReport, role: Role, end: str) -> str:
+    """Say who may use a name; where nobody has a certificate there is nothing to say."""
     holder = report.publishers[end] if role == "publisher" else report.subscribers[end].holder
-    return f"if they are {holder}" if holder else "whoever they are"
+    if holder == ANONYMOUS:
+        return ""
+    return f", if they are {holder}" if holder else ", whoever they are"
 
 
 def _ends(publishers: list[str] | None, subscribers: list[str] | None) -> list[tuple[Role, str]]:
@@ -177,12 +183,13 @@ def bundle(
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Let another repository store a topic, or make one leave it; returns when it has caught up, or left."""
 
     async def run() -> None:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
                 await _join(asking, name, repository, timeout)
                 typer.echo(f"{repository} has all of {name}")
@@ -228,14 +235,15 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
+    token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
     """Delete a topic and all events that are stored of it, for good; only its owner can do that."""
 
     async def run() -> tuple[str, ...]:
-        async with registrar(url, tls, wait) as asking:
+        async with registrar(url, tls, wait, token) as asking:
             seen = await asking.show(name)
-            asking.check_owner(seen)
+            asking.check_can_change(_best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
                 what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"

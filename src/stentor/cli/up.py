@@ -55,6 +55,12 @@ def up(
     ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
     access: AccessOption = None,
+    token: Annotated[
+        Path | None,
+        typer.Option(
+            help="The fabric's token, without a file.", show_default="DATA/fabric.token, made if it is not there"
+        ),
+    ] = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
     ] = False,
@@ -67,12 +73,12 @@ def up(
     """Start a fabric on this machine and run it until Ctrl-C."""
     check_level(log)
     if config is not None:
-        if listen or data or http is not None or tls or access:
-            options = "--listen, --data, --http, --tls and --access"
+        if listen or data or http is not None or tls or access or token:
+            options = "--listen, --data, --http, --tls, --access and --token"
             raise ConfigError(f"{options} are for running without a file: set them in the file")
         chosen = load(config)
     else:
-        chosen = _local(listen, data, http, tls)
+        chosen = _local(listen, data, http, tls, token)
         default, rules = parse_access(access, tls)
         chosen = replace(chosen, fabric=replace(chosen.fabric, access=default), access=rules)
     if no_traces:
@@ -157,7 +163,7 @@ def node(
     become(assign_repository(chosen, found, log, json_log, supervised=False))
 
 
-def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None) -> Config:
+def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None, token: Path | None) -> Config:
     folder = data or DATA
     config = default(folder)
     node = config.nodes[0]
@@ -169,7 +175,7 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     if health is not None:
         check_exposure(health, secured=tls is not None)
     local = replace(node, listen=address, http=health, tls=Tls(directory=tls) if tls else None)
-    return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+    return replace(config, fabric=Fabric(data=folder, log="warning", token=token), nodes=(local,))
 
 
 def _without_any_http(config: Config) -> Config:
@@ -245,6 +251,7 @@ def assign_repository(
         home=str(home_of(repository.name, config.fabric.data)),
         http=str(repository.http) if repository.http else None,
         certificates=str(tls.directory) if tls else None,
+        token=str(config.token),
         log=log or config.fabric.log,
         json_log=json_log,
         supervised=supervised,
@@ -261,6 +268,7 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         http=str(node.http) if node.http else None,
         storage=str(node.storage),
         certificates=str(node.tls.directory) if node.tls else None,
+        token=str(config.token),
         limits=node.limits,
         log=log or config.fabric.log,
         json_log=json_log,

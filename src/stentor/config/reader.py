@@ -132,6 +132,7 @@ class _Reader(Tables):
             costs=self.costs(table),
             traces=self.take(table, ("fabric", "traces"), values.boolean, True),
             access=self.take(table, ("fabric", "access"), lambda found: values.choice(found, ACCESS), None),
+            token=self.take(table, ("fabric", "token"), self.token, None),
         )
 
     def costs(self, table: Table) -> tuple[float, ...]:
@@ -202,6 +203,15 @@ class _Reader(Tables):
                 key: Key = ("tls",) if node.tls is shared else ("node", index, "tls")
                 needed[*key, "directory"] = node.tls.directory
         return needed
+
+    def token(self, value: object) -> Path:
+        """The file of a token that was given; who gives none gets one that is made."""
+        found = self.path(value)
+        if not found.is_file():
+            raise InvalidInput(
+                f"expected the file of a fabric's token, found none at '{found}'; `stentor up` makes one"
+            )
+        return found
 
     def path(self, value: object) -> Path:
         return values.path(value, self.base)

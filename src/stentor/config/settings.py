@@ -46,6 +46,12 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         AccessDefault | None,
         Meta(description="whether topics are open, or as [[access]] grants; default: granted with TLS, open without"),
     ] = None
+    token: Annotated[
+        Path | None,
+        Meta(
+            description="the file of the secret that nodes without TLS prove to each other; default <data>/fabric.token"
+        ),
+    ] = None
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +164,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     )
     elasticity: Elasticity | None = None
     access: Annotated[tuple[AccessRule, ...], Meta(description="who may do what on topics that are not reliable")] = ()
+
+    @property
+    def token(self) -> Path:
+        """The file of the fabric's token."""
+        return self.fabric.token or self.fabric.data / "fabric.token"
 
     def node(self, name: str) -> Node | Repository:
         """The broker or repository of this name."""

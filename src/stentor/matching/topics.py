@@ -3,15 +3,48 @@
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+import msgspec
+
 V = TypeVar("V")
 
 
-class _Node(Generic[V]):
-    __slots__ = ("branches", "values")
+class _Node(msgspec.Struct, Generic[V], eq=False, gc=False):
+    """A level of names. Most have one value or branches, not both: a million of them must not take much, and Python's
+    collector need not look at them, since nothing below a node refers to it.
+    """
 
-    def __init__(self) -> None:
-        self.branches: dict[str, _Node[V]] = {}
-        self.values: dict[int, V] = {}
+    number: int = 0
+    value: V | None = None  # the first of those that are filed here, and its number; None if there is none
+    more: "dict[int, V] | None" = None
+    branches: "dict[str, _Node[V]] | None" = None
+
+    def values(self) -> list[V]:
+        first = [] if self.value is None else [self.value]
+        return first if self.more is None else [*first, *self.more.values()]
+
+    def branch(self, level: str) -> "_Node[V] | None":
+        return None if self.branches is None else self.branches.get(level)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.value is None and not self.more and not self.branches
+
+    def put(self, number: int, value: V) -> None:
+        if self.value is None or self.number == number:
+            self.number, self.value = number, value
+        elif self.more is None:
+            self.more = {number: value}
+        else:
+            self.more[number] = value
+
+    def drop(self, number: int) -> None:
+        if self.value is not None and self.number == number:
+            self.value = None
+            return
+        if self.more is None:
+            raise KeyError(number)
+        del self.more[number]
+        self.more = self.more or None
 
 
 class _Tree(Generic[V]):
@@ -23,19 +56,29 @@ class _Tree(Generic[V]):
     def add(self, name: str, number: int, value: V) -> None:
         node = self._root
         for level in name.split("/"):
-            node = node.branches.setdefault(level, _Node())
-        node.values[number] = value
+            if node.branches is None:
+                node.branches = {}
+            below = node.branches.get(level)
+            if below is None:
+                below = node.branches[level] = _Node()
+            node = below
+        node.put(number, value)
 
     def remove(self, name: str, number: int) -> None:
         """Forget a value and every branch that led only to it."""
         path = [(self._root, "")]
         for level in name.split("/"):
-            path.append((path[-1][0].branches[level], level))
-        del path[-1][0].values[number]
+            below = path[-1][0].branch(level)
+            if below is None:
+                raise KeyError(name)
+            path.append((below, level))
+        path[-1][0].drop(number)
         for (parent, _), (node, level) in zip(reversed(path[:-1]), reversed(path[1:]), strict=True):
-            if node.branches or node.values:
+            if not node.is_empty:
                 break
+            assert parent.branches is not None, "it led here"
             del parent.branches[level]
+            parent.branches = parent.branches or None
 
 
 class PatternTree(_Tree[V]):
@@ -51,6 +94,8 @@ class PatternTree(_Tree[V]):
             following = []
             for node in nodes:
                 branches = node.branches
+                if branches is None:
+                    continue
                 if level in branches and level != "+":
                     following.append(branches[level])
                 if hidden and not depth:
@@ -58,17 +103,19 @@ class PatternTree(_Tree[V]):
                 if "+" in branches:
                     following.append(branches["+"])
                 if "#" in branches:
-                    found.extend(branches["#"].values.values())
+                    found.extend(branches["#"].values())
             nodes = following
         for node in nodes:
-            found.extend(node.values.values())
+            found.extend(node.values())
         return found + self._rests(nodes)  # `a/#` covers `a` too
 
     def _rests(self, nodes: list[_Node[V]], *, at_front: bool = False) -> list[V]:
         """The values under a `#` that follows; at the front `+/#` is the same as `#`."""
-        if at_front and "+" in self._root.branches:
-            nodes = [*nodes, self._root.branches["+"]]
-        return [value for node in nodes if "#" in node.branches for value in node.branches["#"].values.values()]
+        anything = self._root.branch("+")
+        if at_front and anything is not None:
+            nodes = [*nodes, anything]
+        rests = [rest for node in nodes if (rest := node.branch("#")) is not None]
+        return [value for rest in rests for value in rest.values()]
 
 
 class PatternMap(Generic[V]):
@@ -120,21 +167,21 @@ class TopicTree(_Tree[V]):
                 nodes = [
                     branch
                     for node in nodes
-                    for name, branch in node.branches.items()
+                    for name, branch in (node.branches or {}).items()
                     if depth or not name.startswith("$")
                 ]
             else:
-                nodes = [node.branches[level] for node in nodes if level in node.branches]
+                nodes = [below for node in nodes if (below := node.branch(level)) is not None]
         for node in nodes:
-            yield from node.values.values()
+            yield from node.values()
 
     def _below(self, node: _Node[V], *, hide_system: bool) -> Iterator[V]:
         pending = [node]
         while pending:
             current = pending.pop()
-            yield from current.values.values()
+            yield from current.values()
             pending += [
                 branch
-                for name, branch in current.branches.items()
+                for name, branch in (current.branches or {}).items()
                 if not (hide_system and current is node and name.startswith("$"))
             ]

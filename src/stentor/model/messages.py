@@ -51,6 +51,7 @@ from stentor.model.ranges import (
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
+Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
 Want = tuple[TopicPattern, FilterText]  # "" takes every event
 Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
 Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
@@ -78,6 +79,16 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A tagged array on the wire: fields may be added at the end, none is ever reused."""
 
 
+class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
+    """First word of whoever dialled and can prove the fabric's token: draw me a challenge."""
+
+
+class Challenge(Message, frozen=True, array_like=True, tag="challenge", gc=False):
+    """Answer to that; b"" from a broker that has no token."""
+
+    nonce: Secret
+
+
 class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     """First word of whoever dialled: who I am, and how many bytes of events you may send before I grant more."""
 
@@ -90,6 +101,8 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     attempt: Attempt = 0  # counts this client's links, so that a late hello is known for one
     address: Address = ""  # where a broker listens, for those who want to link with it
     cost: Cost = 0.0  # of a link between brokers, if whoever dialled it was told one
+    nonce: Secret = b""  # drawn by whoever dialled, for the proof of the broker
+    proof: Secret = b""  # that whoever dialled knows the fabric's token
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
@@ -104,6 +117,8 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     agent: Agent = ""
     ahead: ByteCount = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
     traces: bool = False  # tell what you do with the events of reliable topics
+    proof: Secret = b""  # that the broker knows the fabric's token
+    is_operator: bool = False  # you may order this broker, and take an operator's name
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):
@@ -348,7 +363,7 @@ class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=Fal
 
     token: Token
     principal: Principal = ""
-    topic: AnyTopicName = ""
+    topic: Text = ""
     attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
 
 
@@ -364,7 +379,9 @@ class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
 
 
 AnyMessage = (
-    Hello
+    ChallengeRequest
+    | Challenge
+    | Hello
     | Welcome
     | Rejection
     | Topic

@@ -163,7 +163,7 @@ class AccessControl:
 def subject_of(guest: Guest) -> Subject:
     """Return who is at the other end of a link."""
     connection = guest.connection
-    return Subject(connection.principal, connection.name, guest.node, guest.attributes)
+    return Subject(connection.principal, connection.name, guest.credentials.is_node, guest.credentials.attributes)
 
 
 def _verdict(act: str, denied: Denied | None) -> Verdict:

@@ -9,12 +9,12 @@ from stentor.machine import (
     Append,
     Appended,
     AppendFailed,
+    CertificateEnded,
     Close,
     Effect,
     Input,
     LinkLost,
     LinkOpened,
-    Pause,
     Received,
     Report,
     Resume,
@@ -37,6 +37,8 @@ from stentor.model.messages import (
     AccessRequest,
     AnyMessage,
     BundleRequest,
+    Challenge,
+    ChallengeRequest,
     Credit,
     Digest,
     Echo,
@@ -76,6 +78,8 @@ from stentor.nodes.guest import Guest
 from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.nodes.rations import Run, ration
+from stentor.nodes.turns import TOIL, Turns, Work
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
@@ -89,8 +93,7 @@ Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
 BOOT_LOG = "boot"
 _TICK = "tick"
-_TOIL = "toil"
-_PACE = 1  # subscriptions taken in a step, so that nobody's events wait for more
+_FORGOTTEN = 256  # topics and flows of those who are gone, in a step: they take microseconds
 _ALONE = NetworkSettings()
 
 
@@ -123,8 +126,7 @@ class Broker:
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
             self._access.check_name,
         )  # fmt: skip
-        self._left = _PACE
-        self._toiling = False
+        self._turns = Turns(self._guests, self._act)
         self._now = 0
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: self._started,
@@ -132,12 +134,13 @@ class Broker:
             AppendFailed: self._append_failed,
             LinkOpened: self._opened,
             LinkLost: self._lost,
+            CertificateEnded: self._certificate_ended,
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
         everybody: Handlers = {
-            Topic: lambda _, guest, topic: self._forwarder.define_topic(guest.flows, topic),
-            SchemaDefinition: lambda _, guest, schema: self._forwarder.define_schema(guest.flows, schema),
+            Topic: self._define_topic,
+            SchemaDefinition: self._define_schema,
             Credit: self._grant,
             Marker: lambda _, __, marker: Echo(marker.token),
             Farewell: self._farewell,
@@ -172,8 +175,8 @@ class Broker:
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
         self.network.settle()
-        if self.network.busy or self._subscriptions.tidy(0):
-            self._toil()
+        if self.network.busy or self._subscriptions.tidy(0) or self._forwarder.tidy(0):
+            self._turns.schedule(self._now)
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
             ready = outbox.release()
@@ -208,7 +211,7 @@ class Broker:
         if client.rest is not None:
             client.backlog.append(data)
             return
-        self._left = _PACE
+        self._turns.begin(is_turn=False)
         self._read(now, client, data)
 
     def _read(self, now: int, client: Guest, data: bytes) -> None:
@@ -224,6 +227,10 @@ class Broker:
         size = len(data)
         while position < size:
             runs, after = split(data, position, routes)
+            is_all = True
+            if runs and self._forwarder.table.is_loaded:
+                data, runs, after, is_all = self._ration(client, data, runs, after)
+                size = len(data)
             if runs:
                 events = self._forwarder.forward(data, runs)
                 self.network.relay.publish(data, runs)
@@ -235,6 +242,9 @@ class Broker:
                 position = after
                 if position == size:
                     return
+            if not is_all:
+                self._turns.postpone(now, client, data, position)
+                return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
                 connection.intake.hold(data, position)
@@ -243,16 +253,30 @@ class Broker:
                 self._relay(now, client, data, position, length)
                 position += length
             elif kind == EVENTS:
+                if not self._turns.can_do(Work.DEFINITION):
+                    self._turns.postpone(now, client, data, position)
+                    return
                 self._meet(client, data[position : position + length])
             else:
                 message = decode(data[position : position + length])
-                if type(message) is Subscription and self._left <= 0:
-                    self._postpone(client, data, position)
+                if not self._turns.can_hear(client, message):
+                    self._turns.postpone(now, client, data, position)
                     return
                 self._hear(now, client, message, size - position)
                 if connection.link not in self._guests:
                     return
                 position += length
+
+    def _ration(self, client: Guest, data: bytes, runs: list[Run], after: int) -> tuple[bytes, list[Run], int, bool]:
+        """Return as much of some runs as can be matched in this step, where that ends, and whether it is all."""
+        left = self._turns.left(Work.MATCHING)
+        if left <= 0:
+            return data, [], after, False
+        made = ration(self._forwarder, data, runs, left)
+        self._turns.can_do(Work.MATCHING, made.cost)
+        if made.data is not data:  # halves of a frame have more bytes than it had
+            client.connection.take_events(len(data) - len(made.data))
+        return made.data, made.runs, made.end, made.is_all
 
     def _relay(self, now: int, peer: Guest, data: bytes, position: int, length: int) -> None:
         """A parcel of another broker."""
@@ -275,37 +299,30 @@ class Broker:
         admits = partial(self._access.admits_flow, client)
         self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
 
+    def _define_topic(self, now: int, guest: Guest, topic: Topic) -> None:  # noqa: ARG002
+        most = self._limits.topics_per_client if guest.hop is None else None  # a broker speaks for many clients
+        self._forwarder.define_topic(guest.flows, topic, most)
+
+    def _define_schema(self, now: int, guest: Guest, schema: SchemaDefinition) -> None:  # noqa: ARG002
+        most = self._limits.schemas_per_client if guest.hop is None else None
+        self._forwarder.define_schema(guest.flows, schema, most)
+
     # ---- work that is too much for one step
 
     def _subscribe(self, now: int, client: Guest, wish: Subscription) -> Receipt:  # noqa: ARG002
-        self._left -= 1
         admit = partial(self._access.admit_subscription, client)
         return self._subscriptions.subscribe(client.wishes, client.connection.outbox, wish, admit)
 
-    def _postpone(self, client: Guest, data: bytes, position: int) -> None:
-        """The rest of a chunk is for another step; what follows it stays with the peer until then."""
-        client.rest = data, position
-        self._guests.busy[client.connection.link] = None
-        self._effects.append(Pause(client.connection.link))
-        self._toil()
-
-    def _toil(self) -> None:
-        if not self._toiling:
-            self._toiling = True
-            self._effects.append(StartTimer(_TOIL, self._now))
-
     def _go_on(self, now: int) -> None:
         """A step's worth of what was put off."""
-        self._toiling = False
-        self._left = _PACE
-        waiting = self._subscriptions.tidy(self._left)
+        client = self._turns.next_guest()
+        waiting = self._subscriptions.tidy(1)
+        waiting = self._forwarder.tidy(_FORGOTTEN) or waiting
         self.network.toil()
-        if self._guests.busy:
-            link = next(iter(self._guests.busy))
-            del self._guests.busy[link]
-            self._resume(now, self._guests[link])
+        if client is not None:
+            self._resume(now, client)
         if waiting or self._guests.busy:
-            self._toil()
+            self._turns.schedule(now)
 
     def _resume(self, now: int, client: Guest) -> None:
         link = client.connection.link
@@ -332,9 +349,17 @@ class Broker:
         else:
             self.network.unreachable(now, happened.link, happened.reason)
 
+    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
+        client = self._guests.get(happened.link)
+        if client is not None:
+            self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
+
     def _hear(self, now: int, client: Guest, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
             client.connection.check_position(message.position, rest)
+            return
+        if type(message) is ChallengeRequest or type(message) is Challenge:
+            self._door.challenge(client, message)
             return
         if type(message) is Hello:
             self._replace(now, self._door.greet(client, message))
@@ -424,7 +449,7 @@ class Broker:
         if happened.timer == acquaintance.TIMER:
             self.network.acquaintance.expire()
             return
-        if happened.timer == _TOIL:
+        if happened.timer == TOIL:
             self._go_on(now)
             return
         if happened.timer.startswith(REDIAL):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from stentor.machine import Effect, Report
+from stentor.model.access import TOPIC
 from stentor.model.charter import check_facts, named_member
 from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, Refusal
@@ -34,7 +35,7 @@ class CharterKeeper:
     def hear(self, now: int, guest: Guest, told: AccessFacts) -> None:  # noqa: ARG002
         """A client tells facts: only a repository may, and only of topics that it manages."""
         link, name = guest.connection.link, guest.connection.name
-        if not guest.node or not name.startswith(_REPOSITORY):
+        if not guest.credentials.is_node or not name.startswith(_REPOSITORY):
             raise FrameError(Refusal.PROTOCOL, "only repositories tell who may do what")
         check_facts(told.topic, told.facts)
         if not self._is_member(guest, told):
@@ -53,17 +54,22 @@ class CharterKeeper:
         self._warned.discard(link)
 
     def _is_member(self, guest: Guest, told: AccessFacts) -> bool:
-        """Whether a repository manages the topic: as it is known here, or as it says itself if nothing is. Whoever
-        tells nothing new changes nothing.
+        """Whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
+        itself when it tells of the topic, or as it was before the topic was deleted. Whoever tells nothing new changes
+        nothing.
         """
-        connection = guest.connection
-        name = connection.name.removeprefix(_REPOSITORY)
+        name, principal = guest.connection.name.removeprefix(_REPOSITORY), guest.connection.principal
         charter = self._spread.charters.find(told.topic)
-        members = {} if charter is None else charter.members or charter.former
-        principal = members.get(name) if members else ""
-        if principal == "":  # unknown: the topic, or of ledgers from before the principal
-            return named_member(told.facts, name) == connection.principal
-        return principal == connection.principal or (charter is not None and charter.knows(told.facts))
+        names_itself = named_member(told.facts, name) == principal
+        tells_all = names_itself and any(key == TOPIC and value for key, _, _, value in told.facts)
+        if charter is None:
+            return tells_all
+        if charter.is_live and charter.members:
+            known = charter.members.get(name)
+            is_member = known == principal or (known == "" and names_itself)  # older ledgers name no principals
+        else:
+            is_member = tells_all or principal in (charter.members.get(name), charter.former.get(name))
+        return is_member or charter.knows(told.facts)
 
     # ---- what the spreading tells
 

@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from stentor.machine import (
     MILLISECOND,
     SECOND,
+    CertificateEnded,
     Close,
     Dial,
     Effect,
@@ -27,19 +26,19 @@ from stentor.machine import (
 from stentor.model.attribute import Schema, check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
-from stentor.model.ids import Incarnation, LinkId, SchemaId, TopicId, publisher_id
+from stentor.model.ids import LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
     AnyMessage,
     BundleReport,
+    Challenge,
     Credit,
     Echo,
     ExplanationReport,
     Farewell,
     FlowRefusal,
     Heartbeat,
-    Hello,
     Message,
     Missed,
     OrderReceipt,
@@ -53,7 +52,6 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
-from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
@@ -80,8 +78,10 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.nodes.bundle_requests import BundleRequests
+from stentor.nodes.client_settings import Settings as Settings
 from stentor.nodes.confirmations import Confirmations
-from stentor.protocols.connection.connection import SMALLEST_WINDOW, Connection
+from stentor.nodes.greeting import Greeting
+from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber, Wish
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
@@ -96,26 +96,6 @@ _GREETING_WITHIN = 5 * SECOND
 _LONGEST_HEARTBEAT = 3600.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who this client is and how much it holds."""
-
-    name: str
-    addresses: tuple[str, ...]  # of brokers that are as good as each other
-    incarnation: Incarnation
-    window: int = 4 << 20
-    buffer: int = 16 << 20
-    heartbeat: float = 5.0
-    agent: str = ""
-    secure: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.addresses:
-            raise InvalidInput("a client needs the address of a broker")
-        if self.window < SMALLEST_WINDOW or self.buffer <= 0:
-            raise InvalidInput(f"a window has at least {SMALLEST_WINDOW} bytes, a buffer at least one")
-        check_client_name(self.name)
-
-
 class Client:
     """One client with one link at a time."""
 
@@ -126,7 +106,9 @@ class Client:
         self._addresses = deque(settings.addresses)  # the first is tried next
         self._connection: Connection | None = None
         self._dialling: LinkId | None = None
+        self._greeting: Greeting | None = None  # how this link began
         self.traces = False  # whether the broker wants to be told what is done with events
+        self.is_operator = False  # whether the broker obeys our orders
         self._links = 0
         self._pause = _FIRST_PAUSE
         self._ticked = 0
@@ -140,6 +122,7 @@ class Client:
             Started: lambda now, _: self._dial(now),
             LinkOpened: self._opened,
             LinkLost: lambda now, lost: self._lost(now, lost.link, lost.reason),
+            CertificateEnded: self._certificate_ended,
             Received: self._received,
             TimerFired: self._timer_fired,
             Offered: self._offered,
@@ -156,6 +139,7 @@ class Client:
             StopRequested: self._stop_requested,
         }
         self._messages: dict[type[Message], Callable[[int, Any], None]] = {
+            Challenge: self._challenged,
             Welcome: self._welcomed,
             Topic: self._define_topic,
             SchemaDefinition: self._define_schema,
@@ -242,16 +226,8 @@ class Client:
         )
         connection.largest_frame = LARGEST_GREETING
         self.subscriber.relink()
-        connection.outbox.post(
-            Hello(
-                name=settings.name,
-                incarnation=settings.incarnation,
-                window=settings.window,
-                heartbeat=settings.heartbeat,
-                agent=settings.agent,
-                attempt=self._links,
-            )
-        )
+        self._greeting = Greeting(happened, settings.hello(self._links))
+        connection.outbox.post(self._greeting.first_word())
         self._effects.append(StartTimer(_GREETING, now + _GREETING_WITHIN))
 
     def _lost(self, now: int, link: LinkId, reason: str) -> None:
@@ -274,6 +250,11 @@ class Client:
             StartTimer(_REDIAL, now + self._pause, self._pause // 2),
         ]
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
+        """The broker's certificate is good no longer; a new one may be, there or at another broker."""
+        if self._connection is not None and self._connection.link == happened.link:
+            self._give_up(now, Refusal.CLOSING, happened.reason)
 
     def _give_up(self, now: int, code: Refusal, reason: str) -> None:
         """The link is of no use any more."""
@@ -343,12 +324,18 @@ class Client:
             self._give_up(now, Refusal.CLOSING, message.reason)
         else:
             handler = self._messages.get(type(message))
-            if handler is None or connection.greeted == (type(message) is Welcome):
+            if handler is None or connection.greeted == isinstance(message, Welcome | Challenge):
                 raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
             handler(now, message)
 
+    def _challenged(self, now: int, challenge: Challenge) -> None:  # noqa: ARG002
+        assert self._greeting is not None, "a link is greeted when it opens"
+        self._linked.outbox.post(self._greeting.answer(challenge))
+
     def _welcomed(self, now: int, welcome: Welcome) -> None:
         connection = self._linked
+        assert self._greeting is not None, "a link is greeted when it opens"
+        self._greeting.check(welcome)
         if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
             raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
         connection.narrow(welcome.ahead or connection.window)
@@ -360,7 +347,7 @@ class Client:
         connection.outbox.grant(welcome.window)
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
-        self.traces = welcome.traces
+        self.traces, self.is_operator = welcome.traces, welcome.is_operator
         self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import Effect, Report, StopTimer
-from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
-from stentor.model.messages import Hello, Message, Welcome
+from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
+from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
 from stentor.nodes.guest import Guest
@@ -49,6 +49,18 @@ class Door:
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
         self._act, self._post, self._check_name = act, post, check_name
 
+    def challenge(self, guest: Guest, message: ChallengeRequest | Challenge) -> None:
+        """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
+        connection, greeting = guest.connection, guest.greeting
+        if connection.greeted or guest.dialled == isinstance(message, ChallengeRequest):
+            raise FrameError(Refusal.PROTOCOL, "a challenge after a hello, or by the wrong side")
+        if isinstance(message, ChallengeRequest):
+            self._post(connection.outbox, guest.credentials.challenge())
+        elif greeting is None:
+            raise FrameError(Refusal.PROTOCOL, "a challenge without a hello")
+        else:
+            self._post(connection.outbox, greeting.answer(message))
+
     def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
         """Somebody says who they are."""
         connection = guest.connection
@@ -65,13 +77,14 @@ class Door:
 
     def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
         connection = guest.connection
-        if not self._network.acquaintance.is_over and not hello.name.startswith(repository_name("")):
+        if not self._network.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
             raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
+        proof = guest.credentials.hear(hello, str(self._path))
         self._check_name(guest)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
-        self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT))
+        self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT), proof)
         self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
         if fenced is None:
             return None
@@ -80,31 +93,40 @@ class Door:
         return Replaced(fenced.link, code, f"another client with the name {hello.name!r} took over")
 
     def _greet_broker(self, guest: Guest, hello: Hello) -> Replaced | None:
-        if not guest.node:
-            raise FrameError(Refusal.UNAUTHENTICATED, "only who has a node's certificate may be a broker")
-        self._welcome(guest, hello, self._limits.heartbeat / 2)
+        proof = guest.credentials.hear(hello, str(self._path))
+        self._welcome(guest, hello, self._limits.heartbeat / 2, proof)
         return self._admit(guest, hello.name, hello.cost, hello.address)
 
-    def _welcome(self, guest: Guest, hello: Hello, heartbeat: float) -> None:
+    def _welcome(self, guest: Guest, hello: Hello, heartbeat: float, proof: bytes) -> None:
         limits, connection = self._limits, guest.connection
         connection.greet(limits.largest_body, heartbeat)
         ahead = min(hello.window, limits.window)
         connection.outbox.grant(ahead)
         left = ahead if ahead < hello.window else 0
-        who, principal = str(self._path), connection.principal
         welcome = Welcome(
-            who, self.boot, principal, limits.window, limits.largest_body, heartbeat, self._version, left, self._traces
+            node=str(self._path),
+            boot=self.boot,
+            principal=connection.principal,
+            window=limits.window,
+            largest_body=limits.largest_body,
+            heartbeat=heartbeat,
+            agent=self._version,
+            ahead=left,
+            traces=self._traces,
+            proof=proof,
+            is_operator=guest.credentials.is_operator,
         )
         self._post(connection.outbox, welcome)
         self._act(StopTimer(f"hello/{connection.link}"))
 
     def welcomed(self, guest: Guest, welcome: Welcome) -> Replaced | None:
         """The broker that we dialled takes us."""
-        connection = guest.connection
-        if connection.greeted or not guest.dialled:
+        connection, greeting = guest.connection, guest.greeting
+        if connection.greeted or greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
         if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
             raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
+        greeting.check(welcome)
         connection.narrow(welcome.ahead or connection.window)
         connection.greet(self._limits.largest_body, self._limits.heartbeat / 2)
         connection.outbox.grant(welcome.window)

@@ -1,6 +1,16 @@
 """An end of a reliable topic: its publisher or subscriber, over a link of its own."""
 
-from stentor.machine import Effect, Input, LinkLost, LinkOpened, Received, Started, StopRequested, TimerFired
+from stentor.machine import (
+    CertificateEnded,
+    Effect,
+    Input,
+    LinkLost,
+    LinkOpened,
+    Received,
+    Started,
+    StopRequested,
+    TimerFired,
+)
 from stentor.model.control import WITHIN, inbox_of
 from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
@@ -9,7 +19,7 @@ from stentor.protocols.delivery.post import Unlinked
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
-_ABOUT_THE_LINK = (LinkOpened, LinkLost, Received, Started, StopRequested, Moved)
+_ABOUT_THE_LINK = (LinkOpened, LinkLost, CertificateEnded, Received, Started, StopRequested, Moved)
 
 
 class End:

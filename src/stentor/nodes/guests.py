@@ -9,6 +9,8 @@ from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
 from stentor.nodes.census import Census
+from stentor.nodes.credentials import Credentials
+from stentor.nodes.greeting import Greeting
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Network
 from stentor.protocols.connection.connection import Connection
@@ -61,13 +63,12 @@ class Guests:
         connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        guest = self._links[happened.link] = Guest(
-            connection, dialled=happened.dialled, node=happened.node, attributes=frozenset(happened.attributes)
-        )
+        guest = self._links[happened.link] = Guest(connection, Credentials(happened), dialled=happened.dialled)
         self._forwarder.touched[connection.outbox] = None
         hello = self._network.hello(happened.link) if happened.dialled else None
         if hello is not None:
-            self.post(connection.outbox, hello)
+            guest.greeting = Greeting(happened, hello)
+            self.post(connection.outbox, guest.greeting.first_word())
         if not ready:
             self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
         elif len(self._links) > limits.links:

@@ -33,8 +33,8 @@ class Orders:
 
     def take(self, client: Guest, order: Order) -> OrderReceipt | None:
         """Refuse it, or have it written down."""
-        if not client.node:
-            reason = "only who has a node's certificate may order that"
+        reason = client.credentials.refusal_of_orders(self._network.context.name)
+        if reason:
             return OrderReceipt(order.token, Refusal.UNAUTHENTICATED, reason)
         reason = self._refusal(order)
         if reason:

@@ -26,7 +26,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
+from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import (
     REPOSITORIES,
     ControlEvent,
@@ -42,6 +42,7 @@ from stentor.model.control import (
 from stentor.model.errors import InvalidInput, Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.status import TopicHealth
 from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
@@ -49,7 +50,7 @@ from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.orders import LEFT
-from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in
+from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.post import (
     AccessShared,
@@ -123,7 +124,7 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, _Managed] = {}
-        self._deleted: set[str] = set()  # topics that are not joined again because of a late invitation
+        self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._retiring = False
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
@@ -181,7 +182,7 @@ class RepositoryNode:
 
     def _manage(self, now: int, topic: str, owner: str = "") -> _Managed:
         """Take up a topic, whose ledger is there or is made."""
-        self._deleted.discard(topic)
+        self._deleted.pop(topic, None)
         is_kept = topic == self._kept  # what becomes of traces is not traced
         machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
         managed = self._managed[topic] = _Managed(machine, owner)
@@ -337,7 +338,7 @@ class RepositoryNode:
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
         if managed.machine.registry.deleted:
-            self._deleted.add(topic)
+            self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
             self._post.ignore(now, name)
         self._serve_more(now)
@@ -381,7 +382,7 @@ class RepositoryNode:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
         if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
-            wanted = not self._retiring and event.topic not in self._deleted
+            wanted = not self._retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
                 return self._accept(now, event.topic, owner_in(event.facts))
         return False
@@ -444,20 +445,22 @@ class RepositoryNode:
         return False
 
     def _drain(self, now: int, sender: int, event: Registration) -> None:
-        """Leave all bundles; refused if we are the last of one. Whoever runs us may do so, or who owns all topics."""
+        """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         if publisher_id(event.principal, event.sender) != sender:
             raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
         name = self._settings.name
+        if not is_operator_name(event.sender):
+            if event.principal == ANONYMOUS:
+                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+            if event.principal != self._principal:
+                raise Refused(
+                    Refusal.NOT_AUTHORISED, f"only {self._principal}, who runs {name}, or an operator can make it leave"
+                )
         bundles = {topic: managed for topic, managed in self._managed.items() if topic != self._kept}
         for topic, managed in bundles.items():
             machine = managed.machine
             if not machine.is_open:
                 raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
-            if event.principal not in (self._principal, machine.registry.terms.owner):
-                raise Refused(
-                    Refusal.NOT_AUTHORISED,
-                    f"{topic} belongs to {machine.registry.terms.owner}: only whoever runs {name} can make it leave",
-                )
             machine.registry.check_remaining(topic, (name,))
         self._retiring = event.task is TopicTask.RETIRE
         for topic in bundles:

@@ -48,6 +48,11 @@ class TopicRoom:
             )
 
 
+def version_in(facts: tuple[SharedFact, ...]) -> int:
+    """Return how new a topic is that these facts are about; 0 if they do not tell."""
+    return max((version for key, version, _, _ in facts if key == TOPIC), default=0)
+
+
 def owner_in(facts: tuple[SharedFact, ...]) -> str:
     """Return who owns the topic that these facts are about; "" if they do not tell."""
     for key, _, _, value in facts:

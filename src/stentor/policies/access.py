@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.errors import Refusal
+from stentor.model.place import is_node_name
 from stentor.model.topic import matches
 from stentor.model.trace import TRACE
 from stentor.policies import system_topics
@@ -194,7 +195,7 @@ class AccessPolicy:
         name = subject.name
         if name.startswith(REPOSITORY) and not subject.is_node:
             return Denied(Refusal.UNAUTHENTICATED, f"{name!r}: only who has a node's certificate may be a repository")
-        if not self.settings.owns_names or subject.repository:
+        if not self.settings.owns_names or (subject.is_node and is_node_name(name)):
             return None
         role = next((role for role in _ROLES if name.startswith(f"{role}:")), None)
         if role is not None:

@@ -2,30 +2,46 @@
 
 import asyncio
 import errno
+import os
 import re
 import socket
 import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stentor.machine import LinkOpened
+from stentor.model.errors import Refused
 from stentor.model.ids import LinkId
+from stentor.model.token import NONCE_BYTES, FabricToken
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
+from stentor.runtime.token import find_token
+
+if TYPE_CHECKING:
+    from stentor.runtime.trust import Trust
 
 REFUSED = "connection refused"
 _WITHIN = 10.0  # seconds for TCP and TLS
 
 
 class Dialler:
-    """Made once per client; the certificates are read before anything is dialled."""
+    """Made once per client; the certificates are read before anything is dialled.
 
-    def __init__(self, certificates: str | Path | None) -> None:
+    Without a token, that of the fabric at an address is looked for whenever it is dialled: the fabric may not be there
+    yet when its client is made.
+    """
+
+    _trust: "Trust | None" = None
+
+    def __init__(self, certificates: str | Path | None, token: FabricToken | None = None) -> None:
         self.absent: dict[str, str] = {}  # addresses where the last try found nobody who listens, and why
         self._context: ssl.SSLContext | None = None
+        self._token = token
         if certificates:
             from stentor.runtime.tls import client_context  # heavy: only for those who need it
+            from stentor.runtime.trust import Trust
 
-            self._context = client_context(Path(certificates))
+            self._context, self._trust = client_context(Path(certificates)), Trust(Path(certificates))
 
     async def __call__(self, driver: Driver, number: LinkId, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -33,7 +49,13 @@ class Dialler:
 
         def opened(link: Link) -> None:
             self.absent.pop(address, None)
-            driver.opened(link, LinkOpened(number, dialled=True, address=address))
+            try:
+                happened = self._identify(driver, link, address)
+            except Refused as refused:
+                link.close()
+                driver.unreachable(number, refused.reason)
+            else:
+                driver.opened(link, happened)
 
         try:
             async with asyncio.timeout(_WITHIN):
@@ -47,6 +69,19 @@ class Dialler:
             else:
                 self.absent.pop(address, None)
             driver.unreachable(number, reason)
+
+    def _identify(self, driver: Driver, link: Link, address: str) -> LinkOpened:
+        if self._trust is not None:
+            return self._trust.admit(driver, link, dialled=address)
+        return LinkOpened(
+            link.id,
+            dialled=True,
+            address=address,
+            node=False,
+            scopes=(),
+            nonce=os.urandom(NONCE_BYTES),
+            token=self._token or find_token(address),
+        )
 
 
 def _is_absence(error: Exception) -> bool:

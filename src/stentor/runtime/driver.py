@@ -13,6 +13,7 @@ from stentor.machine import (
     Append,
     Appended,
     AppendFailed,
+    CertificateEnded,
     Close,
     Dial,
     Effect,
@@ -99,7 +100,7 @@ class Driver:
             StopTimer: self._stop_timer,
             Append: self._append,
             Rewrite: self._append,
-            Report: self._report,
+            Report: self.report,
             Serve: lambda _: self.serving.set_result(None),
             Stop: self._stop,
         }
@@ -150,6 +151,11 @@ class Driver:
         self._closing.discard(link)
         if self.links.pop(link.id, None) is not None:
             self._notice(LinkLost(link.id, reason))
+
+    def end_certificate(self, number: LinkId, reason: str) -> None:
+        """What the peer on a link showed when it opened is good no longer."""
+        if number in self.links:
+            self._notice(CertificateEnded(number, reason))
 
     def unreachable(self, number: LinkId, reason: str) -> None:
         """A link that was dialled could not be opened."""
@@ -222,7 +228,7 @@ class Driver:
         if not self._is_closed:
             self._notice(happened)
 
-    def _report(self, effect: Report) -> None:
+    def report(self, effect: Report) -> None:
         self._log.log(effect.level, effect.what, effect.details)
 
     def _stop(self, effect: Stop) -> None:

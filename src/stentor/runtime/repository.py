@@ -11,6 +11,7 @@ import msgspec
 from stentor.machine import Effect, StopRequested
 from stentor.model.control import repository_name
 from stentor.model.ids import Incarnation
+from stentor.model.token import FabricToken
 from stentor.nodes.client import Settings
 from stentor.nodes.repository import Conclude, Concluded, RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -46,6 +47,7 @@ class RepositoryHost:
         certificates: Path | None = None,
         log: Logger = logger,
         lake: Lake | None = None,
+        token: FabricToken | None = None,
     ) -> None:
         link = Settings(
             name=repository_name(settings.name),
@@ -64,7 +66,7 @@ class RepositoryHost:
         self.node = RepositoryNode(link, settings, list(cabinet.topics()))
         self._driver = Driver(
             self.node,
-            dialler=Dialler(certificates),
+            dialler=Dialler(certificates, token),
             application=self._notice,
             cabinet=cabinet,
             lake=lake,

@@ -2,12 +2,14 @@
 
 import asyncio
 import errno
+import os
 import socket
 from pathlib import Path
 
 from stentor.machine import LinkOpened
 from stentor.model.errors import ConfigError, Refused
 from stentor.model.messages import Rejection
+from stentor.model.token import NONCE_BYTES, FabricToken
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
 from stentor.wire.frame import PREAMBLE, encode
@@ -31,27 +33,39 @@ def reserve(host: str, wanted: int = 0) -> socket.socket:
 
 
 async def listen(
-    driver: Driver, host: str, port: int, certificates: Path | None = None, handshake_within: float = 3.0
+    driver: Driver,
+    host: str,
+    port: int,
+    certificates: Path | None = None,
+    handshake_within: float = 3.0,
+    token: FabricToken | None = None,
 ) -> asyncio.Server:
-    """Accept links there until the server is closed; port 0 takes a free one."""
-    context = None
+    """Accept links there until the server is closed; port 0 takes a free one.
+
+    Without TLS nobody is a node who does not prove the token, and nobody at all if there is none.
+    """
+    context, trust = None, None
     if certificates is not None:
         from stentor.runtime.tls import server_context  # heavy: only for those who need it
+        from stentor.runtime.trust import Trust
 
-        context = server_context(certificates)
+        context, trust = server_context(certificates), Trust(certificates)
+
+    def identify(link: Link) -> LinkOpened:
+        if trust is not None:
+            return trust.admit(driver, link)
+        nonce = os.urandom(NONCE_BYTES)
+        return LinkOpened(link.id, address=link.address, node=False, scopes=(), nonce=nonce, token=token)
 
     def opened(link: Link) -> None:
         try:
-            principal, node, attributes = _who(link)
+            happened = identify(link)
         except Refused as error:
             link.unsent += [PREAMBLE, encode(Rejection(error.code, error.reason))]
             link.flush()
             link.close()
             return
-        driver.opened(
-            link,
-            LinkOpened(link.id, principal=principal, address=link.address, node=node, attributes=attributes),
-        )
+        driver.opened(link, happened)
 
     try:
         return await driver.loop.create_server(
@@ -64,14 +78,3 @@ async def listen(
                 f"{host}:{port} is taken by another program: stop it, or listen on another port (--listen {host}:0)"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-
-
-def _who(link: Link) -> tuple[str, bool, tuple[str, ...]]:
-    """Whose link it is, whether a node's, and what else is proved; without TLS there is only this machine, and
-    everybody is trusted.
-    """
-    if link.tls is None:
-        return "", True, ()
-    from stentor.runtime.tls import attributes_of, is_node, principal_of  # loaded already, for the context
-
-    return principal_of(link.tls), is_node(link.tls), attributes_of(link.tls)

@@ -1,7 +1,8 @@
 """TLS: who may talk to whom, and a development authority that makes the certificates.
 
-A *certificate directory* holds ca.pem (whom to trust), cert.pem and key.pem (who one is). Both sides of a link show a
-certificate; the subject's common name is the principal.
+A *certificate directory* holds ca.pem (whom to trust), cert.pem and key.pem (who one is), and perhaps revoked.pem (whom
+to trust no longer). Both sides of a link show a certificate; the subject's common name is the principal, and URIs among
+a node's alternative names are the places that it may take.
 """
 
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -23,10 +24,15 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from stentor.config import CERTIFICATE_FILES, is_host_name
+from stentor.model.access import ANONYMOUS
 from stentor.model.errors import ConfigError, InvalidInput, Refusal, Refused
+from stentor.model.place import EVERYWHERE, SCHEME
+
+E = TypeVar("E", bound=x509.ExtensionType)
 
 AUTHORITY, CERTIFICATE, KEY = CERTIFICATE_FILES
 AUTHORITY_KEY = "ca.key"
+REVOKED = "revoked.pem"  # beside an authority, and in each certificate directory that is to know
 AUTHORITY_NAME = "Stentor development authority"
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 LONGEST_NAME = 64  # characters of a common name in X.509
@@ -66,7 +72,12 @@ def principal_of(peer: ssl.SSLObject | ssl.SSLSocket | Mapping[str, Any] | None)
     names = [value for part in subject for kind, value in part if kind == "commonName"]
     if len(names) != 1 or not names[0]:
         raise Refused(Refusal.UNAUTHENTICATED, "expected a certificate with one common name; `stentor certs` makes one")
-    return str(names[0])
+    name = str(names[0])
+    if not name.isprintable() or name == ANONYMOUS:  # a NUL would make one principal's ids another's
+        raise Refused(
+            Refusal.UNAUTHENTICATED, f"{name[:LONGEST_NAME]!r} cannot be a principal: make another certificate"
+        )
+    return name
 
 
 def attributes_of(peer: ssl.SSLObject | ssl.SSLSocket) -> tuple[str, ...]:
@@ -77,22 +88,47 @@ def attributes_of(peer: ssl.SSLObject | ssl.SSLSocket) -> tuple[str, ...]:
 
 def own_principal(directory: Path) -> str:
     """Who the holder of a certificate directory is to others."""
-    names = _read_certificates(directory / CERTIFICATE)[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    names = read_certificates(directory / CERTIFICATE)[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1:
         raise ConfigError(f"{directory / CERTIFICATE}: expected one common name; `stentor certs` makes such a one")
     return str(names[0].value)
 
 
-def is_node(peer: ssl.SSLObject | ssl.SSLSocket) -> bool:
-    """Whether the certificate that the other side showed is one of a node: one that may be dialled."""
-    shown = peer.getpeercert(binary_form=True)
-    if not shown:
-        return False
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """What the other side of a link showed."""
+
+    issuer: bytes
+    serial: int
+    ends: float  # seconds since 1970
+    is_node: bool  # it may be dialled
+    places: tuple[str, ...]  # that it names
+
+
+def peer_certificate(peer: ssl.SSLObject | ssl.SSLSocket) -> PeerCertificate:
+    """Return what the certificate that the other side showed says, besides its name."""
     try:
-        usages = x509.load_der_x509_certificate(shown).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except (x509.ExtensionNotFound, ValueError):
-        return False
-    return ExtendedKeyUsageOID.SERVER_AUTH in usages
+        shown = x509.load_der_x509_certificate(peer.getpeercert(binary_form=True) or b"")
+        usages = _extension(shown, x509.ExtendedKeyUsage)
+        names = _extension(shown, x509.SubjectAlternativeName)
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier) if names is not None else []
+        places = [uri.removeprefix(SCHEME) for uri in uris if uri.startswith(SCHEME)]
+        return PeerCertificate(
+            issuer=shown.issuer.public_bytes(),
+            serial=shown.serial_number,
+            ends=shown.not_valid_after_utc.timestamp(),
+            is_node=usages is not None and ExtendedKeyUsageOID.SERVER_AUTH in usages,
+            places=tuple(place for place in places if place.startswith(EVERYWHERE)),
+        )
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise Refused(Refusal.UNAUTHENTICATED, f"a certificate that cannot be read: {error}") from None
+
+
+def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +141,10 @@ class Credentials:
 
     def save(self, directory: Path, *, force: bool = False) -> None:
         refuse_existing([directory / name for name in CERTIFICATE_FILES], force=force)
-        _write(directory / AUTHORITY, self.authority, _OPEN)
-        _write(directory / KEY, self.key, _SECRET)
-        _write(directory / CERTIFICATE, self.certificate, _OPEN)
+        _forget_revoked(directory)
+        replace_file(directory / AUTHORITY, self.authority, _OPEN)
+        replace_file(directory / KEY, self.key, _SECRET)
+        replace_file(directory / CERTIFICATE, self.certificate, _OPEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +168,7 @@ class Authority:
 
     @classmethod
     def load(cls, directory: Path) -> "Authority":
-        certificate = _read_certificates(directory / AUTHORITY)[0]
+        certificate = read_certificates(directory / AUTHORITY)[0]
         key = _read_key(directory / AUTHORITY_KEY)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise ConfigError(f"{directory / AUTHORITY_KEY}: not the key of {directory / AUTHORITY}")
@@ -139,18 +176,41 @@ class Authority:
 
     def save(self, directory: Path, *, force: bool = False) -> None:
         refuse_existing([directory / AUTHORITY, directory / AUTHORITY_KEY], force=force)
-        _write(directory / AUTHORITY_KEY, _pem_of_key(self.key), _SECRET)
-        _write(directory / AUTHORITY, _pem(self.certificate), _OPEN)
+        _forget_revoked(directory)
+        replace_file(directory / AUTHORITY_KEY, _pem_of_key(self.key), _SECRET)
+        replace_file(directory / AUTHORITY, _pem(self.certificate), _OPEN)
 
-    def issue_node(self, name: str, hosts: Iterable[str], *, valid: timedelta, now: datetime) -> Credentials:
-        """For a node that is dialled by these host names and addresses, and by those of its own machine."""
+    def issue_node(
+        self, name: str, hosts: Iterable[str], *, valid: timedelta, now: datetime, places: Iterable[str] = EVERYWHERE
+    ) -> Credentials:
+        """For a node that is dialled by these host names and addresses, and by those of its own machine.
+
+        It may take these places in the fabric; without any it may take none.
+        """
         names = [_general_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK_HOSTS))]
+        names += [x509.UniformResourceIdentifier(SCHEME + place) for place in places]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]  # nodes dial each other too
         return self._issue(name, usages, names, valid, now)
 
     def issue_client(self, principal: str, *, valid: timedelta, now: datetime) -> Credentials:
         check_principal(principal)
         return self._issue(principal, [ExtendedKeyUsageOID.CLIENT_AUTH], [], valid, now)
+
+    def revoke(self, serials: Iterable[int], former: bytes, now: datetime) -> bytes:
+        """Return a list of revoked certificates, in PEM: those of a former list of this authority, and these."""
+        entries = {each.serial_number: each for each in x509.load_pem_x509_crl(former)} if former else {}
+        for serial in serials:
+            made = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+            entries.setdefault(serial, made)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(now)
+            .next_update(self.certificate.not_valid_after_utc)
+        )
+        for entry in entries.values():
+            builder = builder.add_revoked_certificate(entry)
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def _issue(
         self,
@@ -180,10 +240,10 @@ class Authority:
 
 def check_principal(principal: str) -> str:
     """The principal itself, if a client can be called so."""
-    if not _PRINCIPAL.fullmatch(principal) or len(principal) > LONGEST_NAME:
+    if not _PRINCIPAL.fullmatch(principal) or len(principal) > LONGEST_NAME or principal == ANONYMOUS:
         raise InvalidInput(
             f"{principal!r} cannot be a principal: expected at most {LONGEST_NAME} letters, digits, '.', '_', '@', "
-            "'+' and '-', beginning with a letter, a digit or '_'"
+            f"'+' and '-', beginning with a letter, a digit or '_', and not {ANONYMOUS!r}"
         )
     return principal
 
@@ -199,6 +259,14 @@ def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
             raise ConfigError(f"{path} exists already: choose another directory, or replace it with --force")
 
 
+def _forget_revoked(directory: Path) -> None:
+    """A list of an authority that was replaced is of no use, and would be taken for a forged one."""
+    try:
+        (directory / REVOKED).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory / REVOKED}: cannot be removed: {error.strerror}") from error
+
+
 def _filled(context: ssl.SSLContext, directory: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
@@ -211,8 +279,8 @@ def _filled(context: ssl.SSLContext, directory: Path) -> ssl.SSLContext:
 
 def _check_files(directory: Path) -> None:
     """Says what is wrong in words, where OpenSSL would say it in codes or not before the first link."""
-    trusted = _read_certificates(directory / AUTHORITY)
-    chain = _read_certificates(directory / CERTIFICATE)
+    trusted = read_certificates(directory / AUTHORITY)
+    chain = read_certificates(directory / CERTIFICATE)
     key = _read_key(directory / KEY)
     if chain[0].public_key() != key.public_key():
         raise ConfigError(f"{directory / KEY}: not the key of {directory / CERTIFICATE}")
@@ -249,7 +317,7 @@ def _read(path: Path) -> bytes:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _read_certificates(path: Path) -> list[x509.Certificate]:
+def read_certificates(path: Path) -> list[x509.Certificate]:
     content = _read(path)
     try:
         return x509.load_pem_x509_certificates(content)
@@ -267,7 +335,7 @@ def _read_key(path: Path) -> PrivateKeyTypes:
         raise ConfigError(f"{path}: expected a private key in PEM: {error}") from error
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def replace_file(path: Path, content: bytes, mode: int = _OPEN) -> None:
     """All or nothing, and never readable by others for a moment."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

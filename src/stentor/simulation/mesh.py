@@ -9,13 +9,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from random import Random
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, LinkOpened
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Digest, Echo, Farewell, Marker, Message
 from stentor.model.scope import ScopePath
+from stentor.nodes.credentials import Credentials
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Network, NetworkSettings
 from stentor.protocols.connection.connection import Connection
@@ -228,7 +229,8 @@ class Mesh:
         link = LinkId(self._links)
         connection = Connection(link, self.now, 1 << 20, 1 << 20, _LIMITS.heartbeat)
         mailbox = connection.outbox = Mailbox(link)
-        end = self._ends[link] = End(wire, site, peer, Guest(connection, dialled=dialled, node=True), mailbox)
+        guest = Guest(connection, Credentials(LinkOpened(link)), dialled=dialled)
+        end = self._ends[link] = End(wire, site, peer, guest, mailbox)
         return end
 
     def _admit(self, end: End, address: str) -> None:

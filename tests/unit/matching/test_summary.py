@@ -245,7 +245,7 @@ def test_nothing_is_left_behind() -> None:
         assert getattr(made, name) == getattr(fresh, name) == {}
     assert made._impossible.children is None
     for tree in (made._names, made._patterns._tree):
-        assert tree._root.branches == {}
+        assert not tree._root.branches
     for shelf in shelves:
         assert not shelf
         assert [shelf._homes, shelf._haunts, shelf._filed, shelf._facets] == [{}] * 4

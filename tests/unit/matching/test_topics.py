@@ -24,7 +24,7 @@ def branches(tree: PatternTree[Any] | TopicTree[Any]) -> int:
     while pending:
         node = pending.pop()
         found += 1
-        pending += node.branches.values()
+        pending += (node.branches or {}).values()
     return found
 
 

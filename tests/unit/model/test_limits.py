@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from stentor.model.limits import Limits
+from stentor.model.limits import Count, Limits
 
 
 def test_the_defaults_pass_their_own_checks() -> None:
@@ -27,7 +27,10 @@ def test_times_are_positive_and_at_most_an_hour(name: str, seconds: object) -> N
         msgspec.convert({name: seconds}, Limits)
 
 
-@pytest.mark.parametrize("name", ["links", "subscriptions", "subscriptions_per_client", "topics", "flows"])
+COUNTS = [field.name for field in msgspec.structs.fields(Limits) if field.type == Count]
+
+
+@pytest.mark.parametrize("name", COUNTS)
 def test_counts_are_at_least_one(name: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=name):
         msgspec.convert({name: 0}, Limits)

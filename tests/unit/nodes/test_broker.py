@@ -122,7 +122,8 @@ def test_when_stopped_it_says_goodbye_to_everyone_and_takes_no_more(stage: "Stag
 def test_hello_is_answered_with_the_brokers_limits(new_stage: "type[Stage]") -> None:
     stage = new_stage(Limits(window=70_000, largest_body=5000, heartbeat=2.0))
     peer = stage.peer(principal="alice")
-    assert peer.greet("me") == [Welcome("campus/b1", 1, "alice", 70_000, 5000, 2.0, "test", 70_000)]
+    limits = Welcome("campus/b1", 1, "alice", 70_000, 5000, 2.0, "test", 70_000, is_operator=True)
+    assert peer.greet("me") == [limits]
 
 
 def test_who_has_no_certificate_is_anonymous(stage: "Stage") -> None:
@@ -559,8 +560,8 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     assert (status.clients, status.subscriptions, status.topics, status.queued) == (0, 0, 0, 0)
     table = stage.broker._forwarder.table
     for wanted in (table._whole, table._audiences):
-        assert (wanted._exact, wanted._tree._root.branches) == ({}, {})
-    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, {}, {})
+        assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
+    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
     assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
     assert len(stage.broker._guests._names) == 0
     assert set(stage.timers) == {("broker", "tick")}

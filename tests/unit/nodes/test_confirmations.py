@@ -29,7 +29,7 @@ def test_a_check_is_answered_after_the_events_before_it() -> None:
 def test_a_refusal_comes_before_the_answer_to_the_check() -> None:
     stage = Stage(access=AccessSettings(is_open=False))
     client = stage.client("writer")
-    stage.broker._guests[client.link].node = False  # type: ignore[index]
+    stage.broker._guests[client.link].credentials.is_node = False  # type: ignore[index]
     client.publish("t", b"1")
     refused, settled = client.told[-1:] + client.do(FlowCheckRequested(7))
     assert isinstance(refused, RefuseFlow)

@@ -23,6 +23,8 @@ from stentor.model.messages import (
     AnyMessage,
     BundleReport,
     BundleRequest,
+    Challenge,
+    ChallengeRequest,
     Credit,
     Digest,
     Echo,
@@ -138,6 +140,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     BundleRequest: st.builds(BundleRequest, texts),
     BundleReport: st.builds(BundleReport, texts, st.dictionaries(texts, texts, max_size=3)),
     FlowRefusal: st.builds(FlowRefusal, i64, st.sampled_from(Refusal), texts),
+    ChallengeRequest: st.builds(ChallengeRequest),
+    Challenge: st.builds(Challenge, st.binary(max_size=64)),
     AccessRequest: st.builds(AccessRequest, i64, texts, st.just("a/b"), st.lists(texts, max_size=3).map(tuple)),
     AccessReport: st.builds(AccessReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
 }
@@ -164,7 +168,8 @@ def test_every_message_goes_through(message: Message) -> None:
 def test_messages_look_the_same_for_ever() -> None:
     hello = encode(Hello("n", 5, 65536, "client", 5.0, "x"))  # type: ignore[arg-type]
     assert hello[12:] == (
-        b"\x9a\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
+        b"\x9c\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
+        b"\xc4\0\xc4\0"
     )
     assert encode(Rejection(Refusal.TOO_LARGE, "r"))[12:] == b"\x93\xa9rejection\xa9too-large\xa1r"
     assert encode(Credit(1)) == b"\x15\0\0\0\x02\x01\0\0" + zlib.crc32(b"\x92\xa6credit\x01").to_bytes(4, "little") + (

@@ -73,15 +73,23 @@ class AccessNotices:
 
     def tick(self, now: int) -> None:
         """Give up waiting for what has taken too long."""
-        for token, due in self._pending.items():
-            self._pending[token] = due or now + CONFIRMED_WITHIN
+        given_up = [token for token, due in self._pending.items() if 0 < due <= now]
         for answer in self._answers.copy():
             answer.due = answer.due or now + CONFIRMED_WITHIN
-            if answer.due <= now:
+            if answer.due <= now or any(token <= answer.token for token in given_up):
                 self._answers.remove(answer)
                 receipt = msgspec.structs.replace(answer.receipt, reason=_UNCONFIRMED)
                 self._dispatch.effects.append(Post(answer.to, (receipt,)))
+        for token in given_up:
+            del self._pending[token]  # else whoever asks for something later would wait for it, too
+        self._pending = {token: due or now + CONFIRMED_WITHIN for token, due in self._pending.items()}
 
-    def is_settled(self, now: int) -> bool:
+    @property
+    def is_answering(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._answers)
+
+    @property
+    def is_settled(self) -> bool:
         """Whether nothing is waited for: all is confirmed, or was given up."""
-        return not self._answers and all(0 < due <= now for due in self._pending.values())
+        return not self._answers and not self._pending

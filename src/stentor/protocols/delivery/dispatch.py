@@ -182,7 +182,7 @@ class Dispatch:
             parts = [([], 0)]
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = reader.sent if at == len(parts) else part[-1].sequence + part[-1].count - 1
-            left = self._store.horizon - upto
+            left = max(self._store.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
             known = reader.ask is Ask.KNOWN
             told = (upto, tuple(part), redelivered, left, known)
             event: Persistent | Rectify

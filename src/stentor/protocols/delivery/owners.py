@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from stentor.model.access import TopicTerms
+from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -67,9 +68,8 @@ class Owners:
             terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
             self._enrolment.remember(registry.found(terms, _principals(event), event.born))
             return
-        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        if event.task is not TopicTask.SHOW and not (leaves and event.principal == self._gossip.principal):
-            registry.check_owner(event.principal)
+        if event.task is not TopicTask.SHOW:
+            self._check(event)
         match event.task:
             case TopicTask.CREATE:
                 if set(event.repositories) != set(registry.members):
@@ -93,6 +93,15 @@ class Owners:
                 self._remove(event.repositories)
             case _:
                 pass
+
+    def _check(self, event: Registration) -> None:
+        """Refuse who may not change this topic. Without TLS everybody has one principal, and operators have a name."""
+        is_operator = is_operator_name(event.sender)
+        if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        if not (leaves and (is_operator or event.principal == self._gossip.principal)):
+            self._registry.check_owner(event.principal)
 
     def _add(self, principals: dict[str, str]) -> None:
         """New members are told by name: they do not listen to the bundle yet. One that is a member already may have

@@ -206,6 +206,11 @@ class Registry:
     def deleted(self) -> bool:
         return self.known and not self._facts[TOPIC][2]
 
+    @property
+    def version(self) -> int:
+        """When it was created or deleted: another topic of its name has another one."""
+        return self._facts[TOPIC][0]
+
     def delete(self) -> list[Fact]:
         """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more."""
         newest = max(version for version, _, _ in self._facts.values())

@@ -445,8 +445,9 @@ class Repository:
         self.collection.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
-        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled(now)
-        if is_needless or is_deleted or (self.gossip.leaving and self.membership.leave(now)):
+        is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
+        may_leave = self.gossip.leaving and not self.notices.is_answering
+        if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))

@@ -4,7 +4,7 @@ A flow is a topic, a publisher and a schema. Everything that can be wrong with a
 found when the flow is first met on a link; after that a frame costs a comparison.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +26,8 @@ from stentor.wire.run import cut
 from stentor.wire.sheaf import sheaves
 
 _MOST_SCHEMAS = 65_536
+_SHARE = 64  # of a link's flows, one part is forgotten when there are too many: all at once would take long
+_AT_ONCE = 256  # flows, topics and schemas that leave with their peer
 _NOBODY: Mapping[Any, Mapping[SubscriptionId, int]] = {}
 
 
@@ -41,6 +43,7 @@ class Forwarder(Generic[D]):
         self.touched: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
         self._limits = limits
+        self._leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
         self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
@@ -94,6 +97,10 @@ class Forwarder(Generic[D]):
                     first += count
                 self.touched[destination] = None
 
+    def schema_of(self, data: bytes, position: int) -> Schema:
+        """Return the schema of the frame that begins there, whose flow is known."""
+        return self.schemas[SchemaId(int.from_bytes(data[position + 24 : position + 32], "little"))]
+
     def _introduce(self, destination: D, frame: Buffer) -> None:
         """Define what a frame is about, to a destination that never got such a frame."""
         topic = TopicId(int.from_bytes(frame[8:16], "little"))
@@ -128,7 +135,7 @@ class Forwarder(Generic[D]):
         if schema and schema not in flows.schemas:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
-            self.table.forget_flows(flows)
+            self.table.forget_flows(flows, 1 + self._limits.flows // _SHARE)
         if admits is not None and not admits(topic):
             self.table.deny(flows, flow)
             return
@@ -139,7 +146,8 @@ class Forwarder(Generic[D]):
             if told:
                 self.touched[destination] = None
 
-    def define_topic(self, flows: FlowTable[D], message: Topic) -> None:
+    def define_topic(self, flows: FlowTable[D], message: Topic, most: int | None = None) -> None:
+        """A peer says what a topic's number means; a client may do so for `most` topics."""
         try:
             check_topic(message.name)
         except TopicError as error:
@@ -152,9 +160,16 @@ class Forwarder(Generic[D]):
             raise FrameError(Refusal.TOPIC, f"topics {known.name!r} and {message.name!r} have one number: rename one")
         if known is None and len(topics) >= self._limits.topics:
             raise FrameError(Refusal.TOO_MANY, f"this node knows {self._limits.topics} topics already")
+        if most is not None and len(flows.topics) >= most and message.id not in flows.topics:
+            raise FrameError(
+                Refusal.TOO_MANY,
+                f"a client has {most:,} topics on one link: say in attributes what differs between events, close the "
+                "link now and then, or raise topics_per_client in [limits]",
+            )
         self.table.define(flows, message.id, message.name)
 
-    def define_schema(self, flows: FlowTable[D], message: SchemaDefinition) -> None:
+    def define_schema(self, flows: FlowTable[D], message: SchemaDefinition, most: int | None = None) -> None:
+        """A peer says what a schema's number means; a client may do so for `most` schemas."""
         try:
             schema = check_schema(message.schema)
         except InvalidInput as error:
@@ -164,6 +179,12 @@ class Forwarder(Generic[D]):
             raise FrameError(Refusal.SCHEMA, "two schemas have one number: rename an attribute")
         if known is None and len(self.schemas) >= _MOST_SCHEMAS:
             raise FrameError(Refusal.TOO_MANY, f"this node knows {_MOST_SCHEMAS} schemas already")
+        if most is not None and len(flows.schemas) >= most and schema.id not in flows.schemas:
+            raise FrameError(
+                Refusal.TOO_MANY,
+                f"a client has {most:,} schemas on one link: give events of one kind the same attributes, or raise "
+                "schemas_per_client in [limits]",
+            )
         self.schemas[schema.id] = schema
         if schema.id and schema.id not in flows.schemas:
             flows.schemas.add(schema.id)
@@ -175,12 +196,29 @@ class Forwarder(Generic[D]):
         return self.table.denied.events
 
     def drop(self, flows: FlowTable[D]) -> None:
-        """A peer is gone, and with it its flows and what only it defined."""
-        self.table.drop(flows)
-        for schema in flows.schemas:
+        """A peer is gone, and with it its flows and what only it defined: little by little, if that is much."""
+        self._leaving.append(flows)
+        if len(flows.routes) + len(flows.topics) + len(flows.schemas) <= _AT_ONCE:
+            self.tidy(_AT_ONCE)
+
+    def tidy(self, most: int) -> bool:
+        """Forget about so many flows, topics and schemas of peers that are gone; whether any are left."""
+        while self._leaving and most > 0:
+            most -= 1 + self._forget(self._leaving[0], most)
+            if self._leaving[0].is_empty:
+                self._leaving.popleft()
+        return bool(self._leaving)
+
+    def _forget(self, flows: FlowTable[D], most: int) -> int:
+        """Forget about so many flows, topics and schemas of a peer; return how many it were."""
+        done = self.table.drop(flows, most)
+        while flows.schemas and done < most:
+            schema = flows.schemas.pop()
+            done += 1
             self._definers[schema] -= 1
             if not self._definers[schema]:
                 del self._definers[schema], self.schemas[schema]
+        return done
 
 
 def _joined(matched: list[tuple[Events, Places]]) -> tuple[Events, Places]:

@@ -1,10 +1,16 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
+from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.filter import Filter
+from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
@@ -29,6 +35,7 @@ class Destination(Protocol):
 
 D = TypeVar("D", bound=Destination)
 R = TypeVar("R", bound=Restricted)
+_NUMBER = 8  # bytes of a link's number
 
 
 class Route(Generic[D]):
@@ -52,6 +59,11 @@ class Route(Generic[D]):
         """Whether anybody takes events that go this way, here or elsewhere."""
         return bool(self.takers or self.audiences or self.demands)
 
+    def price(self, events: int, size: int) -> int:
+        """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
+        loads = [audience.load for audience in self.audiences]
+        return sum(load.per_event * events + load.per_character * size for load in loads)
+
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
         if self.events:
@@ -72,17 +84,23 @@ class FlowTable(Generic[D]):
         self.schemas: set[SchemaId] = set()
         self.denied: set[TopicId] = set()  # what the peer may not publish on, and was told so
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.routes or self.topics or self.schemas)
 
-class TopicState(Generic[D]):
-    """A topic that peers have defined, its route if it is known, and the flows that remember the route."""
 
-    __slots__ = ("definers", "name", "remembered", "route")
+class TopicState(msgspec.Struct, Generic[D], eq=False, gc=False):
+    """A topic that peers have defined, its route if it is known, and the flows that remember the route.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.definers = 0
-        self.route: Route[D] | None = None
-        self.remembered: dict[tuple[int, bytes], FlowTable[D]] = {}
+    There may be a million, and Python's collector would look at each of them again and again, which others would wait
+    for. So none of their parts is anything that it has to look at: nothing refers back to a topic's state, and the
+    keys of `remembered` are bytes.
+    """
+
+    name: str
+    definers: int = 0
+    route: Route[D] | None = None
+    remembered: dict[bytes, None] = {}  # the numbers of links, each with a flow
 
 
 class RouteTable(Generic[D]):
@@ -99,9 +117,13 @@ class RouteTable(Generic[D]):
         self._demand_of: dict[str, Demand] = {}
         self._last_demand = self._last_audience = 0
         self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
+        self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
         self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
+        self.is_loaded = False  # some events take a while to be matched
+        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
+        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -114,10 +136,12 @@ class RouteTable(Generic[D]):
             self._tree.add(name, topic, state)
         state.definers += 1
 
-    def drop(self, table: FlowTable[D]) -> None:
-        """A peer is gone, and with it its flows and the topics that only it defined."""
-        self.forget_flows(table)
-        for topic in table.topics:
+    def drop(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget about so many flows of a peer that is gone, and topics that only it defined; return how many."""
+        done = self.forget_flows(table, most)
+        while table.topics and done < most:
+            topic = table.topics.pop()
+            done += 1
             state = self.topics[topic]
             state.definers -= 1
             if not state.definers:
@@ -125,6 +149,7 @@ class RouteTable(Generic[D]):
                     state.route.settle()
                 self._tree.remove(state.name, topic)
                 del self.topics[topic]
+        return done
 
     def add(self, interest: Interest[D]) -> None:
         """One with a filter joins those in the same pattern; only the first of them changes routes."""
@@ -135,7 +160,11 @@ class RouteTable(Generic[D]):
             self._whole.add(pattern, interest.number, interest)
             self._forget(pattern)
             return
-        self._audience(interest, interest.access).add(interest)
+        audience = self._audience(interest, interest.access)
+        before = audience.evaluated
+        audience.add(interest)
+        self.evaluated += audience.evaluated - before
+        self._book(interest, audience.evaluated - before, audience)
 
     def _audience(self, interest: Interest[D], access: Reader | None) -> Audience[D]:
         """Return the audience of whoever has this pattern and may read the same."""
@@ -148,6 +177,20 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
         return audience
 
+    def _book(self, interest: Interest[D], evaluated: int, audience: Audience[D]) -> None:
+        """An interest has joined an audience, and made evaluating filters dearer by so much."""
+        interest.evaluated = evaluated
+        if evaluated:
+            self.evaluated_for[interest.destination] += evaluated
+        self.is_loaded = self.is_loaded or audience.load != NOTHING
+
+    def _strike(self, interest: Interest[D]) -> None:
+        """An interest has left its audience."""
+        if interest.evaluated:
+            self.evaluated_for[interest.destination] -= interest.evaluated
+            if not self.evaluated_for[interest.destination]:
+                del self.evaluated_for[interest.destination]
+
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
         del self.interests[interest.number]
@@ -157,11 +200,15 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
             return
         audience = self._by_pattern[pattern, interest.access]
+        before = audience.evaluated
         audience.remove(interest)
+        self.evaluated += audience.evaluated - before
+        self._strike(interest)
         self._tidy(pattern, audience)
 
     def _tidy(self, pattern: str, audience: Audience[D]) -> None:
         if not audience:
+            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
             del self._by_pattern[pattern, audience.access]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
@@ -172,7 +219,12 @@ class RouteTable(Generic[D]):
             return
         if interest.filter is not None:
             former = self._by_pattern[interest.pattern, interest.access]
-            former.move(interest, self._audience(interest, access))
+            joined = self._audience(interest, access)
+            before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
+            former.move(interest, joined)
+            self.evaluated += former.evaluated + joined.evaluated - before
+            self._strike(interest)
+            self._book(interest, dearer + joined.evaluated, joined)
             self._tidy(interest.pattern, former)
         interest.access = access
         self._forget(interest.pattern)
@@ -216,24 +268,30 @@ class RouteTable(Generic[D]):
         """File the route of a flow's topic, until the topic's route changes."""
         state = self.topics[topic_of(flow)]
         route = table.routes[flow] = self.route(state)
-        state.remembered[table.number, flow] = table
+        state.remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
         return route
 
     def deny(self, table: FlowTable[D], flow: bytes) -> None:
         """Let the events of a flow go nowhere, until access to its topic changes."""
         table.routes[flow] = self.denied
-        self.topics[topic_of(flow)].remembered[table.number, flow] = table
+        self.topics[topic_of(flow)].remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
 
     def forget_routes(self, pattern: str) -> set[TopicId]:
         """Forget the routes of some topics, because others may read or write them now; return their numbers."""
         self._forget(pattern)
         return {topic_id(state.name) for state in self._tree.covered(pattern)}
 
-    def forget_flows(self, table: FlowTable[D]) -> None:
-        """A link with too many flows starts anew: they come back as they are used."""
-        for flow in table.routes:
-            self.topics[topic_of(flow)].remembered.pop((table.number, flow), None)
-        table.routes.clear()
+    def forget_flows(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget the oldest flows of a link, and return how many: they come back as they are used."""
+        oldest = list(islice(table.routes, most))
+        for flow in oldest:
+            del table.routes[flow]
+            self.topics[topic_of(flow)].remembered.pop(_key(table, flow), None)
+        if not table.routes:
+            self._tables.pop(table.number, None)
+        return len(oldest)
 
     def settle(self) -> None:
         """Bring every interest's counts up to date."""
@@ -247,9 +305,15 @@ class RouteTable(Generic[D]):
             if state.route is not None:
                 state.route.settle()
                 state.route = None
-            for (_, flow), table in state.remembered.items():
-                table.routes.pop(flow, None)
-            state.remembered.clear()
+            for key in state.remembered:
+                table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
+                if table is not None:
+                    table.routes.pop(key[_NUMBER:], None)
+            state.remembered = {}
+
+
+def _key(table: FlowTable[D], flow: bytes) -> bytes:
+    return table.number.to_bytes(_NUMBER, "little", signed=True) + flow  # links that we dialled have negative ones
 
 
 def topic_of(flow: bytes) -> TopicId:

@@ -57,6 +57,7 @@ class Actor:
     """Somebody with a name under which it is connected."""
 
     is_repository = False
+    is_stranger = False
     asks_for_members = False  # whom it believes it learns from brokers
 
     def __init__(self, stage: Stage, name: str, principal: str) -> None:

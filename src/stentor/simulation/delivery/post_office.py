@@ -49,6 +49,9 @@ class Addressee(Protocol):
     def is_repository(self) -> bool: ...
 
     @property
+    def is_stranger(self) -> bool: ...  # who says what it likes
+
+    @property
     def wants_events(self) -> bool: ...
 
     def handle(self, happened: Input) -> None: ...
@@ -110,7 +113,8 @@ class PostOffice:
         if not sender.link or not target.link or self.blocked(sender.name, target.name):
             return
         assert isinstance(happened, Heard | Arrived)
-        self.watch(target.name, target.node, happened.blocks)
+        if not sender.is_stranger:
+            self.watch(target.name, target.node, happened.blocks)
         random, weather, link = self.random, self.weather, target.link
         copies = 1
         if weather.loss and random.random() < weather.loss:

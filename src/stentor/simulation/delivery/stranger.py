@@ -58,6 +58,8 @@ Answer = tuple[str, ControlEvent, Sequence[Block]]
 class Stranger(Actor):
     """Somebody with a certificate, to whom nothing was granted."""
 
+    is_stranger = True
+
     def __init__(self, stage: Stage, members: Callable[[], list[str]], seed: int) -> None:
         """`members` are the repositories in whose names it speaks."""
         super().__init__(stage, "stranger", "stranger")

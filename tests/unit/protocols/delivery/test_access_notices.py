@@ -70,6 +70,15 @@ def test_without_confirmation_it_is_answered_after_a_while_with_a_reason(bundle:
     assert bundle.receipts() == [], "it is answered once"
 
 
+def test_what_was_never_confirmed_delays_nobody_later(bundle: SlowBrokers) -> None:
+    bundle.pass_time(11_000, pace=250)
+    assert len(bundle.receipts()) == 1
+    bundle.shared.clear()
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="shop")
+    bundle.confirm()
+    assert bundle.receipts() == [""]
+
+
 def test_brokers_are_told_what_changes_and_all_of_it_on_a_new_link(bundle: SlowBrokers) -> None:
     assert bundle.told_keys() == ["topic", "member/r1"]
     bundle.owner("r1", TopicTask.GRANT, role="publisher", name="shop")
@@ -106,6 +115,24 @@ def test_a_topic_is_discarded_when_brokers_know_that_it_is_deleted(bundle: SlowB
     assert (key, value) == ("topic", b"")
     bundle.confirm()
     bundle.pass_time(500)
+    assert bundle.discarded
+
+
+def test_a_repository_leaves_when_whoever_removed_it_is_answered() -> None:
+    bundle = SlowBrokers("r1", "r2")
+    for name in ("r1", "r2"):
+        bundle.owner(name, TopicTask.CREATE, repositories=("r1", "r2"), copies=1)
+    bundle.pass_time(2_000)
+    for share in bundle.shared:
+        for name in ("r1", "r2"):
+            bundle.step(name, AccessShared(share.token))
+    bundle.clear()
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
+    bundle.pass_time(4_000)
+    assert not bundle.discarded
+    assert bundle.receipts() == []
+    bundle.pass_time(8_000)
+    assert len(bundle.receipts()) == 1
     assert bundle.discarded
 
 

@@ -185,6 +185,14 @@ def test_a_link_with_too_many_flows_starts_anew() -> None:
     assert two.routes == {}
 
 
+def test_a_flow_of_a_link_that_we_dialled_is_forgotten_with_its_route() -> None:
+    table: Table = RouteTable()
+    dialled = link(table, -3, "a")  # such links have negative numbers
+    table.remember(dialled, flow("a"))
+    table.add(interest(1, "a"))
+    assert dialled.routes == {}
+
+
 def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {

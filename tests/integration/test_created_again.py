@@ -1,0 +1,42 @@
+"""A topic that was deleted may be created again, elsewhere and by somebody else: nothing of the former one is left."""
+
+from pathlib import Path
+
+import pytest
+from tests.integration.house import PATIENCE, node, run, until
+from tests.integration.test_reliable import House
+
+from stentor.client import connect
+from stentor.model.errors import Refused
+from stentor.registration import Registrar
+
+
+@pytest.mark.parametrize("second", ["r1", "r2"])
+def test_a_topic_is_created_again_without_the_members_and_grants_of_the_former_one(tmp_path: Path, second: str) -> None:
+    async def main() -> None:
+        async with node(tmp_path / "broker") as broker:
+            here = House(tmp_path, broker)
+            for name in ("r1", "r2"):
+                here.start(name)
+            async with connect(here.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
+                await registrar.create("orders", ["r1"])
+                await registrar.grant("orders", "publisher", "shop")
+                await registrar.delete("orders")
+                await until(lambda: not here.hosts["r1"].node.health())
+                await registrar.create("orders", [second])
+                assert set(await fabric._bundles.find("orders", PATIENCE)) == {second}
+                with pytest.raises(Refused, match="shop"):
+                    async with fabric.publisher("orders", name="shop"):
+                        pass
+                await registrar.grant("orders", "publisher", "shop")
+                async with fabric.publisher("orders", name="shop") as shop:
+                    assert (await shop.send(b"1")).copies == 1
+                if second == "r2":
+                    await registrar.add("orders", "r1")  # which has deleted a topic of this name
+                    await until(
+                        lambda: "orders" in (health := here.hosts["r1"].node.health()) and health["orders"].ready
+                    )
+            for name in ("r1", "r2"):
+                await here.stop(name)
+
+    run(main())
