@@ -1,4 +1,4 @@
-"""Access in a fabric with TLS, with real processes: the grants of an owner hold at the broker, and end there at once."""
+"""Access in a fabric with TLS, with real processes: the grants of an owner hold at the broker, and end at once."""
 
 import asyncio
 from pathlib import Path

@@ -8,7 +8,14 @@ import pytest
 
 from stentor.simulation.scenarios import SCENARIOS
 
-SEEDS = {"broker": range(5), "delivery": range(12), "log": range(50), "network": range(8), "overlay": range(30)}
+SEEDS = {
+    "access": range(10),
+    "broker": range(5),
+    "delivery": range(12),
+    "log": range(50),
+    "network": range(8),
+    "overlay": range(30),
+}
 PROGRAM = """
 import sys
 from stentor.simulation.scenarios import SCENARIOS

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from stentor.matching.pairs import PairIndex
+from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
+from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, Presence, ProfileChange, Welcome
 from stentor.nodes.client import Client
 from stentor.nodes.network import Network
@@ -16,8 +18,11 @@ from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination import profiles, relay
+from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Plan, Relay, Share
+from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.dissemination.waves import Waves
 from stentor.protocols.overlay import gateways
 from stentor.protocols.overlay.connectivity import Connectivity
 from stentor.protocols.overlay.gateways import Gateways
@@ -197,7 +202,54 @@ def lives_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "next_version", lambda version, _: version + 1)
 
 
+def receipts_do_not_wait_for_disks(patch: pytest.MonkeyPatch) -> None:
+    original = Waves._await_disk
+
+    def hasty(self: Waves, number: int, waits: Any) -> None:
+        self._durable = max(self._durable, number)
+        original(self, number, waits)
+
+    patch.setattr(Waves, "_await_disk", hasty)
+
+
+def receipts_do_not_wait_for_neighbours(patch: pytest.MonkeyPatch) -> None:
+    original = Waves._look
+
+    def hasty(self: Waves, name: str, wave: Any) -> None:
+        for question in wave.asked:
+            del self._asked[question]
+        wave.asked.clear()
+        original(self, name, wave)
+
+    patch.setattr(Waves, "_look", hasty)
+
+
+def no_comparison_of_charters(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AccessSpread, "_send_inventories", lambda *_: None)
+
+
+def tombstones_do_not_stay(patch: pytest.MonkeyPatch) -> None:
+    original = Charter.facts
+
+    def forgetful(self: Charter, keys: Any = None) -> list[SharedFact]:
+        return [fact for fact in original(self, keys) if fact[3] or not self.is_live or fact[0] != TOPIC]
+
+    patch.setattr(Charter, "facts", forgetful)
+
+
+def no_second_try_to_write(patch: pytest.MonkeyPatch) -> None:
+    def careless(self: AccessLog, reason: str) -> None:
+        self.appended()
+
+    patch.setattr(AccessLog, "failed", careless)
+
+
 MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
+    ("access", receipts_do_not_wait_for_disks, {"unsafe-ack"}),
+    ("access", receipts_do_not_wait_for_neighbours, {"unsafe-ack"}),
+    ("access", no_comparison_of_charters, {"lost-write", "diverged"}),
+    ("access", tombstones_do_not_stay, {"diverged"}),
+    ("access", no_second_try_to_write, {"unsafe-ack"}),
     ("broker", no_duplicate_suppression, {"duplicate", "nonmonotonic-poll"}),
     ("broker", no_checksum_of_events, {"corrupt"}),
     ("broker", no_position_check, {"poll-skip", "unsubscribed", "lost-write"}),

@@ -7,6 +7,7 @@ import pytest
 from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time
+    "access": (500, 20),
     "broker": (1000, 20),
     "delivery": (1000, 20),
     "log": (1000, 100),
@@ -33,6 +34,10 @@ def test_every_scenario_has_its_seeds() -> None:
 
 
 EXPECTED = {
+    "access": (
+        "break checked confirmed disk-full flipped-bytes half-open ignored kill lost-block partition "
+        "partition-asymmetric power-cut stall stop sync-error told torn unwritable"
+    ),
     "broker": (
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"

@@ -25,13 +25,16 @@ from stentor.model.filter import Filter
 
 MEMBERS = 64
 _FEW_EVENTS = 48  # in a batch, up to which plain values beat arrays
+# Nanoseconds of evaluation in a bucket, from which on its members get all of its events: who lets an event into a unit
+# must not take long, and whoever serves the subscribers looks at it anyway.
+DEAREST_BUCKET = 20_000_000
 _PATIENCE = 2  # filters for each event that the snapshot had to ask a changed bucket for, until it is made anew
 
 
 class MaskBucket:
     """The answer for events with certain keys."""
 
-    __slots__ = ("boxes", "mask", "residue", "steps", "wants")
+    __slots__ = ("boxes", "evaluated", "mask", "residue", "steps", "wants")
 
     def __init__(self) -> None:
         self.mask = 0  # members that want them all
@@ -39,6 +42,7 @@ class MaskBucket:
         self.steps: dict[Number, Steps] = {}
         self.boxes: dict[tuple[Number, ...], Boxes | Grid] = {}
         self.residue: dict[int, Counter[Filter]] = {}  # by member, what must be evaluated
+        self.evaluated = 0  # … and what that takes for the worst event, in nanoseconds
 
     @property
     def empty(self) -> bool:
@@ -67,7 +71,9 @@ class MaskBucket:
             if point is not None:
                 known |= boxes.at(point, known)
         for member, filters in self.residue.items():
-            if not known >> member & 1 and any(where.matches(attributes) for where in filters):
+            if known >> member & 1:
+                continue
+            if self.evaluated > DEAREST_BUCKET or any(where.matches(attributes) for where in filters):
                 known |= 1 << member
         return known
 
@@ -118,7 +124,10 @@ class MaskBucket:
     def add_residue(self, where: Filter, member: int) -> bool:
         filters = self.residue.setdefault(member, Counter())
         filters[where] += 1
-        return filters[where] == 1
+        if filters[where] > 1:
+            return False
+        self.evaluated += where.cost.worst
+        return True
 
     def remove_residue(self, where: Filter, member: int) -> bool:
         filters = self.residue[member]
@@ -126,6 +135,7 @@ class MaskBucket:
         if filters[where]:
             return False
         del filters[where]
+        self.evaluated -= where.cost.worst
         if not filters:
             del self.residue[member]
         return True

@@ -16,11 +16,16 @@ from stentor.matching.normal import normal_form
 from stentor.matching.sheet import Sheet, drop
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
+from stentor.model.filter.cost import NOTHING, Cost
 
 _FEW_FILTERS = 4  # up to which they are better evaluated one after the other
 _FEW_EVENTS = 4  # up to which plain values beat arrays
 _FEW_PAIRS = 96  # comparisons up to which a loop beats numpy
 _MOST_PAIRS = 1 << 20  # comparisons made at once
+_FREE = 20_000  # nanoseconds of evaluation in one bucket that are nothing to speak of
+_MANY = 4096  # subscriptions in one bucket from which on each of them costs every event …
+_PER_RANGE = 2  # … so many nanoseconds if its range is compared
+_PER_MEMBER = 10  # … or if it wants every event
 
 Events = NDArray[np.intp]
 Subscriptions = NDArray[np.int64]
@@ -29,9 +34,11 @@ Subscriptions = NDArray[np.int64]
 class _PairBucket:
     """Subscriptions for events with certain keys."""
 
-    __slots__ = ("residue", "sheets", "whole")
+    __slots__ = ("counted", "evaluated", "residue", "sheets", "whole")
 
     def __init__(self) -> None:
+        self.evaluated = 0  # nanoseconds that the residue takes for the worst event
+        self.counted: set[Filter] | None = None  # the part of the residue that counts as a load
         self.whole = array("q")  # who wants them all
         self.sheets: dict[tuple[Number, ...], Sheet] = {}
         self.residue: dict[Filter, array[int]] = {}  # what must be evaluated, and for whom
@@ -40,24 +47,57 @@ class _PairBucket:
     def empty(self) -> bool:
         return not (self.whole or self.sheets or self.residue)
 
-    def add(self, ranges: tuple[Range, ...], member: int) -> None:
+    def add(self, ranges: tuple[Range, ...], member: int) -> int:
+        """Return what that costs each event, in nanoseconds, beyond what is nothing to speak of."""
         if not ranges:
             self.whole.append(member)
-            return
+            return _PER_MEMBER if len(self.whole) > _MANY else 0
         numbers = tuple([(span.name, span.view) for span in ranges])
         sheet = self.sheets.get(numbers)
         if sheet is None:
             sheet = self.sheets[numbers] = Sheet(len(numbers))
         sheet.add(box_of(ranges), member)
+        return _PER_RANGE if len(sheet.members) > _MANY else 0
 
-    def remove(self, ranges: tuple[Range, ...], member: int) -> None:
+    def remove(self, ranges: tuple[Range, ...], member: int) -> int:
+        """Return what that saves each event."""
         if not ranges:
             drop(self.whole, self.whole.index(member))
-            return
+            return _PER_MEMBER if len(self.whole) >= _MANY else 0
         numbers = tuple([(span.name, span.view) for span in ranges])
+        members = self.sheets[numbers].members
         self.sheets[numbers].remove(box_of(ranges), member)
-        if not self.sheets[numbers].members:
+        if not members:
             del self.sheets[numbers]
+        return _PER_RANGE if len(members) >= _MANY else 0
+
+    def add_residue(self, where: Filter, member: int) -> Cost:
+        """Return the load that the filter is; nothing as long as there are few, or if it is evaluated already."""
+        members = self.residue.get(where)
+        if members is not None:
+            members.append(member)
+            return NOTHING
+        self.residue[where] = array("q", (member,))
+        self.evaluated += where.cost.worst
+        if self.evaluated <= _FREE:
+            return NOTHING
+        self.counted = self.counted or set()
+        self.counted.add(where)
+        where.prepare()
+        return where.cost
+
+    def remove_residue(self, where: Filter, member: int) -> Cost:
+        """Return the load that goes with it."""
+        members = self.residue[where]
+        drop(members, members.index(member))
+        if members:
+            return NOTHING
+        del self.residue[where]
+        self.evaluated -= where.cost.worst
+        if self.counted is None or where not in self.counted:
+            return NOTHING
+        self.counted.remove(where)
+        return where.cost
 
     def at(self, attributes: Attributes) -> list[int]:
         found = self.whole.tolist()
@@ -78,6 +118,8 @@ class PairIndex:
         self._clusters: Clusters[_PairBucket] = Clusters(_PairBucket)
         self._filters: dict[int, Filter] = {}
         self._divided = 0  # subscriptions of several conjuncts, which an event may find twice
+        self.load = NOTHING  # what matching an event costs at most, beyond what is nothing to speak of
+        self.evaluated = 0  # … of that, nanoseconds for evaluating filters, if texts are as long as can be
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -93,9 +135,10 @@ class PairIndex:
             for key in keys:
                 bucket = self._clusters.open(facets, key)
                 if exact:
-                    bucket.add(conjunct.ranges, number)
+                    self.load = self.load.plus(Cost(bucket.add(conjunct.ranges, number), 0))
                 else:
-                    bucket.residue.setdefault(where, array("q")).append(number)
+                    cost = bucket.add_residue(where, number)
+                    self.load, self.evaluated = self.load.plus(cost), self.evaluated + cost.worst
 
     def remove(self, number: int) -> None:
         where = self._filters.pop(number)
@@ -106,12 +149,10 @@ class PairIndex:
             for key in keys:
                 bucket = self._clusters.open(facets, key)
                 if exact:
-                    bucket.remove(conjunct.ranges, number)
+                    self.load = self.load.minus(Cost(bucket.remove(conjunct.ranges, number), 0))
                 else:
-                    members = bucket.residue[where]
-                    drop(members, members.index(number))
-                    if not members:
-                        del bucket.residue[where]
+                    cost = bucket.remove_residue(where, number)
+                    self.load, self.evaluated = self.load.minus(cost), self.evaluated - cost.worst
                 if bucket.empty:
                     self._clusters.close(facets, key)
 

@@ -20,6 +20,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     links: Count = 20_000
     subscriptions: Count = 1_000_000  # of all clients together
     subscriptions_per_client: Count = 200_000
+    evaluation: Seconds = 0.02  # for evaluating filters for one event with the longest texts; a client has half of it
     topics: Count = 1_000_000  # topics known at once
     topics_per_client: Count = 100_000  # … that one client defines on one link
     schemas_per_client: Count = 4_096  # sets of attributes that one client defines on one link

@@ -78,6 +78,7 @@ from stentor.nodes.guest import Guest
 from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
 from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.nodes.rations import Run, ration
 from stentor.nodes.turns import TOIL, Turns, Work
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -226,6 +227,10 @@ class Broker:
         size = len(data)
         while position < size:
             runs, after = split(data, position, routes)
+            is_all = True
+            if runs and self._forwarder.table.is_loaded:
+                data, runs, after, is_all = self._ration(client, data, runs, after)
+                size = len(data)
             if runs:
                 events = self._forwarder.forward(data, runs)
                 self.network.relay.publish(data, runs)
@@ -237,6 +242,9 @@ class Broker:
                 position = after
                 if position == size:
                     return
+            if not is_all:
+                self._turns.postpone(now, client, data, position)
+                return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
                 connection.intake.hold(data, position)
@@ -258,6 +266,17 @@ class Broker:
                 if connection.link not in self._guests:
                     return
                 position += length
+
+    def _ration(self, client: Guest, data: bytes, runs: list[Run], after: int) -> tuple[bytes, list[Run], int, bool]:
+        """Return as much of some runs as can be matched in this step, where that ends, and whether it is all."""
+        left = self._turns.left(Work.MATCHING)
+        if left <= 0:
+            return data, [], after, False
+        made = ration(self._forwarder, data, runs, left)
+        self._turns.can_do(Work.MATCHING, made.cost)
+        if made.data is not data:  # halves of a frame have more bytes than it had
+            client.connection.take_events(len(data) - len(made.data))
+        return made.data, made.runs, made.end, made.is_all
 
     def _relay(self, now: int, peer: Guest, data: bytes, position: int, length: int) -> None:
         """A parcel of another broker."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from stentor.machine import Effect, Report
+from stentor.model.access import TOPIC
 from stentor.model.charter import check_facts, named_member
 from stentor.model.control import repository_name
 from stentor.model.errors import FrameError, Refusal
@@ -53,20 +54,22 @@ class CharterKeeper:
         self._warned.discard(link)
 
     def _is_member(self, guest: Guest, told: AccessFacts) -> bool:
-        """Whether a repository manages the topic: as it is known here, or as it says itself if nothing is. Whoever
-        tells nothing new changes nothing.
+        """Whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
+        itself when it tells of the topic, or as it was before the topic was deleted. Whoever tells nothing new changes
+        nothing.
         """
-        connection = guest.connection
-        name = connection.name.removeprefix(_REPOSITORY)
+        name, principal = guest.connection.name.removeprefix(_REPOSITORY), guest.connection.principal
         charter = self._spread.charters.find(told.topic)
-        members = {} if charter is None else charter.members
-        former = {} if charter is None or members else charter.former  # those of a topic that is gone tell that it is
-        principal = members.get(name) if members else ""
-        if principal == "" and named_member(told.facts, name) == connection.principal:
-            return True  # it was unknown: the topic, which may be a new one, or of older ledgers the principal
-        if connection.principal in (principal, former.get(name)):
-            return True
-        return charter is not None and charter.knows(told.facts)
+        names_itself = named_member(told.facts, name) == principal
+        tells_all = names_itself and any(key == TOPIC and value for key, _, _, value in told.facts)
+        if charter is None:
+            return tells_all
+        if charter.is_live and charter.members:
+            known = charter.members.get(name)
+            is_member = known == principal or (known == "" and names_itself)  # older ledgers name no principals
+        else:
+            is_member = tells_all or principal in (charter.members.get(name), charter.former.get(name))
+        return is_member or charter.knows(told.facts)
 
     # ---- what the spreading tells
 

@@ -35,10 +35,11 @@ class Work(enum.IntEnum):
     QUESTION = 1  # for what a broker knows, or an operator's wish
     DEFINITION = 2  # topics, schemas, first frames of flows, subscriptions that go: units of about 10 µs
     WORD = 3  # credits, markers, heartbeats: almost nothing
+    MATCHING = 4  # of events with filters that have to be evaluated, or with many ranges: nanoseconds
 
 
-_ALLOWANCE: Final = (1, 1, 128, 512)  # in a step, which takes a millisecond or two then: nobody's events mind
-_FRESH: Final = (1, 1, 16, 512)  # for a link that asks while others wait: enough for what is new now and then
+_ALLOWANCE: Final = (1, 1, 128, 512, 4_000_000)  # in a step, which takes a few milliseconds then: nobody's events mind
+_FRESH: Final = (1, 1, 16, 512, 500_000)  # for a link that asks while others wait: enough for what is new now and then
 _COSTS: Final[dict[type[Message], tuple[Work, int]]] = {
     Subscription: (Work.SUBSCRIPTION, 1),
     StatusRequest: (Work.QUESTION, 1),
@@ -75,6 +76,9 @@ class Turns:
             return False
         self._left[work] -= units
         return True
+
+    def left(self, work: Work) -> int:
+        return self._left[work]
 
     def postpone(self, now: int, guest: Guest, data: bytes, position: int) -> None:
         """Leave the rest of a chunk for another step; what follows it stays with the peer until then."""

@@ -97,6 +97,10 @@ class SimulatedFile:
         self._cache = bytearray(self._durable)
 
     @property
+    def synced(self) -> bytes:
+        return bytes(self._durable)
+
+    @property
     def durable(self) -> int:
         """Up to where there is something on the disk that may rot."""
         return len(self._durable.rstrip(b"\0"))
@@ -188,6 +192,11 @@ class SimulatedDisk:
 
     def sync(self) -> None:
         self._settle()
+
+    def synced(self, name: str) -> bytes:
+        """What a power cut would leave of a file at the worst; nothing if there is none."""
+        file = self._replaced.get(name) or self._files.get(name)
+        return b"" if file is None or file.entry != name else file.synced
 
     def cut_power(self) -> None:
         """Whatever was not synced is at the mercy of the seed: a file that is new may be gone, one that was renamed or

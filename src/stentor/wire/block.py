@@ -373,6 +373,16 @@ class Block:
 
     def excerpt(self, rows: NDArray[np.intp]) -> bytes:
         """A frame of some of its events; verified, since a new checksum must not vouch for bytes damaged before."""
+        return self._part(rows, 0)
+
+    def halves(self) -> tuple[bytes, bytes]:
+        """Two frames of its events, each numbered from its own first event on, as if they had been sent so."""
+        rows, numbers = np.arange(self.count), self.offsets()
+        half = self.count // 2
+        return self._part(rows[:half], numbers[0]), self._part(rows[half:], numbers[half])
+
+    def _part(self, rows: NDArray[np.intp], base: int) -> bytes:
+        """A frame of some of its events, whose own number is that much higher."""
         self.verify()
         columns = [column for name in self.schema.names if (column := self.column(name)) is not None]
         packed = [pack_column(column.take(rows)) for column in columns]
@@ -382,8 +392,10 @@ class Block:
             moments = self.times()
             times = [moments[index] for index in indices]
             times = [] if times.count(self.time) == len(times) else times
-        offsets = [numbers[index] for index in indices]
-        return assemble(self.origin, self.schema, packed, self.take_bodies(indices), offsets, times)
+        offsets = [numbers[index] - base for index in indices]
+        origin = self.origin
+        origin.first = CatenationNumber(origin.first + base)
+        return assemble(origin, self.schema, packed, self.take_bodies(indices), offsets, times)
 
     def rows(self) -> list[dict[str, Value]]:
         """The attributes of every event."""

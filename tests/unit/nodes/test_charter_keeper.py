@@ -104,13 +104,14 @@ def test_who_is_no_member_is_ignored_and_its_link_goes_on(stage: "Stage", name: 
     assert stranger.say(AccessFacts("orders", (topic(),), 6)) == [AccessReceipt(6)], "that is no news"
 
 
-def test_of_an_unknown_topic_a_repository_must_name_itself(stage: "Stage") -> None:
+def test_of_an_unknown_topic_a_repository_must_tell_the_topic_and_name_itself(stage: "Stage") -> None:
     r1 = stage.peer("repository:r1", "node-1")
     r1.hear()
     r1.say(AccessFacts("orders", (topic(),)), AccessFacts("orders", (topic(), member("r1", "node-2"))))
     r1.say(AccessFacts("orders", (topic(), member("r2", "node-1"))), AccessFacts("orders", (gone(1 << 60),)))
-    assert owner(stage) is None
-    assert warnings(stage) == 4 * ["access facts ignored"]
+    r1.say(AccessFacts("orders", (member("r1", "node-1"),)))
+    assert stage.broker.network.access.charters.find("orders") is None
+    assert warnings(stage) == 5 * ["access facts ignored"]
 
 
 def test_a_member_without_a_principal_may_name_its_own_once(stage: "Stage") -> None:

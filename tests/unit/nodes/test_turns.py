@@ -4,7 +4,7 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.nodes.conftest import Peer, Stage
+from tests.unit.nodes.conftest import NUMBERED, Peer, Stage
 
 from stentor.machine import LinkLost, TimerFired
 from stentor.model.attribute import Kind, Schema
@@ -22,6 +22,7 @@ from stentor.model.messages import (
     Unsubscription,
 )
 from stentor.nodes.turns import TOIL
+from stentor.wire.block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,3 +202,49 @@ def test_a_topic_is_nothing_that_the_collector_looks_at(stage: Stage) -> None:
     stage.wait(0)
     gc.collect()
     assert len(gc.get_objects()) - before < 100
+
+
+def test_events_with_dear_filters_are_matched_in_turns_and_in_order(stage: Stage) -> None:
+    publisher, dear, other, plain = (stage.peer(name) for name in ("p", "dear", "other", "plain"))
+    plain.subscribe(1, "quiet")
+    for number in range(100):
+        dear.subscribe(number, "t", f"n % {number + 2} != 1000 AND n + {number} >= 0")
+    stage.wait(0)
+    dear.hear()
+    publisher.define("t")
+    other.define("quiet")
+    publisher.say(publisher.events("t", 1, list(range(1000))), publisher.events("t", 1001, list(range(1000, 1010))))
+    few = numbers_in(dear)
+    assert 0 < len(few) < 500
+    assert stage.paused == {publisher.link}
+    other.say(other.events("quiet", 1))
+    assert len([word for word in plain.hear() if isinstance(word, bytes)]) == 1, "others are served meanwhile"
+    stage.wait(0)
+    assert few + numbers_in(dear) == list(range(1010))
+    assert stage.paused == set()
+
+
+def numbers_in(peer: Peer) -> list[int]:
+    """The numbers of all events that a peer has heard, which say so in their bodies and in their blocks."""
+    found = []
+    for word in peer.hear():
+        if isinstance(word, bytes):
+            block = Block(word, NUMBERED)
+            assert [int(body) for body in block.bodies()] == [
+                block.catenation + offset - 1 for offset in block.offsets()
+            ]
+            found += [int(body) for body in block.bodies()]
+    return found
+
+
+def test_cutting_a_frame_takes_no_more_of_a_clients_credit_than_it_sent(stage: Stage) -> None:
+    publisher, dear = stage.peer("p"), stage.peer("dear")
+    for number in range(100):
+        dear.subscribe(number, "t", f"n % {number + 2} = 1000 AND n + {number} >= 0")
+    stage.wait(0)
+    publisher.define("t")
+    frame = publisher.events("t", 1, list(range(1000)))
+    publisher.say(frame)
+    stage.wait(0)
+    (guest,) = [guest for guest in stage.broker._guests if guest.connection.name == "p"]
+    assert guest.connection.taken == len(frame)

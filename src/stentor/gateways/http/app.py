@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,6 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from stentor.config import Address
+from stentor.gateways.http.connections import BoundedServer, bounded
 from stentor.gateways.http.node import ServedNode, free_space
 from stentor.gateways.http.page import POLICY, page
 
@@ -74,7 +74,7 @@ def application(nodes: Sequence[ServedNode]) -> Starlette:
     )
 
 
-class _Server(uvicorn.Server):
+class _Server(BoundedServer):
     """The node's process handles its signals itself."""
 
     @contextmanager
@@ -92,15 +92,7 @@ class HttpServer:
             assert certificates is not None
             return server_context(certificates)
 
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=1,
-            ssl_context_factory=None if certificates is None else context,
-        )
+        config = bounded(app, ssl_context_factory=None if certificates is None else context)
         host, port = listener.getsockname()[:2]
         self.url = f"{'http' if certificates is None else 'https'}://{Address(host, port)}"
         self._server = _Server(config)

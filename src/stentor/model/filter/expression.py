@@ -12,11 +12,13 @@ from stentor.model.column import Column
 from stentor.model.errors import FilterError
 from stentor.model.filter import shape
 from stentor.model.filter.canonical import canonical
+from stentor.model.filter.cost import DEAREST_FILTER, Cost, cost_of
 from stentor.model.filter.evaluation import Attributes, Evaluator, compile_expression
 from stentor.model.filter.failure import Failure, FilterErrorKind
 from stentor.model.filter.parser import LONGEST_FILTER, parse
+from stentor.model.filter.pattern import LONGEST_WILD_CORE, longest_wild_core
 from stentor.model.filter.selection import Selector, compile_selection
-from stentor.model.filter.syntax import Expression, names
+from stentor.model.filter.syntax import Expression, Like, names, walk
 from stentor.model.ids import fingerprint
 
 
@@ -29,6 +31,11 @@ class _Reading(msgspec.Struct, gc=False, eq=False):
     evaluator: Evaluator | None = None
     selector: Selector | None = None
     id: int | None = None
+    cost: Cost | None = None
+
+    def compute_cost(self) -> Cost:
+        self.cost = cost_of(self.syntax)
+        return self.cost
 
     def compile_evaluator(self) -> Evaluator:
         self.evaluator = compile_expression(self.syntax)
@@ -53,12 +60,29 @@ def _read(text: object, *, strict: bool) -> _Reading:
 def _read_text(text: str, strict: bool) -> _Reading:
     meaning = shape.read(text, strict=strict)
     if meaning is not None:
-        return _Reading(*meaning)
-    syntax = parse(text, strict=strict)
-    written = canonical(syntax)
-    if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
-        raise FilterError(f"written out, this filter has more than {LONGEST_FILTER:,} characters")
-    return _Reading(syntax, written, names(syntax))
+        reading = _Reading(*meaning)
+    else:
+        syntax = parse(text, strict=strict)
+        written = canonical(syntax)
+        if len(written) > LONGEST_FILTER:  # or its canonical text could not be sent to anybody
+            raise FilterError(f"written out, this filter has more than {LONGEST_FILTER:,} characters")
+        reading = _Reading(syntax, written, names(syntax))
+    if "(" in text or "LIKE" in text.upper():  # what else there is costs next to nothing
+        _check_cost(reading)
+    return reading
+
+
+def _check_cost(reading: _Reading) -> None:
+    """Refuse a filter that may take long to evaluate."""
+    for node in walk(reading.syntax):
+        if isinstance(node, Like) and longest_wild_core(node.pattern) > LONGEST_WILD_CORE:
+            reason = f"between two % of a LIKE there are at most {LONGEST_WILD_CORE} characters if _ is among them"
+            raise FilterError(f"{reason}: {node.pattern[:40]!r}…")
+    if reading.compute_cost().worst > DEAREST_FILTER:
+        raise FilterError(
+            f"this filter may take more than {DEAREST_FILTER / 1_000_000:g} ms for one event: use fewer functions and "
+            "LIKE with wildcards inside, and shorter patterns"
+        )
 
 
 class Filter:
@@ -102,6 +126,17 @@ class Filter:
         """A 64-bit number that stands for the filter, the same on every node."""
         reading = self._reading
         return reading.id or reading.compute_id()
+
+    def prepare(self) -> None:
+        """Do now what else the first event would wait for."""
+        self._reading.compile_evaluator()
+        self._reading.compile_selector()
+
+    @property
+    def cost(self) -> Cost:
+        """What it costs at most to evaluate the filter."""
+        reading = self._reading
+        return reading.cost or reading.compute_cost()
 
     @property
     def names(self) -> frozenset[str]:

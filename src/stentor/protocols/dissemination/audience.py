@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stentor.matching.pairs import Events, PairIndex
 from stentor.model.attribute import Value
 from stentor.model.batch import Batch
+from stentor.model.filter.cost import Cost
 from stentor.model.ids import SubscriptionId
 from stentor.protocols.dissemination.interest import Interest, Reader
 
@@ -133,6 +134,14 @@ class Audience(Generic[D]):
         self._index.remove(interest.place)
         to._index.add(interest.filter, interest.place)
         interest.counts, interest.since = to, to.events - (self.events - interest.since)
+
+    @property
+    def load(self) -> Cost:
+        return self._index.load
+
+    @property
+    def evaluated(self) -> int:
+        return self._index.evaluated
 
     def accepted(self, place: int) -> int:
         return int(self._roster.accepted[place])

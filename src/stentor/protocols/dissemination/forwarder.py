@@ -97,6 +97,10 @@ class Forwarder(Generic[D]):
                     first += count
                 self.touched[destination] = None
 
+    def schema_of(self, data: bytes, position: int) -> Schema:
+        """Return the schema of the frame that begins there, whose flow is known."""
+        return self.schemas[SchemaId(int.from_bytes(data[position + 24 : position + 32], "little"))]
+
     def _introduce(self, destination: D, frame: Buffer) -> None:
         """Define what a frame is about, to a destination that never got such a frame."""
         topic = TopicId(int.from_bytes(frame[8:16], "little"))

@@ -1,5 +1,6 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
 from sys import maxsize
@@ -9,6 +10,7 @@ import msgspec
 
 from stentor.matching.topics import PatternMap, TopicTree
 from stentor.model.filter import Filter
+from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
@@ -56,6 +58,11 @@ class Route(Generic[D]):
     def is_wanted(self) -> bool:
         """Whether anybody takes events that go this way, here or elsewhere."""
         return bool(self.takers or self.audiences or self.demands)
+
+    def price(self, events: int, size: int) -> int:
+        """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
+        loads = [audience.load for audience in self.audiences]
+        return sum(load.per_event * events + load.per_character * size for load in loads)
 
     def settle(self) -> None:
         """Book the events that went this way to the interests that took them all."""
@@ -114,6 +121,9 @@ class RouteTable(Generic[D]):
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
         self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
+        self.is_loaded = False  # some events take a while to be matched
+        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
+        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -150,7 +160,11 @@ class RouteTable(Generic[D]):
             self._whole.add(pattern, interest.number, interest)
             self._forget(pattern)
             return
-        self._audience(interest, interest.access).add(interest)
+        audience = self._audience(interest, interest.access)
+        before = audience.evaluated
+        audience.add(interest)
+        self.evaluated += audience.evaluated - before
+        self._book(interest, audience.evaluated - before, audience)
 
     def _audience(self, interest: Interest[D], access: Reader | None) -> Audience[D]:
         """Return the audience of whoever has this pattern and may read the same."""
@@ -163,6 +177,20 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
         return audience
 
+    def _book(self, interest: Interest[D], evaluated: int, audience: Audience[D]) -> None:
+        """An interest has joined an audience, and made evaluating filters dearer by so much."""
+        interest.evaluated = evaluated
+        if evaluated:
+            self.evaluated_for[interest.destination] += evaluated
+        self.is_loaded = self.is_loaded or audience.load != NOTHING
+
+    def _strike(self, interest: Interest[D]) -> None:
+        """An interest has left its audience."""
+        if interest.evaluated:
+            self.evaluated_for[interest.destination] -= interest.evaluated
+            if not self.evaluated_for[interest.destination]:
+                del self.evaluated_for[interest.destination]
+
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
         del self.interests[interest.number]
@@ -172,11 +200,15 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
             return
         audience = self._by_pattern[pattern, interest.access]
+        before = audience.evaluated
         audience.remove(interest)
+        self.evaluated += audience.evaluated - before
+        self._strike(interest)
         self._tidy(pattern, audience)
 
     def _tidy(self, pattern: str, audience: Audience[D]) -> None:
         if not audience:
+            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
             del self._by_pattern[pattern, audience.access]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
@@ -187,7 +219,12 @@ class RouteTable(Generic[D]):
             return
         if interest.filter is not None:
             former = self._by_pattern[interest.pattern, interest.access]
-            former.move(interest, self._audience(interest, access))
+            joined = self._audience(interest, access)
+            before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
+            former.move(interest, joined)
+            self.evaluated += former.evaluated + joined.evaluated - before
+            self._strike(interest)
+            self._book(interest, dearer + joined.evaluated, joined)
             self._tidy(interest.pattern, former)
         interest.access = access
         self._forget(interest.pattern)

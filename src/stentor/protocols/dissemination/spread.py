@@ -52,6 +52,11 @@ class AccessSpread:
         """How many waves this broker takes part in."""
         return len(self._waves)
 
+    @property
+    def unwritten(self) -> int:
+        """How many news are not durable."""
+        return self._log.noted - self._log.durable
+
     def begin(self, boot: int) -> None:
         self._waves.boot = boot
 

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from stentor.machine import SECOND
 from stentor.model.errors import FilterError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import SubscriptionId
@@ -16,6 +17,7 @@ from stentor.protocols.dissemination.routing import Destination, RouteTable
 
 D = TypeVar("D", bound=Destination)
 _AT_ONCE = 32  # interests that leave with their client
+_SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
 Admit = Callable[[str], Reader | Denied | None]  # what a pattern means to whoever asks for it; None is all of it
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
@@ -58,7 +60,22 @@ class Subscriptions(Generic[D]):
         interest = Interest(self._numbers, message.id, destination, message.pattern, where, access=access)
         wishes[message.id] = interest
         self._table.add(interest)
-        return Receipt(message.id)
+        return self._check_evaluation(interest, wishes, message) or Receipt(message.id)
+
+    def _check_evaluation(self, interest: Interest[D], wishes: Wishes[D], message: Subscription) -> Receipt | None:
+        """Take a subscription back if its filter is one too many of those that are evaluated for every event."""
+        table, most = self._table, int(self._limits.evaluation * SECOND)
+        mine = table.evaluated_for[interest.destination]
+        if not interest.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
+            return None
+        del wishes[message.id]
+        table.remove(interest)
+        return self._refuse(
+            message,
+            Refusal.TOO_MANY,
+            "too many filters have to be evaluated for the same events: tell them apart with =, IN, <, > or LIKE "
+            "'beginning%', or raise evaluation in [limits]",
+        )
 
     def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
         interest = wishes.pop(message.id, None)

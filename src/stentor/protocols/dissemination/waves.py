@@ -104,11 +104,12 @@ class Waves:
     def hear(self, neighbour: str, told: AccessFacts, number: int) -> None:
         """A neighbour passes a wave on."""
         question = _Question(neighbour, told.token)
-        if told.wave in self._waves:
+        wave = self._waves.get(told.wave)
+        if wave is None:
+            wave = self._waves[told.wave] = _Wave(told.topic, told.facts, question)
+            self._explore(told.wave, wave, number, parent=neighbour)
+        elif wave.parent != question:  # a damaged stream may repeat what it carried, until that is found out
             self._await_disk(number, question)
-            return
-        wave = self._waves[told.wave] = _Wave(told.topic, told.facts, question)
-        self._explore(told.wave, wave, number, parent=neighbour)
 
     def answered(self, neighbour: str, receipt: AccessReceipt) -> None:
         """A neighbour, and all that is behind it, has written down what was asked; or it was no wave's token."""

@@ -1,12 +1,11 @@
 """LIKE, beside a slow matcher that is plainly right, and by the number of its steps."""
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stentor.model.filter.pattern import matcher
+from stentor.model.filter import pattern as pattern_module
+from stentor.model.filter.pattern import cost_per_character, longest_wild_core, matcher, wildcards
 
 
 def reference(pattern: str, text: str) -> bool:
@@ -59,21 +58,33 @@ def test_case(pattern: str, text: str, expected: bool) -> None:
     assert matcher(pattern)(text) is expected
 
 
-class Counted(str):
-    """A text that counts how many of its characters were looked at one by one."""
+@pytest.mark.parametrize("pattern", ["%_a" * 100 + "b", "%a_%" * 500 + "b", "_%" * 1000 + "b", "%" + "a_" * 31 + "b%"])
+def test_evil_patterns_find_each_segment_once(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = 0
+    finder = pattern_module._finder
 
-    __slots__ = ("looks",)
-    looks: int
+    def counted(segment: pattern_module._Segment) -> pattern_module.Find | None:
+        find = finder(segment)
 
-    def __iter__(self) -> Iterator[str]:
-        self.looks = 0
-        for character in str.__iter__(self):
-            self.looks += 1
-            yield character
+        def search(text: str, start: int, end: int) -> int:
+            nonlocal searches
+            searches += 1
+            assert find is not None
+            return find(text, start, end)
+
+        return None if find is None else search
+
+    monkeypatch.setattr(pattern_module, "_finder", counted)
+    assert not matcher(pattern)("a" * 5000)
+    assert searches <= pattern.count("%")
 
 
-@pytest.mark.parametrize("pattern", ["%_a" * 100 + "b", "%a_%" * 500 + "b", "_%" * 1000 + "b", "%" + "a_" * 500 + "b%"])
-def test_evil_patterns_take_one_step_per_character(pattern: str) -> None:
-    text = Counted("a" * 5000)
-    assert not matcher(pattern)(text)
-    assert text.looks <= len(text)
+def test_the_length_of_what_is_tried_at_every_character_is_known() -> None:
+    assert longest_wild_core("%" + "a_" * 30 + "b%") == 61
+    assert longest_wild_core("%___abc___%") == 0, "without those at its ends it is a plain search"
+    assert longest_wild_core("a_b%c_d") == 0, "the first and the last segment have their places"
+    assert cost_per_character("abc%") == 0
+    assert cost_per_character("%abc%") == 1
+    assert cost_per_character("%" + "a" * 80 + "%") > cost_per_character("%abc%")
+    assert cost_per_character("%a_b%") < cost_per_character("%" + "a_" * 30 + "b%")
+    assert wildcards(r"%a\%_b%") == 3

@@ -340,6 +340,19 @@ def test_a_wave_that_lost_a_link_is_begun_again_and_leaves_nobody_out() -> None:
     assert fleet["a"].confirmed == [(REPOSITORY, 1)]
 
 
+def test_a_question_that_a_damaged_stream_repeats_is_answered_once_and_not_too_early() -> None:
+    fleet = Fleet("ab", "bc")
+    fleet["c"].is_slow = True
+    fleet["a"].tell("orders", TERMS, MEMBER, token=1)
+    question = fleet.under_way["a", "b"][0]
+    fleet.under_way["a", "b"].append(question)
+    fleet.run()
+    assert fleet["a"].confirmed == []
+    fleet["c"].write()
+    fleet.run()
+    assert fleet["a"].confirmed == [(REPOSITORY, 1)]
+
+
 def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
     fleet = Fleet("ab", "bc")
     fleet["c"].is_slow = True

@@ -139,3 +139,44 @@ def test_many_filters_of_a_client_that_is_gone_go_little_by_little() -> None:
 @pytest.mark.parametrize("where", ["EXISTS 5.", "EXISTS 5.5a", "a = 'x", "\x00", "((((", "a LIKE 5", "5.5.5"])
 def test_whatever_a_filter_is_not_it_is_refused(where: str) -> None:
     assert Desk().subscribe(1, "a", where).code is Refusal.FILTER
+
+
+def like(first: int, count: int) -> list[str]:
+    return [f"name LIKE '%x{number}%'" for number in range(first, first + count)]
+
+
+def taken(desk: Desk, first: int, count: int, client: int = 0) -> int:
+    """How many of so many filters are taken that have to be evaluated; the first that are, and no others."""
+    wishes = like(first, count)
+    codes = [desk.subscribe(first + number, "t", where, client).code for number, where in enumerate(wishes)]
+    some = codes.count(None)
+    assert codes == [None] * some + [Refusal.TOO_MANY] * (count - some)
+    return some
+
+
+def test_too_many_filters_that_are_evaluated_for_the_same_events_are_refused() -> None:
+    desk = Desk(Limits(evaluation=0.002))
+    assert 0 < taken(desk, 0, 300) < 300
+    assert desk.subscribe(1000, "t", "name = 'x'").code is None, "what has a key needs no evaluation"
+    assert desk.subscribe(1001, "t", like(5, 1)[0]).code is None, "what is evaluated anyway costs nothing more"
+    desk.unsubscribe(2)
+    desk.unsubscribe(3)
+    assert desk.subscribe(2000, "t", like(1000, 1)[0]).code is None
+    desk.withdraw(0)
+    while desk.subscriptions.tidy(1):
+        pass
+    assert (desk.table.evaluated, desk.table.evaluated_for, desk.table.is_loaded) == (0, {}, False)
+
+
+def test_one_client_leaves_others_their_share_of_evaluation() -> None:
+    desk = Desk(Limits(evaluation=0.002))
+    mine = taken(desk, 0, 300)
+    theirs = taken(desk, 500, 300, client=1)
+    assert 0.8 * mine <= theirs <= mine
+    desk.withdraw(0)
+    while desk.subscriptions.tidy(1):
+        pass
+    refusal = desk.subscribe(1, "t", like(999, 1)[0], client=1)
+    assert refusal.code is Refusal.TOO_MANY, "it has its half"
+    assert "evaluation in [limits]" in refusal.reason
+    assert taken(desk, 0, 300) >= 0.8 * mine
