@@ -36,6 +36,7 @@ from stentor.model.ids import LinkId
 from stentor.runtime.ledgers import Cabinet, CommitTimes, Ledgers
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
+from stentor.runtime.log_summary import LogSummary
 from stentor.storage.lake import Lake
 from stentor.storage.segment import LogError
 
@@ -78,6 +79,7 @@ class Driver:
         self._ledgers = Ledgers(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
+        self._reports = LogSummary(log, self.loop)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unflushed: dict[Link, None] = {}
@@ -216,7 +218,7 @@ class Driver:
             self._notice(Appended(effect.log, effect.token))
 
     def _report(self, effect: Report) -> None:
-        self._log.log(effect.level, effect.what, effect.details)
+        self._reports.report(effect.level, effect.what, effect.details)
 
     def _stop(self, effect: Stop) -> None:
         if not self.stopped.done():
@@ -224,6 +226,7 @@ class Driver:
 
     async def close(self) -> None:
         """Let what was sent leave, then end every link, timer and task."""
+        self._reports.close()
         self._flush()
         for timer in list(self._timers):
             self._stop_timer(StopTimer(timer))
