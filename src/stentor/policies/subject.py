@@ -2,9 +2,7 @@
 
 import msgspec
 
-from stentor.model.control import repository_name
-
-REPOSITORY = repository_name("")  # how the name of a repository's link begins
+from stentor.model.place import REPOSITORY_NAME
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -18,7 +16,7 @@ class Subject(msgspec.Struct, frozen=True):
     @property
     def repository(self) -> str:
         """The name of the repository that this is; "" if it is none."""
-        return self.name.removeprefix(REPOSITORY) if self.is_node and self.name.startswith(REPOSITORY) else ""
+        return self.name.removeprefix(REPOSITORY_NAME) if self.is_node and self.name.startswith(REPOSITORY_NAME) else ""
 
     def end_of(self, role: str, topic: str) -> str:
         """Return the name under which this is a publisher or subscriber of a reliable topic; "" if it is none."""

@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 from stentor.model.control import inbox_of
+from stentor.model.place import REPOSITORY_NAME
 from stentor.model.trace import TRACE
-from stentor.policies.subject import REPOSITORY, Subject
+from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"
 _ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topics begin
@@ -56,7 +57,7 @@ def recipient_of(topic: str) -> str:
 
 def _write_to(decisions: Decisions, subject: Subject, rest: str) -> bool:
     name = recipient_of(f"$to/{rest}")
-    if name.startswith(REPOSITORY) or not name:
+    if name.startswith(REPOSITORY_NAME) or not name:
         return bool(name)
     return subject.is_node if name.startswith(_ENDS) else decisions.may_send(subject, name)
 
