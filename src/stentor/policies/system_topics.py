@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
-from stentor.model.control import inbox_of
+from stentor.model.control import WITHIN, inbox_of
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.trace import TRACE
 from stentor.policies.subject import Subject
@@ -53,6 +53,11 @@ def recipient_of(topic: str) -> str:
     first, _, rest = topic.partition("/")
     name = unquote(rest)
     return name if first == "$to" and inbox_of(name) == topic else ""
+
+
+def topic_within(topic: str) -> str:
+    """Return the topic whose events are published on this one: another one if they must not leave a unit yet."""
+    return _after(topic.removeprefix(WITHIN), 1) if topic.startswith(WITHIN) else topic
 
 
 def _write_to(decisions: Decisions, subject: Subject, rest: str) -> bool:
