@@ -38,8 +38,8 @@ from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
-    ConfigError,
     Fenced,
+    InvalidInput,
     LinkBroken,
     Refusal,
     Refused,
@@ -49,6 +49,7 @@ from stentor.model.errors import (
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.place import OPERATOR_NAME
+from stentor.model.ranges import check_client_name
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
@@ -480,6 +481,8 @@ def _made_up_name(certificates: str | Path | None) -> str:
         return made_up
     from stentor.runtime.tls import own_principal  # heavy: only for those who need it
 
-    with suppress(ConfigError):  # whoever opens a link with these certificates says what is wrong with them
-        return f"{own_principal(Path(certificates))}:{made_up}"
+    with suppress(InvalidInput):  # whoever opens a link with these certificates says what is wrong with them
+        own = f"{own_principal(Path(certificates))}:{made_up}"
+        check_client_name(own)
+        return own
     return made_up

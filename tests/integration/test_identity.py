@@ -26,6 +26,7 @@ from stentor.model.messages import Challenge, ChallengeRequest, Hello, Rejection
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.registration import Registrar
 from stentor.runtime.dialler import Dialler
@@ -41,6 +42,7 @@ from stentor.wire.frame import PREAMBLE, decode
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 VALID = timedelta(days=1)
+RULES = (AccessRule(principals=("*",), topics=("t/#", "well/#"), publish=True, subscribe=True),)
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ def test_a_client_is_sent_away_when_its_certificate_expires(tmp_path: Path, auth
         long = client_certificate(authority, tmp_path / "bob")
         short = client_certificate(authority, tmp_path / "alice", valid=timedelta(seconds=3))
         async with (
-            node(tmp_path / "home", certificates=broker_home) as broker,
+            node(tmp_path / "home", certificates=broker_home, rules=RULES) as broker,
             stentor.connect(broker.url, name="bob", tls=long) as bob,
             stentor.connect(broker.url, name="alice", tls=short) as alice,
         ):
@@ -197,7 +199,7 @@ def test_a_client_is_sent_away_when_its_certificate_is_revoked(
         broker_home = node_certificate(authority, tmp_path / "node", "scope/")
         alice_home, bob_home = (client_certificate(authority, tmp_path / name) for name in ("alice", "bob"))
         async with (
-            node(tmp_path / "home", certificates=broker_home) as broker,
+            node(tmp_path / "home", certificates=broker_home, rules=RULES) as broker,
             stentor.connect(broker.url, name="alice", tls=alice_home) as alice,
             stentor.connect(broker.url, name="bob", tls=bob_home) as bob,
         ):
@@ -226,7 +228,7 @@ def test_a_client_leaves_a_broker_whose_certificate_is_revoked(tmp_path: Path, a
         broker_home = node_certificate(authority, tmp_path / "node", "scope/")
         alice_home = client_certificate(authority, tmp_path / "alice")
         async with (
-            node(tmp_path / "home", certificates=broker_home) as broker,
+            node(tmp_path / "home", certificates=broker_home, rules=RULES) as broker,
             stentor.connect(broker.url, tls=alice_home) as alice,
         ):
             revoke(authority, alice_home, broker_home)
@@ -511,7 +513,7 @@ def test_certificates_are_watched_again_after_there_were_no_links(tmp_path: Path
     async def main() -> None:
         home = node_certificate(authority, tmp_path / "node", "scope/")
         alice_home = client_certificate(authority, tmp_path / "alice")
-        async with node(tmp_path / "home", certificates=home) as broker:
+        async with node(tmp_path / "home", certificates=home, rules=RULES) as broker:
             await prove_well(broker.url, alice_home)
             await until(lambda: not broker.driver.links)
             await asyncio.sleep(1.2)  # the watch, which looks every second, has nothing to look at

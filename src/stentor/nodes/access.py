@@ -10,16 +10,17 @@ import msgspec
 
 from stentor.matching.topics import is_wild
 from stentor.model.access_report import AccessView, Verdict
-from stentor.model.control import WITHIN, within_of
+from stentor.model.control import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
-from stentor.model.topic import check_pattern, matches
+from stentor.model.topic import check_pattern
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import Guests
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
 from stentor.policies.access_classes import AccessClasses
 from stentor.policies.subject import Subject
+from stentor.policies.system_topics import topic_within
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Reader
@@ -52,6 +53,9 @@ class AccessControl:
         self.policy = AccessPolicy(settings, charter_of)
         self.classes = AccessClasses(self.policy)
         self._forwarder, self._subscriptions, self._guests = forwarder, subscriptions, guests
+        self.changed: dict[str, None] = {}  # topics whose charters have changed in this step
+        self._others: frozenset[str] = frozenset()  # principals that are in other classes by that
+        self._numbers: set[TopicId] = set()  # of topics on which others may publish by that
 
     # ---- when somebody begins something
 
@@ -85,30 +89,38 @@ class AccessControl:
 
     # ---- when a charter changes
 
-    def access_changed(self, now: int, topic: str) -> None:
-        """The charter of a topic is another one: end what it does not allow any more, and let begin what it does."""
-        table, others = self._forwarder.table, self.classes.update(topic)
-        numbers = table.forget_routes(topic) | table.forget_routes(within_of("+", topic))
-        by_name = table.has_exact(topic)
+    def on_charter_change(self, topic: str) -> None:
+        """The charter of a topic is another one: its routes are worked out again; whom it concerns is for `review`."""
+        table = self._forwarder.table
+        self._others |= self.classes.update(topic)
+        self.changed[topic] = None
+        self._numbers |= table.forget_routes(topic) | table.forget_routes(within_of("+", topic))
+
+    def review(self, now: int) -> None:
+        """End what the charters that changed in this step do not allow any more, and let begin what they do.
+
+        A step may bring many of them, and there may be many guests, so these are looked at once for all charters.
+        """
+        by_name = any(map(self._forwarder.table.has_exact, self.changed))
         for guest in list(self._guests):
             if guest.hop is not None or not guest.connection.greeted:
                 continue
-            guest.flows.denied -= numbers
+            guest.flows.denied -= self._numbers
             subject = subject_of(guest)
-            is_end = subject.name.endswith(f":{topic}")
+            is_end = any(topic in self.changed for topic in subject.topics_of_end())
             if is_end and (denied := self.policy.deny_name(subject)) is not None:
                 self._guests.refuse(now, guest, denied.code, denied.reason)
-            elif is_end or by_name or subject.principal in others:
-                self._review(guest, subject, topic)
+            elif is_end or by_name or subject.principal in self._others:
+                self._review(guest, subject)
+        self.changed, self._numbers, self._others = {}, set(), frozenset()
 
-    def _review(self, guest: Guest, subject: Subject, topic: str) -> None:
-        """See to it that the subscriptions of a guest mean what they may mean of a topic."""
-        within = within_of("+", topic)
+    def _review(self, guest: Guest, subject: Subject) -> None:
+        """See to it that the subscriptions of a guest mean what they may mean."""
         for number, interest in list(guest.wishes.items()):
             pattern = interest.pattern
             if is_wild(pattern):
                 self._forwarder.table.change_access(interest, self.classes.class_of(subject, pattern))
-            elif pattern == topic or (pattern.startswith(WITHIN) and matches(within, pattern)):
+            elif topic_within(pattern) in self.changed:
                 access = self.admit_subscription(guest, pattern)
                 if isinstance(access, Denied):
                     receipt = self._subscriptions.revoke(guest.wishes, number, access)

@@ -117,11 +117,11 @@ class Broker:
         self._guests = Guests(
             limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
         )
-        self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access_changed)
-        self._guests.on_leave = self._keeper.forget
         self._access = AccessControl(
             network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
         )
+        self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access.on_charter_change)
+        self._guests.on_leave = self._keeper.forget
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
             self._access.check_name,
@@ -174,6 +174,8 @@ class Broker:
 
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
+        if self._access.changed:
+            self._access.review(self._now)
         self.network.settle()
         if self.network.busy or self._subscriptions.tidy(0) or self._forwarder.tidy(0):
             self._turns.schedule(self._now)
@@ -195,10 +197,6 @@ class Broker:
 
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
         self.network.heed(interest, comes)
-
-    def _access_changed(self, topic: str) -> None:
-        """The charter of a reliable topic is another one: what it allowed may not hold any more."""
-        self._access.access_changed(self._now, topic)
 
     # ---- the hot path
 

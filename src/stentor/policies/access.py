@@ -19,7 +19,7 @@ from stentor.model.place import is_node_name
 from stentor.model.topic import matches
 from stentor.model.trace import TRACE
 from stentor.policies import system_topics
-from stentor.policies.subject import REPOSITORY, Subject
+from stentor.policies.subject import Subject
 
 _ATTRIBUTE = re.compile(r"[A-Za-z]+=")  # how a pattern for an attribute of a certificate begins
 _ROLES = ("publisher", "subscriber")
@@ -193,9 +193,10 @@ class AccessPolicy:
     def deny_name(self, subject: Subject) -> Denied | None:
         """Return None if somebody may be connected under its name."""
         name = subject.name
-        if name.startswith(REPOSITORY) and not subject.is_node:
-            return Denied(Refusal.UNAUTHENTICATED, f"{name!r}: only who has a node's certificate may be a repository")
-        if not self.settings.owns_names or (subject.is_node and is_node_name(name)):
+        if is_node_name(name):
+            reason = f"{name!r} is a name for nodes and operators only"
+            return None if subject.is_node else Denied(Refusal.UNAUTHENTICATED, reason)
+        if not self.settings.owns_names:
             return None
         role = next((role for role in _ROLES if name.startswith(f"{role}:")), None)
         if role is not None:

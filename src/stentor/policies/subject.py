@@ -1,10 +1,12 @@
 """Subjects: who wants to publish, subscribe, send or take a name."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from stentor.model.control import repository_name
+from stentor.model.place import REPOSITORY_NAME
 
-REPOSITORY = repository_name("")  # how the name of a repository's link begins
+_ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topics begin
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -18,7 +20,15 @@ class Subject(msgspec.Struct, frozen=True):
     @property
     def repository(self) -> str:
         """The name of the repository that this is; "" if it is none."""
-        return self.name.removeprefix(REPOSITORY) if self.is_node and self.name.startswith(REPOSITORY) else ""
+        return self.name.removeprefix(REPOSITORY_NAME) if self.is_node and self.name.startswith(REPOSITORY_NAME) else ""
+
+    def topics_of_end(self) -> Iterator[str]:
+        """Yield the reliable topics whose publisher or subscriber this may be: a colon may be part of a name."""
+        if self.name.startswith(_ENDS):
+            rest = self.name.partition(":")[2]
+            while ":" in rest:
+                rest = rest.partition(":")[2]
+                yield rest
 
     def end_of(self, role: str, topic: str) -> str:
         """Return the name under which this is a publisher or subscriber of a reliable topic; "" if it is none."""

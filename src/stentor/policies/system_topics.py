@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
-from stentor.model.control import inbox_of
+from stentor.model.control import WITHIN, inbox_of
+from stentor.model.place import REPOSITORY_NAME
 from stentor.model.trace import TRACE
-from stentor.policies.subject import REPOSITORY, Subject
+from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"
 _ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topics begin
@@ -54,9 +55,14 @@ def recipient_of(topic: str) -> str:
     return name if first == "$to" and inbox_of(name) == topic else ""
 
 
+def topic_within(topic: str) -> str:
+    """Return the topic whose events are published on this one: another one if they must not leave a unit yet."""
+    return _after(topic.removeprefix(WITHIN), 1) if topic.startswith(WITHIN) else topic
+
+
 def _write_to(decisions: Decisions, subject: Subject, rest: str) -> bool:
     name = recipient_of(f"$to/{rest}")
-    if name.startswith(REPOSITORY) or not name:
+    if name.startswith(REPOSITORY_NAME) or not name:
         return bool(name)
     return subject.is_node if name.startswith(_ENDS) else decisions.may_send(subject, name)
 

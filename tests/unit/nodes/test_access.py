@@ -269,6 +269,22 @@ def test_an_end_that_comes_before_its_charter_reads_nothing_until_it_is_granted(
     assert rejection.code is DENIED
 
 
+def test_charters_that_change_in_one_step_are_all_looked_at() -> None:
+    stage = Guarded(EVERYTHING)
+    alice, bob = stage.user("alice"), stage.user("bob")
+    for number, topic in enumerate(("a", "b", "c")):
+        alice.subscribe(number, topic)
+        publish(bob, topic)
+    alice.hear()
+    member = ("member/r1", 1, "r1", pack(Membership(principal="node")))
+    told = [AccessFacts(topic, (("topic", 1, "r1", pack(TopicTerms("owner"))), member)) for topic in ("a", "b")]
+    stage.repository.say(*told)
+    assert [(word.id, word.code) for word in alice.hear()] == [(0, DENIED), (1, DENIED)]
+    refused = bob.say(*(bob.events(topic, 2) for topic in ("a", "b", "c")))
+    assert [word.topic for word in refused] == [topic_id("a"), topic_id("b")]
+    assert len(bodies(alice.hear())) == 1
+
+
 def test_events_within_a_unit_are_for_publishers_and_subscribers_of_the_topic() -> None:
     stage = Guarded()
     stage.charter("orders", publisher={"shop": "shop"}, subscriber={"billing": "alice"})

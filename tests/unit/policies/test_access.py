@@ -233,8 +233,11 @@ def test_a_line_gives_names_but_never_those_of_nodes_and_ends() -> None:
     given = policy(AccessRule(principals=("alice",), names=("billing", "desk-*", "*")), orders=ORDERS)
     for name in ("billing", "desk-7", "anything"):
         assert given.deny_name(client("alice", name)) is None
-    for name in ("repository:r1", "publisher:shop:orders", "subscriber:audit:orders", "subscriber:x:unknown"):
+    for name in ("repository:r1", "operator:a", "publisher:shop:orders", "subscriber:audit:orders", "subscriber:x:y"):
         assert given.deny_name(client("alice", name)) is not None, name
+    for name in ("repository:r1", "operator:a", "node", "node:a"):
+        assert given.deny_name(node(name)) is None, name
+    assert given.deny_name(client("operator", "operator:a")) is not None
 
 
 def test_names_of_ends_belong_to_the_holders_of_grants() -> None:
