@@ -32,6 +32,7 @@ from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.server import listen
+from stentor.runtime.token import make_token
 from stentor.wire.frame import PREAMBLE
 
 
@@ -48,6 +49,7 @@ class Row:
 
     def __init__(self, homes: Path) -> None:
         self._homes = homes
+        self.token = make_token(homes / "fabric.token")
         self._ports = [free_port() for _ in range(3)]
         self.nodes: dict[int, Node] = {}
 
@@ -60,10 +62,10 @@ class Row:
         broker = Broker(ScopePath.parse(f"b{place}"), Limits(heartbeat=1.0), "test", settings)
         home = self._homes / f"b{place}"
         storage = NodeStorage(home)
-        driver = Driver(broker, dialler=Dialler(None), storage=storage)
+        driver = Driver(broker, dialler=Dialler(None, self.token), storage=storage)
         driver.start()
         await driver.serving
-        server = await listen(driver, "127.0.0.1", self._ports[place])
+        server = await listen(driver, "127.0.0.1", self._ports[place], token=self.token)
         node = self.nodes[place] = Node(broker, driver, storage, server, home)
         return node
 
@@ -112,7 +114,7 @@ async def first_report(port: int, topic: str, refusals: list[Rejection]) -> Bund
 def test_a_receipt_means_that_all_brokers_that_can_be_reached_have_it_on_disk(tmp_path: Path) -> None:
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
-            await r1.hello("repository:r1")
+            await r1.hello("repository:r1", token=brokers.token)
             await r1.send(AccessFacts("orders", (topic(), member("r1")), 1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             assert len(brokers.digests()) == 1
@@ -129,7 +131,7 @@ def test_a_receipt_means_that_all_brokers_that_can_be_reached_have_it_on_disk(tm
 def test_a_broker_that_was_killed_is_not_waited_for_and_serves_nobody_before_it_has_caught_up(tmp_path: Path) -> None:
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
-            await r1.hello("repository:r1")
+            await r1.hello("repository:r1", token=brokers.token)
             await r1.send(AccessFacts("orders", (topic(), member("r1"), member("r2")), 1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             await brokers.crash(2)
@@ -156,7 +158,7 @@ def test_what_was_confirmed_is_there_when_all_brokers_were_killed(tmp_path: Path
     async def main() -> None:
         async with row(tmp_path) as brokers:
             async with await Peer.dial(brokers.nodes[2].port) as r1:
-                await r1.hello("repository:r1")
+                await r1.hello("repository:r1", token=brokers.token)
                 for version in range(1, 6):
                     await r1.send(AccessFacts("orders", (topic(version), member("r1", version)), version))
                     assert await r1.expect(AccessReceipt) == AccessReceipt(version)
