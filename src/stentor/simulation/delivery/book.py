@@ -227,11 +227,13 @@ class Book:
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
         self.shelves[repository].wipe()
 
-    def answer(self, repository: str, keys: Iterable[str]) -> None:
-        """It says that these are registered."""
-        missing = [key for key in keys if key not in self.shelves[repository].facts]
-        if missing:
-            self.accuse("answered-before-durable", f"{repository} has not written down {missing}")
+    def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
+        """It says that these are registered, at as many repositories as are required."""
+        for key in keys:
+            having = [name for name, shelf in self.shelves.items() if key in shelf.facts]
+            if repository not in having or len(having) < required:
+                detail = f"{repository} says that {key} is registered: {having} have written it down, of {required}"
+                self.accuse("answered-before-durable", detail)
 
     def reveal(self, repository: str, line: Line, required: int) -> None:
         """Readers may be told of this."""

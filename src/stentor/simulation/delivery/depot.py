@@ -340,7 +340,8 @@ class Depot(Actor):
                     book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
-                book.answer(self.short, (f"subscription/{name}",))
+                assert self.repository is not None
+                book.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
                 self._check_agreement(name, event.sync)
             elif isinstance(event, RegistrationReceipt):
                 book.receipts.add((self.short, event.token))
