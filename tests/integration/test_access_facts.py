@@ -35,6 +35,7 @@ from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.server import listen
+from stentor.runtime.token import make_token
 from stentor.wire.frame import PREAMBLE
 
 TOKEN = FabricToken(b"a token of the tests of this file")
@@ -53,6 +54,7 @@ class Row:
 
     def __init__(self, homes: Path) -> None:
         self._homes = homes
+        self.token = make_token(homes / "fabric.token")
         self._ports = [free_port() for _ in range(3)]
         self.nodes: dict[int, Node] = {}
 
