@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ACCESS = """
 [[access]]
-principals = ["alice", "b*"]
+principals = ["alice", "b*", "carol"]
 topics = ["t"]
 publish = true
 subscribe = true
@@ -87,7 +87,7 @@ def ask(home: Path, secured: Fabric, who: str, *words: str) -> CompletedProcess[
 
 
 def test_what_is_in_force_can_be_asked(home: Path, secured: Fabric) -> None:
-    line = '[[access]] principals = ["alice", "b*"], topics = ["t"], publish = true, subscribe = true'
+    line = '[[access]] principals = ["alice", "b*", "carol"], topics = ["t"], publish = true, subscribe = true'
     assert line in ask(home, secured, "clients/alice", "list").stdout
     (home / "file.toml").write_text(f'{ACCESS}[[node]]\nname = "b1"\n')
     assert line in in_process("access", "list", "--config", "file.toml", cwd=home).stdout

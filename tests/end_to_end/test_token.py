@@ -113,3 +113,9 @@ def test_a_node_with_another_directory_is_given_the_token(tmp_path: Path) -> Non
             near.line("link refused .*what was proved is another one", err=True)
         with Command("node", "net/b1", "-c", "three.toml", cwd=tmp_path) as near:
             near.line("linked", err=True)
+        told = {"STENTOR_TOKEN": str(tmp_path / "two" / "fabric.token")}
+        with Command("node", "net/b1", "-c", "one.toml", cwd=tmp_path, env=told) as near:
+            near.line("linked", err=True)
+        lost = command("node", "net/b1", "-c", "one.toml", "--token", "nowhere", cwd=tmp_path)
+        assert lost.returncode == 2
+        assert "nowhere: no such token" in lost.stderr

@@ -488,6 +488,25 @@ def test_a_repository_does_not_serve_a_broker_that_does_not_prove_the_token(tmp_
     run(main())
 
 
+def test_who_comes_when_a_list_is_new_does_not_keep_it_from_those_who_are_there(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The list is read when somebody comes, too; that must not pass for having looked at everybody."""
+
+    async def main() -> None:
+        home = node_certificate(authority, tmp_path / "node", "scope/")
+        alice_home, bob_home = (client_certificate(authority, tmp_path / name) for name in ("alice", "bob"))
+        async with (
+            node(tmp_path / "home", certificates=home) as broker,
+            stentor.connect(broker.url, tls=alice_home) as alice,
+        ):
+            revoke(authority, home, alice_home)
+            async with stentor.connect(broker.url, tls=bob_home):
+                await asyncio.wait_for(alice.wait_until(connected=False), PATIENCE)
+
+    run(main())
+
+
 def test_certificates_are_watched_again_after_there_were_no_links(tmp_path: Path, authority: Authority) -> None:
     async def main() -> None:
         home = node_certificate(authority, tmp_path / "node", "scope/")

@@ -38,11 +38,21 @@ from stentor.policies.access import AccessRule
 from stentor.runtime.disk import remembered_port
 from stentor.runtime.log import LEVELS, logger
 from stentor.runtime.server import reserve
+from stentor.runtime.token import load_token
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="The configuration file (TOML). Without one: one local broker.")
 ]
 LogOption = Annotated[str | None, typer.Option("--log", help="debug, info, warning or error.")]
+FabricTokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token",
+        envvar="STENTOR_TOKEN",
+        help="The file of the fabric's token, which nodes without TLS prove to each other.",
+        show_default="what the file says, or DATA/fabric.token, which is made",
+    ),
+]
 JsonLogOption = Annotated[bool, typer.Option("--json-log", help="Log as JSON, one object per line.")]
 
 
@@ -55,12 +65,7 @@ def up(
     ] = None,
     tls: Annotated[Path | None, typer.Option(help="A certificate directory, without a file.")] = None,
     access: AccessOption = None,
-    token: Annotated[
-        Path | None,
-        typer.Option(
-            help="The fabric's token, without a file.", show_default="DATA/fabric.token, made if it is not there"
-        ),
-    ] = None,
+    token: FabricTokenOption = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
     ] = False,
@@ -73,14 +78,15 @@ def up(
     """Start a fabric on this machine and run it until Ctrl-C."""
     check_level(log)
     if config is not None:
-        if listen or data or http is not None or tls or access or token:
-            options = "--listen, --data, --http, --tls, --access and --token"
+        if listen or data or http is not None or tls or access:
+            options = "--listen, --data, --http, --tls and --access"
             raise ConfigError(f"{options} are for running without a file: set them in the file")
         chosen = load(config)
     else:
-        chosen = _local(listen, data, http, tls, token)
+        chosen = _local(listen, data, http, tls)
         default, rules = parse_access(access, tls)
         chosen = replace(chosen, fabric=replace(chosen.fabric, access=default), access=rules)
+    chosen = _with_token(chosen, token)
     if no_traces:
         chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
     if in_process:
@@ -151,19 +157,20 @@ def _show(chosen: Config, nodes: list[Readiness]) -> None:
 def node(
     name: Annotated[str, typer.Argument(help="The node's name in the file.")],
     config: Annotated[Path, typer.Option("--config", "-c", help="The configuration file (TOML).")],
+    token: FabricTokenOption = None,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
     """Run one broker or repository of a file in this process, for another machine or a service manager."""
     check_level(log)
-    chosen = load(config, node=name)
+    chosen = _with_token(load(config, node=name), token)
     found = chosen.node(name)
     if isinstance(found, Node):
         become(assign(chosen, found, log, json_log, supervised=False))
     become(assign_repository(chosen, found, log, json_log, supervised=False))
 
 
-def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None, token: Path | None) -> Config:
+def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | None) -> Config:
     folder = data or DATA
     config = default(folder)
     node = config.nodes[0]
@@ -175,7 +182,15 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     if health is not None:
         check_exposure(health, secured=tls is not None)
     local = replace(node, listen=address, http=health, tls=Tls(directory=tls) if tls else None)
-    return replace(config, fabric=Fabric(data=folder, log="warning", token=token), nodes=(local,))
+    return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+
+
+def _with_token(config: Config, token: Path | None) -> Config:
+    """Take another token than the file's, which must be there: nobody else would know one that is made now."""
+    if token is None:
+        return config
+    load_token(token)
+    return replace(config, fabric=replace(config.fabric, token=token))
 
 
 def _without_any_http(config: Config) -> Config:

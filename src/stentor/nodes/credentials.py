@@ -25,13 +25,14 @@ _HINT = "give it with --token FILE, STENTOR_TOKEN or [fabric] token"
 class Credentials:
     """Of one link at a broker."""
 
-    __slots__ = ("_nonce", "_token", "_was_refuted", "attributes", "is_node", "scopes")
+    __slots__ = ("_nonce", "_token", "_was_challenged", "_was_refuted", "attributes", "is_node", "scopes")
 
     def __init__(self, opened: LinkOpened) -> None:
         self.is_node = opened.node
         self.scopes = opened.scopes
         self.attributes = frozenset(opened.attributes)  # of its certificate, such as OU=trading
         self._token, self._nonce = opened.token, opened.nonce
+        self._was_challenged = False
         self._was_refuted = False  # it proved some other token
 
     @property
@@ -40,6 +41,10 @@ class Credentials:
         return self.is_node and may_operate(self.scopes)
 
     def challenge(self) -> Challenge:
+        """Return the nonce of this link, once: nobody makes us talk who has not said who they are."""
+        if self._was_challenged:
+            raise FrameError(Refusal.PROTOCOL, "a second request for a challenge")
+        self._was_challenged = True
         return Challenge(self._nonce if self._token is not None else b"")
 
     def hear(self, hello: Hello, node: str) -> bytes:

@@ -38,6 +38,7 @@ from stentor.model.ids import LinkId
 from stentor.runtime.ledgers import Cabinet, CommitTimes, Ledgers
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
+from stentor.runtime.log_summary import LogSummary
 from stentor.storage.lake import Lake
 from stentor.storage.segment import LogError
 
@@ -81,6 +82,7 @@ class Driver:
         self._ledgers = Ledgers(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
+        self._reports = LogSummary(log, self.loop)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._writes: set[asyncio.Task[None]] = set()  # not cancelled: a thread that writes to a log does not notice
@@ -229,7 +231,7 @@ class Driver:
             self._notice(happened)
 
     def report(self, effect: Report) -> None:
-        self._log.log(effect.level, effect.what, effect.details)
+        self._reports.report(effect.level, effect.what, effect.details)
 
     def _stop(self, effect: Stop) -> None:
         if not self.stopped.done():
@@ -238,6 +240,7 @@ class Driver:
     async def close(self) -> None:
         """Let what was sent leave, then end every link, timer and task; afterwards nobody writes to the logs."""
         self._is_closed = True
+        self._reports.close()
         self._flush()
         for timer in list(self._timers):
             self._stop_timer(StopTimer(timer))

@@ -60,7 +60,7 @@ def _read(path: Path) -> FabricToken:
         raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the fabric's token: {error.strerror}") from None
-    if about.st_uid not in (os.getuid(), 0):
+    if os.getuid() not in (about.st_uid, 0) and about.st_uid != 0:
         raise ConfigError(f"{path}: the fabric's token belongs to another user, who could have made it up")
     if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"{path}: others can read the fabric's token: `chmod 600 {path}`")

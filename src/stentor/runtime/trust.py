@@ -5,6 +5,7 @@ ca.pem trusts, as `stentor certs revoke` makes them. It is read again when it ch
 replaces one that could: the last good one stays in force.
 """
 
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -41,7 +42,9 @@ class Trust:
         self._authorities = read_certificates(directory / AUTHORITY)
         self._seen: tuple[int, int, int] | None = None  # of the file that was read last
         self._revoked: frozenset[tuple[bytes, int]] = frozenset()  # issuer and serial number
+        self._has_news = False  # those who have links were not compared with the list yet
         self._links: dict[LinkId, PeerCertificate] = {}  # those of one driver that may still be open
+        self._first_end = math.inf  # when the first of their certificates expires, in seconds since 1970
         self._load()
 
     def admit(self, driver: Driver, link: Link, *, dialled: str = "") -> LinkOpened:
@@ -69,19 +72,28 @@ class Trust:
         if not self._links:
             driver.loop.call_later(CHECK_EVERY, self._check, driver)
         self._links[link.id] = certificate
+        self._first_end = min(self._first_end, certificate.ends)
         return opened
 
     def _check(self, driver: Driver) -> None:
-        """End the links whose certificates hold no longer; nothing is looked at while there are none."""
-        self._links = {link: shown for link, shown in self._links.items() if link in driver.links}
-        if not self._links:
+        """Look at certificates again, if there may be something to see; not at all while there are no links."""
+        if not driver.links:
+            self._links.clear()
             return
         self._refresh(driver)
+        if self._has_news or time.time() > self._first_end or len(self._links) > 2 * len(driver.links):
+            self._look(driver)
+        driver.loop.call_later(CHECK_EVERY, self._check, driver)
+
+    def _look(self, driver: Driver) -> None:
+        """End the links whose certificates hold no longer."""
+        self._has_news = False
+        self._links = {link: shown for link, shown in self._links.items() if link in driver.links}
+        self._first_end = min((shown.ends for shown in self._links.values()), default=math.inf)
         for link, shown in self._links.items():
             reason = self._reason(shown)
             if reason:
                 driver.end_certificate(link, reason)
-        driver.loop.call_later(CHECK_EVERY, self._check, driver)
 
     def _reason(self, certificate: PeerCertificate) -> str:
         if (certificate.issuer, certificate.serial) in self._revoked:
@@ -107,6 +119,7 @@ class Trust:
             return
         self._seen = seen
         self._revoked = frozenset(revoked_in(self._path, self._authorities))
+        self._has_news = True
 
 
 def revoked_in(path: Path, authorities: Iterable[x509.Certificate]) -> list[tuple[bytes, int]]:

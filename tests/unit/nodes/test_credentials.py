@@ -306,7 +306,14 @@ def test_a_brokers_proof_is_no_diallers() -> None:
 
 def test_a_challenge_out_of_place_ends_the_link() -> None:
     desk = Desk()
-    for words in ([Challenge(THEIRS)], [hello("me"), ChallengeRequest()], [hello("me"), Challenge(THEIRS)]):
+    for words in (
+        [Challenge(THEIRS)],
+        [ChallengeRequest(), ChallengeRequest()],
+        [hello("me"), ChallengeRequest()],
+        [hello("me"), Challenge(THEIRS)],
+        [hello("me", proof=bytes(65))],
+        [hello("me", nonce=bytes(65))],
+    ):
         answer = desk.say(desk.open(**PLAIN), *words)[-1]
         assert isinstance(answer, Rejection)
         assert answer.code is Refusal.PROTOCOL
