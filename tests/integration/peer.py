@@ -7,9 +7,23 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.messages import AnyMessage, Heartbeat, Hello, Message, Missed, Rejection, Topic, Welcome
+from stentor.model.messages import (
+    AnyMessage,
+    Challenge,
+    ChallengeRequest,
+    Heartbeat,
+    Hello,
+    Message,
+    Missed,
+    Rejection,
+    Topic,
+    Welcome,
+)
+from stentor.model.token import FabricToken
 from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
 
@@ -48,10 +62,17 @@ class Peer:
         with contextlib.suppress(OSError):  # it may have hung up on us, which is what the test is about
             await self.writer.drain()
 
-    async def hello(self, name: str, *, window: int = 1 << 20, heartbeat: float = 3600.0) -> Welcome:
+    async def hello(
+        self, name: str, *, window: int = 1 << 20, heartbeat: float = 3600.0, token: FabricToken | None = None
+    ) -> Welcome:
         self.name = name
-        await self.send(PREAMBLE, Hello(name, Incarnation(1), window, "client", heartbeat, "test"))
+        hello = Hello(name, Incarnation(1), window, "client", heartbeat, "test")
+        await self.send(PREAMBLE, hello if token is None else ChallengeRequest())
         assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
+        if token is not None:
+            challenge = (await self.expect(Challenge)).nonce
+            proof = token.dialler_proof(challenge, b"nonce", hello.role, name)
+            await self.send(msgspec.structs.replace(hello, nonce=b"nonce", proof=proof))
         return await self.expect(Welcome)
 
     async def greet(self, window: int, largest_body: int = 1 << 20, heartbeat: float = 3600.0) -> Hello:

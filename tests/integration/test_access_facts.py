@@ -21,18 +21,24 @@ from stentor.model.messages import (
     AccessReceipt,
     BundleReport,
     BundleRequest,
+    Challenge,
+    ChallengeRequest,
     Hello,
     Rejection,
     Welcome,
 )
 from stentor.model.scope import ScopePath
+from stentor.model.token import FabricToken
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
 from stentor.runtime.server import listen
+from stentor.runtime.token import make_token
 from stentor.wire.frame import PREAMBLE
+
+TOKEN = FabricToken(b"a token of the tests of this file")
 
 
 def topic(version: int = 1) -> SharedFact:
@@ -48,6 +54,7 @@ class Row:
 
     def __init__(self, homes: Path) -> None:
         self._homes = homes
+        self.token = make_token(homes / "fabric.token")
         self._ports = [free_port() for _ in range(3)]
         self.nodes: dict[int, Node] = {}
 
@@ -60,10 +67,10 @@ class Row:
         broker = Broker(ScopePath.parse(f"b{place}"), Limits(heartbeat=1.0), "test", settings)
         home = self._homes / f"b{place}"
         storage = NodeStorage(home)
-        driver = Driver(broker, dialler=Dialler(None), storage=storage)
+        driver = Driver(broker, dialler=Dialler(None, TOKEN), storage=storage)
         driver.start()
         await driver.serving
-        server = await listen(driver, "127.0.0.1", self._ports[place])
+        server = await listen(driver, "127.0.0.1", self._ports[place], token=TOKEN)
         node = self.nodes[place] = Node(broker, driver, storage, server, home)
         return node
 
@@ -91,6 +98,16 @@ async def row(homes: Path) -> AsyncIterator[Row]:
             await node.stop()
 
 
+async def introduce(peer: Peer, name: str) -> None:
+    """Say hello as a node does, which proves the fabric's token."""
+    await peer.send(PREAMBLE, ChallengeRequest())
+    assert await peer.reader.readexactly(len(PREAMBLE)) == PREAMBLE
+    challenge = await peer.expect(Challenge)
+    proof = TOKEN.dialler_proof(challenge.nonce, b"nonce", "client", name)
+    await peer.send(Hello(name, Incarnation(1), 1 << 20, "client", 3600.0, nonce=b"nonce", proof=proof))
+    await peer.expect(Welcome)
+
+
 async def first_report(port: int, topic: str, refusals: list[Rejection]) -> BundleReport:
     """What a broker says of a bundle as soon as it lets a client in; how it refused it before that is noted."""
     while True:
@@ -112,7 +129,7 @@ async def first_report(port: int, topic: str, refusals: list[Rejection]) -> Bund
 def test_a_receipt_means_that_all_brokers_that_can_be_reached_have_it_on_disk(tmp_path: Path) -> None:
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
-            await r1.hello("repository:r1")
+            await introduce(r1, "repository:r1")
             await r1.send(AccessFacts("orders", (topic(), member("r1")), 1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             assert len(brokers.digests()) == 1
@@ -129,7 +146,7 @@ def test_a_receipt_means_that_all_brokers_that_can_be_reached_have_it_on_disk(tm
 def test_a_broker_that_was_killed_is_not_waited_for_and_serves_nobody_before_it_has_caught_up(tmp_path: Path) -> None:
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
-            await r1.hello("repository:r1")
+            await introduce(r1, "repository:r1")
             await r1.send(AccessFacts("orders", (topic(), member("r1"), member("r2")), 1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             await brokers.crash(2)
@@ -156,7 +173,7 @@ def test_what_was_confirmed_is_there_when_all_brokers_were_killed(tmp_path: Path
     async def main() -> None:
         async with row(tmp_path) as brokers:
             async with await Peer.dial(brokers.nodes[2].port) as r1:
-                await r1.hello("repository:r1")
+                await introduce(r1, "repository:r1")
                 for version in range(1, 6):
                     await r1.send(AccessFacts("orders", (topic(version), member("r1", version)), version))
                     assert await r1.expect(AccessReceipt) == AccessReceipt(version)

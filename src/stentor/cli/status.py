@@ -54,7 +54,8 @@ def _summary(status: NodeStatus) -> Table:
         lost = f", [red]{traffic.unreachable:,} members cannot be reached[/]" if traffic.unreachable else ""
         passed = f"{traffic.relayed:,} events handed on, {traffic.entered:,} came in"
         table.add_row("network", f"{traffic.brokers:,} brokers, {passed}{lost}")
-    table.add_row("topics", f"{status.topics:,}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
+    topics = f"{status.topics:,}, {status.reliable:,} reliable" if status.reliable else f"{status.topics:,}"
+    table.add_row("topics", f"{topics}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
     slow = f"[red]{status.slow} slow[/], {size(status.queued)} wait" if status.slow else "nobody is slow"
     table.add_row("queues", slow)
     return table

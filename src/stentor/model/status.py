@@ -70,5 +70,6 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queued: int
     slow: int
     traffic: Traffic
+    reliable: int = 0  # reliable topics that it knows of; of a broker
     links: tuple[LinkStatus, ...]  # the slow and the busy first
     interests: tuple[SubscriptionStatus, ...]

@@ -488,5 +488,6 @@ class Broker:
             born=self._born,
             forwarder=self._forwarder,
             traffic=self.network.traffic,
+            reliable=len(self.network.access.charters),
             guests=self._guests,
         )

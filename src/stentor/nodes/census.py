@@ -36,6 +36,7 @@ class Census:
         born: int,
         forwarder: Forwarder[Outbox],
         traffic: Traffic,
+        reliable: int,
         guests: Iterable[Guest],
     ) -> NodeStatus:
         forwarder.table.settle()
@@ -76,6 +77,7 @@ class Census:
             queued=sum(link.queued for link in links),
             slow=sum(link.slow for link in links),
             traffic=traffic,
+            reliable=reliable,
             links=tuple(links[:listed]),
             interests=tuple(interests[:listed]),
         )

@@ -79,6 +79,7 @@ def test_a_repository_tells_its_topic_and_gets_a_receipt(stage: "Stage") -> None
     r1.hear()
     assert r1.say(AccessFacts("orders", (topic(), member("r1", "node-1")), 5)) == [AccessReceipt(5)]
     assert owner(stage) == "olga"
+    assert stage.broker.status(0).reliable == 1
     assert r1.say(AccessFacts("orders", (topic(2, "otto"),))) == []
     assert owner(stage) == "otto"
 

@@ -50,6 +50,7 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("unreachable_members", "Members of the units around it that cannot be reached.", status.traffic.unreachable),
         ("subscriptions", "Subscriptions that are in force.", status.subscriptions),
         ("topics", "Topics that publishers have defined.", status.topics),
+        ("reliable_topics", "Reliable topics of which this broker knows who may use them.", status.reliable),
         ("slow_clients", "Clients for which events wait.", status.slow),
         ("queue_bytes", "Bytes that wait for slow clients.", status.queued),
         ("boot", "How often this node was started.", status.boot),

@@ -1,5 +1,6 @@
 """Audiences: the interests in one pattern that have filters, matched together, however many there are."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
@@ -29,7 +30,9 @@ class Roster(Generic[D]):
         self.rejected_total = 0  # pairs of an event and a filter that did not
         self.subscriptions = np.zeros(64, np.int64)
         self._owners = np.zeros(64, np.int64)  # numbers of destinations, by place
-        self._free: list[int] = []  # places that somebody left
+        # Places that somebody left. Numbers in a list would be objects, made long ago among all that is gone now: each
+        # would keep a page of memory from being given back.
+        self._free = array("q")
         self._used = 0  # places that somebody has or had
         self._destinations: dict[int, D] = {}
         self._numbers: dict[D, int] = {}

@@ -194,6 +194,8 @@ class RouteTable(Generic[D]):
     def remove(self, interest: Interest[D]) -> None:
         pattern = interest.pattern
         del self.interests[interest.number]
+        if not self.interests:
+            self.interests.clear()  # a table that held many keeps its size otherwise
         self._heed(interest, False)
         if interest.filter is None:
             self._whole.remove(pattern, interest.number)
