@@ -125,13 +125,12 @@ class AccessClasses:
     def update(self, topic: str) -> frozenset[str]:
         """A charter has changed: return the principals whose classes may be others now."""
         charter = self._policy.charter_of(topic)
-        is_report = topic.startswith(REPORTS)
         before, after = self._readers.pop(topic, _NOBODY), _NOBODY
         if topic in self._public:
             self._public.remove(topic)
         if charter is not None:
-            after = self._readers[topic] = frozenset((charter.owner,)) if is_report else readers_of(charter)
-            if is_public(charter) and not is_report:
+            after = self._readers[topic] = readers_of(charter)
+            if is_public(charter) and not topic.startswith(REPORTS):
                 self._public.add(topic)
         if self._policy.settings.owns_names:
             self._regroup(before - after, topic, is_reader=False)

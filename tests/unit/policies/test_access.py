@@ -172,6 +172,10 @@ def test_reports_need_a_line_that_names_them_or_an_open_fabric() -> None:
     assert not policy(line).may_publish(ALICE, "$stentor/trace"), "traces are told by nodes and ends"
     public = AccessPolicy(policy().settings, {"$stentor/trace/r1": Chartered(owner="node", open=True)}.get)
     assert not public.may_subscribe(MALLORY, "$stentor/trace/r1"), "that anybody may tell it makes it nobody's to read"
+    kept = Chartered(owner="node", open=True, subscribers={"audit": "alice"})
+    granted = AccessPolicy(policy().settings, {"$stentor/trace/r1": kept}.get)
+    assert granted.may_subscribe(ALICE, "$stentor/trace/r1")
+    assert not granted.may_publish(ALICE, "$stentor/trace/r1")
 
 
 def test_whoever_may_send_writes_to_others_but_not_to_ends() -> None:

@@ -29,6 +29,7 @@ from stentor.model.ranges import (
     checker_of,
 )
 from stentor.model.record import Fact
+from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
 _PUBLISHER = "publisher/"
@@ -317,7 +318,7 @@ class Registry:
     def check(self, role: Role, topic: str, name: str, principal: str) -> None:
         """Refuse whoever the owner has not authorised."""
         grant = self.granted(role, name)
-        if grant is None and self.terms.open and role == "subscriber":
+        if grant is None and role == "subscriber" and self._is_open_to(principal, topic):
             known = self.subscriptions.get(name)
             if name and known is None and len(self.subscriptions) >= _MOST_GUESTS:
                 raise Refused(
@@ -335,9 +336,15 @@ class Registry:
         if grant.holder and grant.holder != principal:
             raise Refused(Refusal.NOT_AUTHORISED, f"as a {role} of {topic}, {name} is {grant.holder}, not {principal}")
 
+    def _is_open_to(self, principal: str, topic: str) -> bool:
+        """Return whether somebody may read without a grant. Traces, which anybody may tell, name what others do: of
+        these only to whoever runs the repository that keeps them; without TLS that is everybody.
+        """
+        return self.terms.open and (not topic.startswith(f"{TRACE}/") or principal == self.terms.owner)
+
     def check_reader(self, topic: str, name: str, principal: str) -> None:
         """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
-        if name or self.terms.open:
+        if name or self._is_open_to(principal, topic):
             self.check("subscriber", topic, name, principal)
         elif principal != self.terms.owner:
             raise Refused(

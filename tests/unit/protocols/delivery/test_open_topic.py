@@ -27,9 +27,10 @@ from stentor.model.control import (
     TopicTask,
     end_name,
 )
-from stentor.model.errors import Refusal
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Post, ShareAccess
+from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.trail import Trail
@@ -174,3 +175,21 @@ def test_nobody_publishes_reliably(desk: Desk) -> None:
     assert [answer.code for answer in desk.ask("shop", "me", "publisher") if isinstance(answer, Denial)] == [
         Refusal.NOT_AUTHORISED
     ]
+
+
+@pytest.mark.parametrize(("topic", "is_open"), [("t", True), ("$stentor/trace/r", False)])
+def test_traces_are_read_by_whoever_runs_their_repository_and_by_those_who_were_granted_it(
+    topic: str, is_open: bool
+) -> None:
+    registry = Registry("r")
+    registry.found(TERMS, {"r": "keeper"})
+    registry.grant("subscriber", "audit", "auditor")
+    for name, principal, may in (
+        ("", "keeper", True), ("me", "keeper", True), ("audit", "auditor", True), ("audit", "mallory", False),
+        ("", "mallory", is_open), ("me", "mallory", is_open),
+    ):  # fmt: skip
+        if may:
+            registry.check_reader(topic, name, principal)
+        else:
+            with pytest.raises(Refused):
+                registry.check_reader(topic, name, principal)
