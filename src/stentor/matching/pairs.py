@@ -135,10 +135,13 @@ class PairIndex:
             for key in keys:
                 bucket = self._clusters.open(facets, key)
                 if exact:
-                    self.load = self.load.plus(Cost(bucket.add(conjunct.ranges, number), 0))
+                    price = bucket.add(conjunct.ranges, number)
+                    cost = Cost(price, 0) if price else NOTHING
                 else:
                     cost = bucket.add_residue(where, number)
-                    self.load, self.evaluated = self.load.plus(cost), self.evaluated + cost.worst
+                    self.evaluated += cost.worst
+                if cost is not NOTHING:
+                    self.load = self.load.plus(cost)
 
     def remove(self, number: int) -> None:
         where = self._filters.pop(number)
@@ -149,10 +152,13 @@ class PairIndex:
             for key in keys:
                 bucket = self._clusters.open(facets, key)
                 if exact:
-                    self.load = self.load.minus(Cost(bucket.remove(conjunct.ranges, number), 0))
+                    price = bucket.remove(conjunct.ranges, number)
+                    cost = Cost(price, 0) if price else NOTHING
                 else:
                     cost = bucket.remove_residue(where, number)
-                    self.load, self.evaluated = self.load.minus(cost), self.evaluated - cost.worst
+                    self.evaluated -= cost.worst
+                if cost is not NOTHING:
+                    self.load = self.load.minus(cost)
                 if bucket.empty:
                     self._clusters.close(facets, key)
 

@@ -154,34 +154,35 @@ def is_wild(pattern: str) -> bool:
 
 
 class TopicTree(_Tree[V]):
-    """Topics; finds the values of all that a pattern covers."""
+    """Topics; finds the values of all that a pattern covers, one after the other: there may be a million."""
 
     def covered(self, pattern: str) -> Iterator[V]:
-        nodes = [self._root]
-        for depth, level in enumerate(pattern.split("/")):
-            if level == "#":
-                for node in nodes:
-                    yield from self._below(node, hide_system=depth == 0)
-                return
-            if level == "+":
-                nodes = [
-                    branch
-                    for node in nodes
-                    for name, branch in (node.branches or {}).items()
-                    if depth or not name.startswith("$")
-                ]
-            else:
-                nodes = [below for node in nodes if (below := node.branch(level)) is not None]
-        for node in nodes:
+        return self._covered(self._root, pattern.split("/"), 0)
+
+    def _covered(self, node: _Node[V], levels: list[str], depth: int) -> Iterator[V]:
+        if depth == len(levels):
             yield from node.values()
+        elif levels[depth] == "#":
+            yield from self._below(node, hide_system=depth == 0)
+        elif levels[depth] == "+":
+            for name, branch in (node.branches or {}).items():
+                if depth or not name.startswith("$"):
+                    yield from self._covered(branch, levels, depth + 1)
+        else:
+            below = node.branch(levels[depth])
+            if below is not None:
+                yield from self._covered(below, levels, depth + 1)
 
     def _below(self, node: _Node[V], *, hide_system: bool) -> Iterator[V]:
-        pending = [node]
-        while pending:
-            current = pending.pop()
-            yield from current.values()
-            pending += [
-                branch
-                for name, branch in (current.branches or {}).items()
-                if not (hide_system and current is node and name.startswith("$"))
-            ]
+        yield from node.values()
+        path = [iter((node.branches or {}).items())]
+        while path:
+            for name, branch in path[-1]:
+                if hide_system and len(path) == 1 and name.startswith("$"):
+                    continue
+                yield from branch.values()
+                if branch.branches:
+                    path.append(iter(branch.branches.items()))
+                    break
+            else:
+                path.pop()

@@ -36,6 +36,7 @@ class Destination(Protocol):
 D = TypeVar("D", bound=Destination)
 R = TypeVar("R", bound=Restricted)
 _NUMBER = 8  # bytes of a link's number
+_MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or goes: that takes a millisecond
 
 
 class Route(Generic[D]):
@@ -100,6 +101,7 @@ class TopicState(msgspec.Struct, Generic[D], eq=False, gc=False):
     name: str
     definers: int = 0
     route: Route[D] | None = None
+    epoch: int = 0  # of the table, when the route was worked out: it holds only as long as that is the table's
     remembered: dict[bytes, None] = {}  # the numbers of links, each with a flow
 
 
@@ -117,6 +119,7 @@ class RouteTable(Generic[D]):
         self._demand_of: dict[str, Demand] = {}
         self._last_demand = self._last_audience = 0
         self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
+        self._epoch = 0
         self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
         self.roster: Roster[D] = Roster()
         self.interests: dict[int, Interest[D]] = {}
@@ -253,6 +256,9 @@ class RouteTable(Generic[D]):
             self._forget(pattern)
 
     def route(self, state: TopicState[D]) -> Route[D]:
+        if state.route is not None and state.epoch != self._epoch:
+            state.route.settle()
+            state.route, state.remembered = None, {}
         if state.route is None:
             name = state.name
             whole = sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number)
@@ -263,7 +269,7 @@ class RouteTable(Generic[D]):
             route = self._shared.get(key)
             if route is None:
                 route = self._shared[key] = Route(whole, audiences, demands)
-            state.route = route
+            state.route, state.epoch = route, self._epoch
         return state.route
 
     def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
@@ -302,8 +308,12 @@ class RouteTable(Generic[D]):
                 state.route.settle()
 
     def _forget(self, pattern: str) -> None:
+        """Forget the routes of the topics that a pattern covers; if there are many, those of all topics."""
         self._shared.clear()  # only for sharing: a route still in use stays as it is
-        for state in self._tree.covered(pattern):
+        for visited, state in enumerate(self._tree.covered(pattern)):
+            if visited == _MANY_TOPICS:
+                self._forget_all()
+                return
             if state.route is not None:
                 state.route.settle()
                 state.route = None
@@ -312,6 +322,15 @@ class RouteTable(Generic[D]):
                 if table is not None:
                     table.routes.pop(key[_NUMBER:], None)
             state.remembered = {}
+
+    def _forget_all(self) -> None:
+        """Forget all routes without looking at each topic: flows come back as they are used, and find their routes
+        again. What these counted is booked when somebody looks.
+        """
+        self._epoch += 1
+        for table in self._tables.values():
+            table.routes.clear()
+        self._tables.clear()
 
 
 def _key(table: FlowTable[D], flow: bytes) -> bytes:

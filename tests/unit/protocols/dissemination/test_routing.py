@@ -18,6 +18,7 @@ from stentor.model.ids import (
 )
 from stentor.model.topic import matches
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination import routing
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable, topic_of
 from stentor.wire import block
@@ -191,6 +192,34 @@ def test_a_flow_of_a_link_that_we_dialled_is_forgotten_with_its_route() -> None:
     table.remember(dialled, flow("a"))
     table.add(interest(1, "a"))
     assert dialled.routes == {}
+
+
+def test_an_interest_that_covers_many_topics_forgets_all_routes_without_looking_at_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routing, "_MANY_TOPICS", 10)
+    table: Table = RouteTable()
+    names = [f"many/{number}" for number in range(50)]
+    flows = link(table, 1, "other", *names)
+    early = interest(1, "many/3")
+    table.add(early)
+    for name in ("other", *names):
+        table.remember(flows, flow(name)).events += 2
+    wide = interest(2, "#")
+    table.add(wide)
+    assert flows.routes == {}
+    assert sum(state.route is not None for state in table.topics.values()) > 30, "they were not looked at"
+    route = table.remember(flows, flow("many/3"))
+    assert list(route.takers.values()) == [(early.id, wide.id)]
+    assert early.accepted == 2
+    route.events += 1
+    table.remove(wide)
+    assert flows.routes == {}
+    assert list(table.remember(flows, flow("many/3")).takers.values()) == [(early.id,)]
+    table.settle()
+    assert (early.accepted, wide.accepted) == (3, 1)
+    table.drop(flows)
+    assert (table.topics, table._tables) == ({}, {})
 
 
 def residue(table: Table) -> dict[str, Any]:
