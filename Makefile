@@ -34,7 +34,7 @@ test: $(READY) ## lint, types, layers, all tests
 test-shuffled: $(READY) ## all tests in a random order; pytest prints the seed, SEED=… repeats it
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -p randomly $(addprefix --randomly-seed=,$(SEED))
 
-soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, on all cores, and the tests that are slow
+soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, millions of odd messages among them, and slow tests
 	$(BIN)/pytest -m slow
 	$(BIN)/stentor simulate all --seeds $(SEEDS)
 

@@ -33,14 +33,13 @@ from stentor.model.control import (
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.place import UNPROVED, is_operator_name
-from stentor.model.ranges import check_client_name
+from stentor.model.ranges import check_client_name, check_reliable_topic
 from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
 from stentor.model.suggestion import suggestion
-from stentor.model.topic import check_topic
 from stentor.protocols.delivery.authentication import BundleMembers, is_repository
-from stentor.wire.letter import read, write
+from stentor.wire.letter import check_readable, read, write
 
 S = TypeVar("S", bound=msgspec.Struct)
 Believes = Callable[[int, RegistrationReceipt], bool]  # whether a receipt that was sent under an id is genuine
@@ -145,7 +144,7 @@ class Registrar:
         return (await self._look(topic, within)).reports
 
     async def _look(self, topic: str, within: float = WITHIN) -> _Seen:
-        check_topic(topic)
+        check_reliable_topic(topic)
         reports: dict[str, TopicReport] = {}
 
         def enough(answers: dict[str, RegistrationReceipt]) -> bool:
@@ -197,7 +196,7 @@ class Registrar:
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
         `hold`, no event leaves its top-level unit before a repository that serves this unit has it.
         """
-        check_topic(topic)
+        check_reliable_topic(topic)
         found = await self._present(repositories)
         there = {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
         everyone = [name for name, report in there.items() if not report.unit]
@@ -362,7 +361,9 @@ class Registrar:
 
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric
-        return Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
+        registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
+        check_readable(registration)
+        return registration
 
     async def _gather(
         self,

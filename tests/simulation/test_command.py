@@ -58,7 +58,7 @@ def test_what_must_not_happen_is_exit_code_1_and_says_how_to_see_it_again(monkey
     ("arguments", "hint"),
     [
         (("brocker",), "did you mean 'broker'?"),
-        (("zzz",), f"there are {', '.join(map(repr, SCENARIOS))}"),
+        (("qqq",), f"there are {', '.join(map(repr, SCENARIOS))}"),
         (("log", "--trace"), "say which --seed"),
         (("log", "--seeds", "0"), "greater than or equal to 1"),
     ],

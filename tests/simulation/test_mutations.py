@@ -12,11 +12,13 @@ from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, Presence, ProfileChange, Welcome
+from stentor.nodes import herald
 from stentor.nodes.client import Client
 from stentor.nodes.network import Network
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.delivery import registry
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
@@ -30,6 +32,7 @@ from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage import segment
 from stentor.storage.segment import SegmentLog
+from stentor.wire import block, letter
 from stentor.wire.block import Block
 from stentor.wire.parcel import label
 
@@ -202,6 +205,22 @@ def lives_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "next_version", lambda version, _: version + 1)
 
 
+def letters_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(letter._decoder, "_check", lambda _: None)
+
+
+def facts_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry, "is_sound", lambda *_: True)
+
+
+def any_number_is_traced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(herald, "LAST_FIRST", 2**64)
+
+
+def any_number_is_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(block, "LAST_FIRST", 2**64)
+
+
 def receipts_do_not_wait_for_disks(patch: pytest.MonkeyPatch) -> None:
     original = Waves._await_disk
 
@@ -270,6 +289,10 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("network", masks_are_not_divided, {"twice"}),
     ("network", one_hop_is_too_many, {"circling"}),
     ("network", no_resynchronisation, {"members"}),
+    ("fuzz", letters_are_not_checked, {"ended", "unhandled"}),
+    ("fuzz", facts_are_not_checked, {"ended", "unhandled"}),
+    ("fuzz", any_number_is_traced, {"ended", "unhandled"}),
+    ("fuzz", any_number_is_stored, {"ended", "unhandled"}),
     ("log", no_sync, {"lost-write"}),
     ("log", no_sync_of_the_directory, {"lost-write"}),
     ("log", no_checksum_of_records, {"corrupt"}),

@@ -10,6 +10,7 @@ SEEDS = {  # how many, and how many at a time
     "access": (500, 20),
     "broker": (1000, 20),
     "delivery": (1000, 20),
+    "fuzz": (500, 50),  # of some 250 messages each
     "log": (1000, 100),
     "network": (500, 20),  # brokers and overlays, of which it consists, have seeds of their own
     "overlay": (1000, 40),
@@ -47,6 +48,7 @@ EXPECTED = {
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
         "revoke roam rot sync-error torn"
     ),
+    "fuzz": "assured insiders messages news orders",
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "

@@ -1,15 +1,16 @@
 """Ranges: what the fields of messages may hold. A decoder refuses everything else before a machine sees it.
 
 Every field of every message has one of these types, or one made as they are. msgspec checks what stands in a `Meta`
-while it decodes; `extra["check"]`, and the method `check` of a message, say what a `Meta` cannot, and whoever decodes
-calls `checker_of` for them. Numbers that end up in a signed 64-bit column stay so far below its end that the sum of two
+while it decodes; `extra["check"]`, and the method `check` of a message, say what a `Meta` cannot, and a
+`RangedDecoder` calls them. Numbers that end up in a signed 64-bit column stay so far below its end that the sum of two
 of them does, too.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from sys import float_info
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, inspect
@@ -18,7 +19,7 @@ from stentor.model.attribute import LARGEST_INTEGER, LONGEST_NAME, LONGEST_STRIN
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import LONGEST_FILTER
 from stentor.model.ids import Incarnation, SubscriptionId, TopicId
-from stentor.model.scope import LARGEST_UNIT
+from stentor.model.scope import LARGEST_UNIT, LONGEST_NODE_NAME
 from stentor.model.topic import LONGEST_TOPIC, check_pattern, check_topic
 
 BITS: Final = "bits"  # in `extra`: as many as a number has without a sign; msgspec's own limits end at 63
@@ -30,7 +31,6 @@ LAST_MILLISECOND: Final = 4_102_444_800_000  # since 1970: 2100 begins; versions
 MOST_COUNTED: Final = 2**53
 MOST_ITEMS: Final = 1 << 20  # of a collection: more do not fit into a control frame
 LONGEST_CLIENT_NAME: Final = 255
-LONGEST_NODE_NAME: Final = 128  # of one scope or repository
 LONGEST_RELIABLE_TOPIC: Final = 800  # bytes: names of repositories and units stand before it in the topics of letters
 DEEPEST_RELIABLE_TOPIC: Final = 60
 _DEEPEST_PATH: Final = 8  # as many levels as a parcel has masks
@@ -56,11 +56,13 @@ def check_reliable_topic(topic: str) -> None:
         )
 
 
+@lru_cache(4096)
 def _check_any_name(name: str) -> None:
     if name:
         check_client_name(name)
 
 
+@lru_cache(4096)
 def _check_any_reliable_topic(topic: str) -> None:
     if topic:
         check_reliable_topic(topic)
@@ -69,6 +71,13 @@ def _check_any_reliable_topic(topic: str) -> None:
 def _check_any_topic(topic: str) -> None:
     if topic:
         check_topic(topic)
+
+
+def _check_beginning(beginning: str) -> None:
+    """Its number is one of the ledger's, or nanoseconds since 1970."""
+    _, _, number = beginning.partition(" ")
+    if number and not SMALLEST_INTEGER <= int(number) <= LARGEST_INTEGER:
+        raise InvalidInput(f"{beginning!r} is no beginning")
 
 
 def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
@@ -124,8 +133,7 @@ AnyReliableTopic = Annotated[
 TopicPattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_TOPIC, extra={CHECK: check_pattern})]
 FilterText = Annotated[str, Meta(max_length=LONGEST_FILTER)]
 Text = Annotated[str, Meta(max_length=1 << 16)]  # whoever handles it checks it, and says itself what is wrong with it
-# a word, and a number or a time in nanoseconds, which has 19 digits since 2001 and is in this range until 2255
-Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[1-8]?[0-9]{1,18})?\Z")]
+Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[0-9]{1,19})?\Z", extra={CHECK: _check_beginning})]
 Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]
 Agent = Annotated[str, Meta(max_length=1024)]
@@ -152,12 +160,47 @@ SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 # ---- checking
 
+T = TypeVar("T")
 Check = Callable[[Any], None]
+_PLACE = re.compile(r" - at `\$\[(\d+)\]")
 
 
-def checker_of(kind: Any) -> Check:
-    """Return what checks a decoded value of this type; it raises InvalidInput."""
-    return _check_for(inspect.type_info(kind)) or _pass
+class _Tagged(msgspec.Struct, array_like=True):
+    """As much of a message as tells what it is."""
+
+    tag: str
+
+
+_tag = msgspec.msgpack.Decoder(_Tagged)
+
+
+class RangedDecoder(Generic[T]):
+    """Decodes messages, and refuses with InvalidInput whatever is not one or is out of range."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._check = _check_for(inspect.type_info(kind)) or _pass
+        kinds = [each for each in get_args(kind) or (kind,) if issubclass(each, msgspec.Struct)]
+        self._kinds = {each.__struct_config__.tag: each for each in kinds}
+
+    def decode(self, payload: bytes) -> T:
+        try:
+            message = self._decode(payload)
+            self._check(message)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(self._describe(str(error), payload)) from None
+        return message
+
+    def _describe(self, wrong: str, payload: bytes) -> str:
+        """Name the field that is out of range: msgspec tells its place in an array."""
+        place = _PLACE.search(wrong)
+        try:
+            kind = self._kinds.get(_tag.decode(payload).tag)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return wrong
+        if place is None or kind is None or not 0 < int(place[1]) <= len(kind.__struct_fields__):
+            return wrong
+        return f"the {kind.__struct_fields__[int(place[1]) - 1]} of a {kind.__name__}: {wrong[: place.start()]}"
 
 
 def _pass(value: object) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from stentor.model.errors import InvalidInput
 
 LARGEST_UNIT = 64  # so that a set of members is one 64-bit word
+LONGEST_NODE_NAME = 128  # characters of one scope's name, or a repository's: topics of letters hold them
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
@@ -20,6 +21,8 @@ class ScopePath:
         for part in parts:
             if part in (".", ".."):  # a path of scopes is also one below a directory: storage is laid out by it
                 raise InvalidInput(f"{text!r} is not a scope path: '.' and '..' are no names")
+            if len(part) > LONGEST_NODE_NAME:
+                raise InvalidInput(f"{part[:40]!r}…: a name in a scope path has at most {LONGEST_NODE_NAME} characters")
             if not part or not _NAME.issuperset(part):
                 raise InvalidInput(
                     f"{text!r} is not a scope path: names of letters, digits, '-', '_' and '.', joined by '/'"

@@ -18,13 +18,13 @@ class Spans:
             self.add(first, last)
 
     def __iter__(self) -> Iterator[Span]:
-        return iter(list(zip(self._firsts, self._lasts, strict=True)))
+        return iter(self.pairs())
 
     def __bool__(self) -> bool:
         return bool(self._firsts)
 
     def __len__(self) -> int:
-        """How many numbers there are."""
+        """How many numbers there are. A `tuple` or `list` of spans makes room for as many first: `pairs` does not."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __contains__(self, number: int) -> bool:
@@ -37,7 +37,11 @@ class Spans:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Spans({list(self)})"
+        return f"Spans({self.pairs()})"
+
+    def pairs(self) -> tuple[Span, ...]:
+        """The spans, in order."""
+        return tuple(zip(self._firsts, self._lasts, strict=True))
 
     @property
     def pieces(self) -> int:

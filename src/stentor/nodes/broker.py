@@ -219,6 +219,8 @@ class Broker:
                 self._take(now, client, chunk, 0)
         except FrameError as error:
             self._guests.refuse(now, client, error.code, str(error))
+        except Exception as error:
+            self._guests.contain(now, client, error)
 
     def _take(self, now: int, client: Guest, data: bytes, position: int) -> None:
         connection, routes = client.connection, client.flows.routes
@@ -330,6 +332,8 @@ class Broker:
             self._take(now, client, data, position)
         except FrameError as error:
             self._guests.refuse(now, client, error.code, str(error))
+        except Exception as error:
+            self._guests.contain(now, client, error)
         while client.backlog and client.rest is None and link in self._guests:
             self._read(now, client, client.backlog.popleft())
         if client.rest is None and link in self._guests:
@@ -387,7 +391,7 @@ class Broker:
             Report("debug" if rejection.code in QUIET else "warning", "link refused", {**details}),
         ]
         self._guests.forget(now, peer, rejection.reason)
-        if rejection.code is Refusal.FENCED and not self.network.peers:
+        if rejection.code is Refusal.FENCED and peer.dialled and not self.network.peers:
             self._effects.append(Stop(rejection.reason))
 
     def _grant(self, now: int, client: Guest, message: Credit) -> None:  # noqa: ARG002

@@ -9,6 +9,7 @@ from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
 from stentor.nodes.census import Census
+from stentor.nodes.containment import FATAL, FaultReports
 from stentor.nodes.credentials import Credentials
 from stentor.nodes.greeting import Greeting
 from stentor.nodes.guest import Guest
@@ -39,6 +40,7 @@ class Guests:
         self._limits, self._forwarder, self._network = limits, forwarder, network
         self._subscriptions, self._census, self._names, self._act = subscriptions, census, names, act
         self._links: dict[LinkId, Guest] = {}
+        self._faults = FaultReports()
         self.on_leave: Callable[[LinkId], None] = lambda _: None
         self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
 
@@ -101,6 +103,14 @@ class Guests:
         self._act(Close(connection.link, reason))
         self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
         self.forget(now, guest, reason)
+
+    def contain(self, now: int, guest: Guest, error: Exception) -> None:
+        """Send somebody away at whose message we failed; the node ends if that fails too, or our own state is wrong."""
+        if isinstance(error, FATAL):
+            raise error
+        for report in self._faults.report(now, error, peer=guest.connection.name or guest.connection.address):
+            self._act(report)
+        self.refuse(now, guest, Refusal.PROTOCOL, "this node could not handle what you sent")
 
     def forget(self, now: int, guest: Guest, reason: str = "") -> None:
         connection = guest.connection

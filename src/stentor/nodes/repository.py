@@ -1,8 +1,7 @@
 """A repository node: all reliable topics that a repository manages, over one link to a broker."""
 
 from collections import deque
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -39,16 +38,17 @@ from stentor.model.control import (
     repository_name,
     within_of,
 )
-from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.status import TopicHealth
-from stentor.model.topic import check_topic
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
+from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
 from stentor.nodes.orders import LEFT
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
 from stentor.protocols.delivery.authentication import introduced
@@ -66,7 +66,7 @@ from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
-_LEDGER_INPUTS = (Opened, Committed, CommitFailed, Scanned, Recalled, Measured)
+_LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
 _TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
@@ -84,29 +84,6 @@ class Concluded(Effect, frozen=True, gc=False):
     """Its last traces are kept, as far as it can see to that."""
 
 
-class _ToldTraces(NamedTuple):
-    """Traces that were told: up to this number, at this time, and of which sequence numbers of each topic."""
-
-    number: int
-    at: int
-    horizons: dict[str, int]
-
-
-class _Managed:
-    """A topic at this repository."""
-
-    __slots__ = ("_owner", "heard", "machine")
-
-    def __init__(self, machine: Repository, owner: str) -> None:
-        self.machine = machine
-        self.heard: list[Input] = []  # while its ledger is being opened, or traces until it is time to write them
-        self._owner = owner  # as whoever created it here says, until that is registered
-
-    @property
-    def owner(self) -> str:
-        return self.machine.registry.terms.owner or self._owner
-
-
 class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
@@ -119,13 +96,14 @@ class RepositoryNode:
         self._room = TopicRoom(settings)
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
-        self._told_traces: deque[_ToldTraces] = deque()  # that may not be kept yet
+        self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
         self._kept_traces = 0  # the number of the last one that is
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
-        self._managed: dict[str, _Managed] = {}
+        self._managed: dict[str, ManagedTopic] = {}
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._retiring = False
+        self._offenders = Offenders()
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
         self._principal = ""
@@ -144,7 +122,9 @@ class RepositoryNode:
         if isinstance(happened, Conclude):
             self._conclude(now)
         elif isinstance(happened, _LEDGER_INPUTS):
-            self._tell_one(now, happened.ledger, happened)
+            managed = self._managed.get(happened.ledger)
+            if managed is not None and not managed.is_stale(happened):
+                self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
             topic = happened.timer.removeprefix(_TIMER)
@@ -180,13 +160,11 @@ class RepositoryNode:
         while self._unserved and self._room.has_ledger_for(len(self._managed)):
             self._manage(now, self._unserved.popleft())
 
-    def _manage(self, now: int, topic: str, owner: str = "") -> _Managed:
+    def _manage(self, now: int, topic: str, owner: str = "") -> ManagedTopic:
         """Take up a topic, whose ledger is there or is made."""
         self._deleted.pop(topic, None)
-        is_kept = topic == self._kept  # what becomes of traces is not traced
-        machine = Repository(topic, self._settings, None if is_kept else self._post.trail)
-        managed = self._managed[topic] = _Managed(machine, owner)
-        if not is_kept:
+        managed = self._managed[topic] = ManagedTopic(self._machine(topic), owner)
+        if topic != self._kept:
             self._post.listen(now, topic, letters=False)
         if not self._post.hears(bundle_of(topic)):
             self._post.listen(now, bundle_of(topic))
@@ -230,7 +208,7 @@ class RepositoryNode:
             return
         if trail.told > newest and not trail.rows:
             horizons = {topic: managed.machine.testimony.traced_upto for topic, managed in self._managed.items()}
-            self._told_traces.append(_ToldTraces(trail.told, now, horizons))
+            self._told_traces.append(ToldTraces(trail.told, now, horizons))
         durable = self._durable_traces()
         while self._told_traces and (
             self._told_traces[0].number <= durable or now - self._told_traces[0].at > _TRACES_KEPT_WITHIN
@@ -289,7 +267,7 @@ class RepositoryNode:
             else:
                 self._effects.append(effect)
         told_by_topic: dict[str, list[Input]] = {}
-        for each in queue:
+        for each in filter(None, (self._offenders.admit(now, each) for each in queue)):
             match each:
                 case Linked():
                     for topic in self._managed:
@@ -324,16 +302,43 @@ class RepositoryNode:
             return
         machine = managed.machine
         opened = machine.is_open
-        effects = machine.step(now, *happened)
+        self._take(now, *self._step(now, topic, managed, happened))
         if machine.is_open and not opened:
             if self._post.linked:
-                effects += machine.step(now, Linked(self._principal))
-            effects += machine.step(now, *managed.heard)
-            managed.heard.clear()
-        if machine.gone:
+                self._take(now, *self._post.send(now, machine.step(now, Linked(self._principal))))
+            heard, managed.heard = managed.heard, []
+            self._take(now, *self._step(now, topic, managed, heard))
+        if machine.gone and self._managed.get(topic) is managed:
             self._let_go(now, topic)
-        rest, told = self._post.send(now, effects)
-        self._take(now, rest, told)
+
+    def _step(
+        self, now: int, topic: str, managed: ManagedTopic, happened: Sequence[Input]
+    ) -> tuple[list[Effect], list[Input]]:
+        """Step the machine of a topic, and say what it wants to be said. If that fails at what a peer said, the rest is
+        not done, another machine begins with what is durable, and the peer is not heard for a while.
+        """
+        machine = managed.machine
+        try:
+            return self._post.send(now, machine.step(now, *happened))
+        except FATAL:
+            raise
+        except Exception as error:
+            senders = senders_of(happened if machine.handling is None else (machine.handling,))
+            if not senders:
+                raise
+            self._effects += self._offenders.blame(now, senders, error, topic)
+        managed.renew(self._machine(topic))
+        self._post.ignore(now, within_of(self._settings.unit, topic))  # a new machine asks for it again
+        if topic != self._kept and not self._post.hears(topic):
+            self._post.listen(now, topic, letters=False)
+        self._notices = {token: notice for token, notice in self._notices.items() if notice[0] != topic}
+        for told in self._told_traces:
+            told.horizons.pop(topic, None)
+        return [Open(topic)], []
+
+    def _machine(self, topic: str) -> Repository:
+        """Return a machine that knows nothing yet; what becomes of traces is not traced."""
+        return Repository(topic, self._settings, None if topic == self._kept else self._post.trail)
 
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
@@ -407,7 +412,11 @@ class RepositoryNode:
     # ---- operators
 
     def _answered(self, now: int, sender: int, event: Registration) -> bool:
-        """Whether an operator's wish concerns no topic of ours alone."""
+        """Whether an operator's wish concerns no topic of ours alone, or was not sent by whoever it names: that one
+        would believe our receipt.
+        """
+        if publisher_id(event.principal, event.sender) != sender:
+            return True
         try:
             if event.task is TopicTask.STATUS:
                 self._reply(now, event, report=msgspec.json.encode(self.status(now)))
@@ -427,10 +436,6 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
             if self._retiring:
                 raise Refused(Refusal.CLOSING, f"{self._settings.name} is about to leave")
-            try:
-                check_topic(event.topic)
-            except InvalidInput as error:
-                raise Refused(Refusal.TOPIC, str(error)) from None
             if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic.startswith("$"):
@@ -446,8 +451,6 @@ class RepositoryNode:
 
     def _drain(self, now: int, sender: int, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
-        if publisher_id(event.principal, event.sender) != sender:
-            raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
         name = self._settings.name
         if not is_operator_name(event.sender):
             if event.principal == ANONYMOUS:

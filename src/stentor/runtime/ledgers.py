@@ -220,7 +220,10 @@ class Ledgers:
         try:
             match effect:
                 case Open():
-                    desk.ledger = self._cabinet.open(effect.ledger)
+                    if desk.ledger is not None:  # a machine failed, and another one begins with what is there
+                        desk.ledger.close()
+                        desk.ledger = None
+                    desk.ledger, desk.blocked = self._cabinet.open(effect.ledger), 0
                     self._notify([Opened(effect.ledger, desk.ledger.load())])
                 case Scan():
                     if desk.ledger is None:

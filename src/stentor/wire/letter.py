@@ -16,14 +16,15 @@ from stentor.model.control import AnyControlEvent, ControlEvent
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.messages import SchemaDefinition
-from stentor.model.ranges import checker_of
+from stentor.model.ranges import RangedDecoder
 from stentor.model.reading import AnyReadingEvent
 from stentor.wire.block import HEADER_SIZE, Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(AnyControlEvent | AnyReadingEvent | SchemaDefinition)
-_check = checker_of(AnyControlEvent | AnyReadingEvent | SchemaDefinition)
+_decoder: RangedDecoder[ControlEvent | SchemaDefinition] = RangedDecoder(
+    AnyControlEvent | AnyReadingEvent | SchemaDefinition  # type: ignore[arg-type]
+)
 
 
 class Letter(NamedTuple):
@@ -40,6 +41,11 @@ def write(events: Iterable[ControlEvent], blocks: Sequence[Block] = ()) -> bytes
         for event in (*(SchemaDefinition(schema) for schema in schemas.values()), *events)
     ]
     return b"".join((*parts, *(block.frame for block in blocks)))
+
+
+def check_readable(event: ControlEvent) -> None:
+    """Raise InvalidInput if whoever reads this event would refuse it; better said to whom it can still be said."""
+    _decoder.decode(_encoder.encode(event))
 
 
 def frame_of(payload: bytes) -> bytes:
@@ -75,11 +81,10 @@ def _message(frame: bytes) -> ControlEvent | SchemaDefinition:
     if kind != CONTROL or version != VERSION or zlib.crc32(payload) != checksum:
         raise FrameError(Refusal.CORRUPT, "a letter that was damaged, or is of another version")
     try:
-        message: ControlEvent | SchemaDefinition = _decoder.decode(payload)
-        _check(message)
+        message = _decoder.decode(payload)
         if isinstance(message, SchemaDefinition):
             check_schema(message.schema)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
+    except InvalidInput as error:
         raise FrameError(Refusal.PROTOCOL, f"a letter that cannot be read: {error}") from None
     return message
 

@@ -144,7 +144,7 @@ def facts(key: str, value: bytes) -> GossipFacts:
         Registration("", "é" * 200, 1, TopicTask.STATUS),
         Registration("t", "me", 1, TopicTask.CREATE, repositories=("a/b",)),
         Recovery("t", "me", "subscriber", 1, "me", 1, since="epoch ²"),
-        Recovery("t", "me", "subscriber", 1, "me", 1, since="time " + "9" * 19),
+        Recovery("t", "me", "subscriber", 1, "me", 1, since="time 9223372036854775808"),
         Recovery("t", "me", "subscriber", 1, "me", 2**48),
         PublisherOrder("t", "me", 1, 1, LAST_NUMBER + 1),
         PublisherOrder("t", "me", 1, 1, 1, singles=((5, 4),)),

@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from stentor.machine import SECOND, StopRequested, TimerFired
 from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
 from stentor.model.trace import TRACE, signed
 from stentor.nodes.herald import _MANY, TRACES
+from stentor.wire.block import LAST_FIRST
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage
@@ -40,6 +43,21 @@ def test_a_frame_that_passes_is_told_with_its_numbers_and_time(new_stage: "type[
     assert row["source_id"] == signed(publisher_id("anonymous", "writer"))
     assert row["at"] == WALL + 5 * SECOND
     assert traces(stage, reader) == []
+
+
+@pytest.mark.parametrize("number", [LAST_FIRST + 1, 2**63 - 1, 2**63, 2**64 - 1])
+def test_a_number_that_no_column_holds_is_not_traced(new_stage: "type[Stage]", number: int) -> None:
+    stage = new_stage(traces=True)
+    reader = stage.client("reader")
+    reader.subscribe(1, TRACE)
+    reader.subscribe(2, "flights/#")
+    mallory = stage.peer("mallory")
+    mallory.define("flights/jfk")
+    mallory.say(mallory.events("flights/jfk", number))
+    assert traces(stage, reader) == []
+    assert reader.read(2) == []  # nor does a client take it
+    mallory.say(mallory.events("flights/jfk", 7))
+    assert [row["first"] for row in traces(stage, reader)] == [7]
 
 
 def test_what_system_topics_carry_is_not_traced(new_stage: "type[Stage]") -> None:

@@ -47,7 +47,7 @@ class Commits:
         self.trouble = ""  # why nothing is stored at the moment
         self._since = 0  # … and since when
         self.noted = 0  # the horizon that is written down
-        self._tokens = 0
+        self.tokens = 0
         self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
         self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
         self._due: list[Callable[[], None]] = []  # … and those that are durable
@@ -82,11 +82,11 @@ class Commits:
         if horizon - self.noted >= _HORIZON_EVERY:
             self.noted = horizon
             store.entries.append(Fact(HORIZON, b"%d" % horizon))
-        self._tokens += 1
-        entries = self._saving[self._tokens] = store.take_entries(self._tokens)
-        self._syncs[self._tokens] = syncs
-        self._after[self._tokens], self._then = self._then, []
-        self._dispatch.effects.append(Commit(self._topic, self._tokens, entries))
+        self.tokens += 1
+        entries = self._saving[self.tokens] = store.take_entries(self.tokens)
+        self._syncs[self.tokens] = syncs
+        self._after[self.tokens], self._then = self._then, []
+        self._dispatch.effects.append(Commit(self._topic, self.tokens, entries))
 
     def _note_progress(self) -> dict[str, Noted]:
         syncs: dict[str, Noted] = {}

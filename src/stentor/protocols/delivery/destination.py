@@ -114,7 +114,7 @@ class Destination:
     def take_news(self) -> tuple[Held, ...]:
         """What it is done with since this was last asked."""
         news, self._news, self.renewed = self._news, {}, False
-        return tuple(Held(*stream, 0, tuple(spans)) for stream, spans in sorted(news.items()))
+        return tuple(Held(*stream, 0, spans.pairs()) for stream, spans in sorted(news.items()))
 
     def renew(self) -> None:
         """All that it is done with is news again."""

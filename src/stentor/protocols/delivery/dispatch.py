@@ -38,20 +38,20 @@ class Dispatch:
         self.scans: dict[int, Callable[[int, Scanned], None]] = {}
         self.recalls: dict[int, Callable[[int, Recalled], None]] = {}
         self.held = False  # events do not come by themselves to those who are in other units than their publishers
-        self._tokens = 0
+        self.tokens = 0  # of what was asked of the ledger
 
     def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
         """Read from the ledger, and go on with what is found."""
-        self._tokens += 1
-        self.scans[self._tokens] = then
-        self.effects.append(Scan(self._topic, self._tokens, first, budget, time))
-        return self._tokens
+        self.tokens += 1
+        self.scans[self.tokens] = then
+        self.effects.append(Scan(self._topic, self.tokens, first, budget, time))
+        return self.tokens
 
     def recall(self, then: Callable[[int, Recalled], None], wanted: Position, budget: int = 0, time: int = 0) -> None:
         """Read from the lake, and go on with what is found."""
-        self._tokens += 1
-        self.recalls[self._tokens] = then
-        self.effects.append(Recall(self._topic, self._tokens, wanted, budget, time))
+        self.tokens += 1
+        self.recalls[self.tokens] = then
+        self.effects.append(Recall(self._topic, self.tokens, wanted, budget, time))
 
     def post(self, reader: Reader, event: Persistent | Rectify | Sync) -> None:
         self.effects.append(Post(reader.inbox, (event,)))

@@ -142,9 +142,9 @@ class Enrolment:
     def _recovery(self, now: int, sender: int, event: Recovery) -> None:
         end = end_name(event.role, event.sender, self._topic)
         inbox = inbox_of(end)
+        if publisher_id(event.principal, end) != sender:
+            return  # whoever it names did not send it, and would believe our refusal
         try:
-            if publisher_id(event.principal, end) != sender:
-                raise Refused(Refusal.FORGED, f"this was not sent by {event.sender}")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             if self.is_outdone(now):
@@ -398,11 +398,12 @@ class Enrolment:
 
         def respond() -> None:
             destination = reader.destination
-            if self._dispatch.readers.get(destination.name) is not reader:
+            known = self._registry.subscriptions.get(destination.name)
+            if known is None or self._dispatch.readers.get(destination.name) is not reader:
                 return
             self._respond(
                 reader.inbox, event, sync=reader.safe, epoch=destination.epoch, done=destination.reached(),
-                chorus=destination.chorus, past=self._registry.subscriptions[destination.name].past,
+                chorus=destination.chorus, past=known.past,
             )  # fmt: skip
             reader.rewind()
             reader.active, reader.tuned = True, False

@@ -167,7 +167,7 @@ class Gossip:
             ),
             to,
         )  # fmt: skip
-        voids = tuple(Held(*stream.id, 0, tuple(stream.voids)) for stream in streams if whole and stream.voids)
+        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if whole and stream.voids)
         if voids:
             self.say(GossipVoid(self._topic, self._settings.name, voids), to)
         if whole and to is None:

@@ -42,9 +42,9 @@ class Owners:
 
     def _registration(self, now: int, sender: int, event: Registration) -> None:
         code, reason, report = None, "", b""
+        if publisher_id(event.principal, event.sender) != sender:
+            return  # whoever it names did not send it, and would believe our receipt
         try:
-            if publisher_id(event.principal, event.sender) != sender:
-                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
             self._carry_out(event)
             report = msgspec.json.encode(self._report(now))
         except Refused as refused:

@@ -123,6 +123,7 @@ class Repository:
         )  # fmt: skip
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
+        self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = 0
         self._id = 0  # under which we send
@@ -160,9 +161,10 @@ class Repository:
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
-        for each in happened:
-            if self.is_open or isinstance(each, _BEFORE):
-                self._inputs[type(each)](now, each)
+        for self.handling in happened:
+            if self.is_open or isinstance(self.handling, _BEFORE):
+                self._inputs[type(self.handling)](now, self.handling)
+        self.handling = None
         if self.is_open and not self.gone:
             self._finish(now)
         effects, self.dispatch.effects = self.dispatch.effects, []

@@ -13,6 +13,7 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.ids import NO_SCHEMA
+from stentor.model.ranges import LAST_SEQUENCE
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.strangers import Strangers
@@ -192,6 +193,9 @@ class Store:
     def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
         self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
+        if self.next + last - stream.top > LAST_SEQUENCE:  # so much is set aside only for who makes up numbers
+            self.strangers += block.count
+            return
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
                 number = first + offset

@@ -152,7 +152,7 @@ class Testimony:
                 count=sum(high - low + 1 for low, high in spans),
                 keeper=self._repository,
                 subscriber=name,
-                body=numbers_body(spans.first, list(spans)),
+                body=numbers_body(spans.first, spans.pairs()),
             )
         )
 

@@ -1,9 +1,17 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, delivery, log, network, overlay
+from stentor.simulation.scenarios import access, broker, delivery, fuzz, log, network, overlay
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
-    for each in (access.SCENARIO, broker.SCENARIO, delivery.SCENARIO, log.SCENARIO, overlay.SCENARIO, network.SCENARIO)
+    for each in (
+        access.SCENARIO,
+        broker.SCENARIO,
+        delivery.SCENARIO,
+        fuzz.SCENARIO,
+        log.SCENARIO,
+        overlay.SCENARIO,
+        network.SCENARIO,
+    )
 }
