@@ -163,8 +163,9 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates = Path(assignment.certificates) if assignment.certificates else None
-    links = min(assignment.limits.links, links_that_fit(shared=assignment.repository is not None))
-    limits = msgspec.structs.replace(assignment.limits, links=links)
+    inner = assignment.repository
+    ledgers = 0 if inner is None else ledgers_that_fit(shared_for=inner.limits.reliable_topics)
+    limits = msgspec.structs.replace(assignment.limits, links=min(assignment.limits.links, links_that_fit(ledgers)))
     broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
     driver = Driver(broker, dialler=Dialler(certificates), storage=storage, window=assignment.limits.window, log=log)
     driver.stopped.add_done_callback(lambda _: end.set())
@@ -211,7 +212,7 @@ async def _serve_repository(
         unit=assignment.unit,
         topics=assignment.limits.reliable_topics,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
-        ledgers=ledgers_that_fit(shared=around is not None),
+        ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
     host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake)
