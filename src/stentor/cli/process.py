@@ -170,8 +170,9 @@ async def _serve_broker(
 ) -> int:
     storage = NodeStorage(Path(assignment.storage))
     certificates, token = _credentials(assignment)
-    links = min(assignment.limits.links, links_that_fit(shared=assignment.repository is not None))
-    limits = msgspec.structs.replace(assignment.limits, links=links)
+    inner = assignment.repository
+    ledgers = 0 if inner is None else ledgers_that_fit(shared_for=inner.limits.reliable_topics)
+    limits = msgspec.structs.replace(assignment.limits, links=min(assignment.limits.links, links_that_fit(ledgers)))
     broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
     dialler = Dialler(certificates, token)
     driver = Driver(broker, dialler=dialler, storage=storage, window=assignment.limits.window, log=log)
@@ -226,7 +227,7 @@ async def _serve_repository(
         unit=assignment.unit,
         topics=assignment.limits.reliable_topics,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
-        ledgers=ledgers_that_fit(shared=around is not None),
+        ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
     host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake, token)

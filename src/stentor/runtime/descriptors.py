@@ -8,6 +8,7 @@ import resource
 
 DESCRIPTORS_PER_LEDGER = 4  # SQLite's database, log and index, and a directory that is synced; segments take fewer
 _RESERVED = 64  # for standard streams, listeners, timers, the HTTP server, logs and a lake
+_USUAL_TOPICS = 1_000  # for which a repository inside a broker has files, even if it may take fewer new ones
 _ENOUGH = 1 << 20  # if the system sets no limit at all
 
 
@@ -19,14 +20,19 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def ledgers_that_fit(*, shared: bool) -> int:
-    """Return how many ledgers a repository can have open; with a broker in its process it takes a quarter of all."""
-    return max(1, _available() // (4 if shared else 1) // DESCRIPTORS_PER_LEDGER)
+def ledgers_that_fit(*, shared_for: int | None = None) -> int:
+    """Return how many ledgers a repository can have open. One that shares its process with a broker has files for so
+    many topics, and for half of what there is at most.
+    """
+    available = _available()
+    if shared_for is not None:
+        available = min(available // 2, (max(shared_for, _USUAL_TOPICS) + 1) * DESCRIPTORS_PER_LEDGER)
+    return max(1, available // DESCRIPTORS_PER_LEDGER)
 
 
-def links_that_fit(*, shared: bool) -> int:
-    """Return how many links a broker can have; with a repository in its process it takes three quarters of all."""
-    return max(1, _available() * 3 // 4 if shared else _available())
+def links_that_fit(ledgers: int = 0) -> int:
+    """Return how many links a broker can have beside so many ledgers in its process."""
+    return max(1, _available() - ledgers * DESCRIPTORS_PER_LEDGER)
 
 
 def _available() -> int:
