@@ -9,6 +9,8 @@ from tests.end_to_end.command import PATIENCE, Fabric, in_process
 import stentor
 from stentor.registration import Registrar
 
+pytestmark = pytest.mark.req("SC-21")
+
 
 async def first(events: stentor.Events) -> bytes:
     return (await anext(aiter(events))).body

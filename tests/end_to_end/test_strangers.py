@@ -38,6 +38,8 @@ from stentor.registration import Registrar
 from stentor.wire.block import Block, Origin, encode
 from stentor.wire.letter import read, write
 
+pytestmark = pytest.mark.req("RD-31")
+
 OVERHEARD = ("$bundle/#", "$repositories", "$to/#")
 SHOP = publisher_id("owner", end_name("publisher", "shop", "orders"))
 FORGED = Block(

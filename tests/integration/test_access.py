@@ -22,6 +22,8 @@ from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.policies.access import AccessRule
 from stentor.runtime.tls import Authority, client_context
 
+pytestmark = pytest.mark.req("SC-21")
+
 VALID = timedelta(days=1)
 RULES = (
     AccessRule(principals=("alice",), topics=("quotes/#",), publish=True, subscribe=True, send=True, names=("desk-*",)),

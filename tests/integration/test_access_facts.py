@@ -38,6 +38,8 @@ from stentor.runtime.server import listen
 from stentor.runtime.token import make_token
 from stentor.wire.frame import PREAMBLE
 
+pytestmark = pytest.mark.req("SC-21")
+
 TOKEN = FabricToken(b"a token of the tests of this file")
 
 

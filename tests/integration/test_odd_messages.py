@@ -33,6 +33,8 @@ from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.letter import frame_of, write
 
+pytestmark = pytest.mark.req("RD-31")
+
 DEEP = "/".join(["a"] * 65)
 LONG = "x" * 1100
 

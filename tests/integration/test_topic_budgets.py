@@ -18,6 +18,8 @@ from stentor.runtime.repository import RepositoryHost
 from stentor.storage.shelf import find_shelf
 from stentor.wire.letter import read, write
 
+pytestmark = pytest.mark.req("RD-31")
+
 
 def start(here: House, home: Path, name: str, **most: int) -> RepositoryHost:
     shelf = find_shelf(f"sqlite:{home / name}", name)

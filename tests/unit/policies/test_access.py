@@ -12,6 +12,8 @@ from stentor.policies.access import AccessPolicy, AccessRule
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import recipient_of
 
+pytestmark = pytest.mark.req("SC-21")
+
 ALICE, MALLORY = client("alice"), client("mallory")
 
 

@@ -34,6 +34,8 @@ from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.retrieval import Enquired, Give, Retrieval, Sought, Tell
 
+pytestmark = pytest.mark.req("RD-31")
+
 MEMBERS = Vouched("t", {"r": "keeper"})
 R = publisher_id("keeper", repository_name("r"))
 # Whoever has a certificate has such an id: of its principal, and any name that brokers let it use.
