@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.integration.house import Node, run, until
 from tests.integration.peer import Peer
 from tests.integration.ports import free_port
