@@ -132,7 +132,7 @@ AnyReliableTopic = Annotated[
 ]  # or none
 TopicPattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_TOPIC, extra={CHECK: check_pattern})]
 FilterText = Annotated[str, Meta(max_length=LONGEST_FILTER)]
-Text = Annotated[str, Meta(max_length=1 << 16)]  # whoever handles it checks it, and says itself what is wrong with it
+Text = Annotated[str, Meta(max_length=1 << 20)]  # whoever handles it checks it, and says itself what is wrong with it
 Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[0-9]{1,19})?\Z", extra={CHECK: _check_beginning})]
 Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]

@@ -102,7 +102,7 @@ def test_a_field_without_a_range_is_found() -> None:
     [
         Subscription(SubscriptionId(2**63), "a", "n > 1"),
         Subscription(SubscriptionId(-1), "a"),
-        Subscription(SubscriptionId(1), "a" * 65_537),
+        Subscription(SubscriptionId(1), "a" * ((1 << 20) + 1)),
         LinkCost(float("nan")),
         LinkCost(float("inf")),
         Digest({"a b": 1}),
