@@ -31,6 +31,8 @@ class Work(Generic[T]):
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        else:  # whoever asked was interrupted before this could begin
+            self._coroutine.close()
 
     def abandon(self) -> None:
         """The loop has ended: if this did not begin, it never will."""

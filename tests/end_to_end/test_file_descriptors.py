@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from tests.end_to_end.command import PATIENCE, Fabric
 
 from stentor.client import connect
@@ -59,6 +60,7 @@ async def served(url: str, topics: Sequence[str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_more_topics_than_files_can_be_open_are_refused_and_nothing_ends(tmp_path: Path) -> None:
     topics = [f"t{number:02}" for number in range(_TOPICS)]
     with up(tmp_path, *limited(_FILES)) as running:

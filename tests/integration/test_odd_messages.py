@@ -166,7 +166,7 @@ def poisoned(name: str) -> bytes:
     return write([StockRequest("orders", name, 1, "", "anonymous", "poison")])
 
 
-@pytest.mark.parametrize("storage", ["sqlite", "segments"])
+@pytest.mark.parametrize("storage", ["sqlite", pytest.param("segments", marks=pytest.mark.slow)])
 def test_a_topic_whose_machine_fails_at_a_letter_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str
 ) -> None:
