@@ -21,7 +21,8 @@ class BestEffort:
     def __init__(self, confirm: Callable[[], Awaitable[None]]) -> None:
         """`confirm` returns when the broker has taken in what was published before, or the link is gone."""
         self._confirm = confirm
-        self._taken: dict[str, None] = {}  # topics on which the broker has taken events in
+        self._taken: dict[str, None] = {}  # topics on which the broker has taken events in …
+        self._by_number: dict[int, str] = {}  # … by their numbers. Invariant: the same topics.
         self._refused: dict[int, Refused] = {}  # by the number of the topic
 
     def is_taken(self, topic: str) -> bool:
@@ -37,7 +38,9 @@ class BestEffort:
         self._check(topic)
         if len(self._taken) >= _MOST_TOPICS:
             self._taken.clear()
+            self._by_number.clear()
         self._taken[topic] = None
+        self._by_number[topic_id(topic)] = topic
 
     def _check(self, topic: str) -> None:
         refused = self._refused.get(topic_id(topic))
@@ -48,10 +51,12 @@ class BestEffort:
         if len(self._refused) >= _MOST_TOPICS:
             self._refused.clear()
         self._refused[effect.topic] = Refused(effect.code, effect.reason)
-        for topic in [topic for topic in self._taken if topic_id(topic) == effect.topic]:
+        topic = self._by_number.pop(effect.topic, None)
+        if topic is not None:
             del self._taken[topic]
 
     def forget(self) -> None:
         """The link is gone, and with it what this broker said."""
         self._taken.clear()
+        self._by_number.clear()
         self._refused.clear()
