@@ -72,6 +72,7 @@ def test_more_topics_than_files_can_be_open_are_refused_and_nothing_ends(tmp_pat
         assert asyncio.run(served(running.url(), created[-2:])) == created[-2:]
 
 
+@pytest.mark.slow  # the small one is in tests/integration/test_topic_budgets.py
 def test_a_repository_with_more_ledgers_than_files_starts_and_serves_what_it_can(tmp_path: Path) -> None:
     topics = [f"t{number:02}" for number in range(_TOPICS)]
     with up(tmp_path) as running:

@@ -8,11 +8,11 @@ from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time
     "access": (200, 20),  # they take as long as those of `network`
-    "broker": (500, 20),
-    "delivery": (1000, 20),
+    "broker": (300, 20),
+    "delivery": (600, 20),
     "fuzz": (60, 20),  # of some 250 messages each: a sample, of which `make soak` has a million messages
     "log": (1000, 100),
-    "network": (500, 20),  # brokers and overlays, of which it consists, have seeds of their own
+    "network": (300, 20),  # brokers and overlays, of which it consists, have seeds of their own
     "overlay": (600, 40),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
