@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
+from tests.integration.certificates import issue_client
 from tests.integration.house import Node, node, run, take, until
 from tests.integration.peer import Peer
 
@@ -40,33 +39,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority.issue_node("node", [], valid=VALID, now=now).save(home / "node")
     for name in ("alice", "mallory"):
         authority.issue_client(name, valid=VALID, now=now).save(home / name)
-    issue_trader(authority, home / "trader", now)
+    unit = x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "trading")
+    issue_client(authority, home / "trader", unit, x509.NameAttribute(NameOID.COMMON_NAME, "tom"))
     return home
-
-
-def issue_trader(authority: Authority, home: Path, now: datetime) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = [
-        x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "trading"),
-        x509.NameAttribute(NameOID.COMMON_NAME, "tom"),
-    ]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name(subject))
-        .issuer_name(authority.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - VALID)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
-    home.mkdir()
-    pem = serialization.Encoding.PEM
-    (home / "ca.pem").write_bytes(authority.certificate.public_bytes(pem))
-    (home / "cert.pem").write_bytes(certificate.public_bytes(pem))
-    plain = serialization.NoEncryption()
-    (home / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
 class Repository:

@@ -199,5 +199,6 @@ def test_clients_of_a_broker_that_asks_its_neighbours_connect_by_themselves(tmp_
             node = await brokers.start(1)
             async with connect(node.url) as fabric:
                 await fabric.publish("well", b"")
+            assert node.status().events_in == 1
 
     run(main())

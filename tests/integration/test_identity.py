@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import uvloop
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
+from tests.integration.certificates import issue_client
 from tests.integration.house import PATIENCE, TOKEN, Loops, Node, node, prove_well, refused, run, until
 from tests.integration.peer import Peer
 from tests.integration.ports import free_port
@@ -258,7 +257,7 @@ def test_a_principal_that_is_not_printable_or_nobodys_is_refused(
 ) -> None:
     async def main() -> None:
         odd = tmp_path / "odd"
-        odd_certificate(authority, odd, name)
+        issue_client(authority, odd, x509.NameAttribute(NameOID.COMMON_NAME, name))
         async with node(
             tmp_path / "home", certificates=node_certificate(authority, tmp_path / "node", "scope/")
         ) as broker:
@@ -267,29 +266,6 @@ def test_a_principal_that_is_not_printable_or_nobodys_is_refused(
             await until(lambda: not broker.driver.links)
 
     run(main())
-
-
-def odd_certificate(authority: Authority, home: Path, name: str) -> None:
-    """A client's certificate of a name that `stentor certs` does not make."""
-    now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(authority.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - VALID)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
-    home.mkdir()
-    pem = serialization.Encoding.PEM
-    (home / "ca.pem").write_bytes(authority.certificate.public_bytes(pem))
-    (home / "cert.pem").write_bytes(certificate.public_bytes(pem))
-    (home / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
 
 
 # ---- the token

@@ -67,6 +67,7 @@ def test_a_byte_now_and_then_does_not_keep_a_connection(tmp_path: Path, monkeypa
             while not over.done():
                 writer.write(b"a")
                 await asyncio.sleep(0.02)
+            assert over.result(), "the server ended it, not we"
             writer.close()
 
     run(main())

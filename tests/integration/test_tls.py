@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.hazmat.primitives import serialization
+from tests.integration.certificates import issue_client
 from tests.integration.house import Loops, Node, node, prove_well, refused, run, take, until
 from tests.integration.http import scrape
 from tests.integration.peer import Peer
@@ -40,34 +38,12 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     theirs.issue_node("node", [], valid=VALID, now=now).save(home / "false-node")
     stranger = theirs.issue_client("stranger", valid=VALID, now=now)  # who trusts us, although we do not trust them
     Credentials(ours_pem(ours) + stranger.authority, stranger.certificate, stranger.key).save(home / "stranger")
-    nameless(ours, home / "nameless", now)
+    issue_client(ours, home / "nameless")  # it names nobody
     return home
 
 
 def ours_pem(authority: Authority) -> bytes:
     return authority.certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def nameless(authority: Authority, home: Path, now: datetime) -> None:
-    """A certificate of the authority that names nobody."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([]))
-        .issuer_name(authority.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - VALID)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
-    home.mkdir()
-    (home / "ca.pem").write_bytes(ours_pem(authority))
-    (home / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (home / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
 
 
 def alone(broker: Node) -> bool:

@@ -29,8 +29,3 @@ class Guest:
         self.events_in = 0
         self.rest: tuple[bytes, int] | None = None  # a chunk that was too much for a step, and where to go on in it
         self.backlog: deque[bytes] = deque()  # chunks that came after it
-
-    @property
-    def node(self) -> bool:
-        """Whether it proved that it is a node, or an operator."""
-        return self.credentials.is_node

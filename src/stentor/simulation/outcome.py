@@ -1,6 +1,10 @@
 """What a simulated run came to."""
 
+from collections.abc import Iterable
+
 import msgspec
+
+from stentor.simulation.trace import Trace
 
 
 class Anomaly(msgspec.Struct, frozen=True):
@@ -19,3 +23,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: tuple[Anomaly, ...]
     statistics: dict[str, int]
     trace: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, scenario: str, seed: int, trace: Trace, anomalies: Iterable[Anomaly], statistics: dict[str, int]
+    ) -> "Outcome":
+        """Return what came of a run, as its trace and its checkers have it."""
+        return cls(
+            scenario=scenario,
+            seed=seed,
+            digest=trace.digest(),
+            anomalies=tuple(anomalies),
+            statistics=statistics,
+            trace=tuple(trace.lines),
+        )

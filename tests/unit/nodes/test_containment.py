@@ -131,6 +131,8 @@ def test_failures_that_are_far_between_are_never_too_many() -> None:
     offenders = Offenders()
     for minute in range(100):
         offenders.blame(minute * 31 * SECOND, [minute], failure(), "orders")
+    assert offenders.admit(99 * 31 * SECOND, Heard(99, ())) is None, "who made it fail last is not heard yet"
+    assert offenders.admit(99 * 31 * SECOND, Heard(97, ())) == Heard(97, ())
 
 
 def test_our_own_inputs_have_no_sender() -> None:

@@ -89,14 +89,7 @@ class _Play:
 def run(seed: int, keep_trace: bool = False) -> Outcome:
     play = _Play(seed, keep_trace)
     play.run()
-    return Outcome(
-        scenario=SCENARIO.name,
-        seed=seed,
-        digest=play.stage.trace.digest(),
-        anomalies=tuple(play.stage.anomalies),
-        statistics=play.statistics(),
-        trace=tuple(play.stage.trace.lines),
-    )
+    return Outcome.of(SCENARIO.name, seed, play.stage.trace, play.stage.anomalies, play.statistics())
 
 
 SCENARIO = Scenario("delivery", "reliable delivery over 1 to 4 repositories; links, disks and processes fail", run)

@@ -453,14 +453,7 @@ def run(seed: int, keep_trace: bool = False) -> Outcome:
     stage.run()
     world = stage.world
     statistics = {"steps": world.trace.steps, **stage.seen, "insiders": int(stage.inside)}
-    return Outcome(
-        scenario=SCENARIO.name,
-        seed=seed,
-        digest=world.trace.digest(),
-        anomalies=tuple(world.anomalies),
-        statistics=dict(sorted(statistics.items())),
-        trace=tuple(world.trace.lines),
-    )
+    return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, dict(sorted(statistics.items())))
 
 
 SCENARIO = Scenario(

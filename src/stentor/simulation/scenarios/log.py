@@ -153,13 +153,12 @@ def run(seed: int, keep_trace: bool = False) -> Outcome:
         state.step()
     state.crash(power=True)
     state.statistics["acknowledged"] = len(state.acknowledged)
-    return Outcome(
-        scenario=SCENARIO.name,
-        seed=seed,
-        digest=state.trace.digest(),
-        anomalies=tuple(state.anomalies),
-        statistics=state.statistics | dict(sorted(state.disk.faults_seen.items())),
-        trace=tuple(state.trace.lines),
+    return Outcome.of(
+        SCENARIO.name,
+        seed,
+        state.trace,
+        state.anomalies,
+        state.statistics | dict(sorted(state.disk.faults_seen.items())),
     )
 
 

@@ -266,14 +266,7 @@ def run(seed: int, keep_trace: bool = False) -> Outcome:
     stage = _Stage(seed, keep_trace)
     stage.run()
     world = stage.world
-    return Outcome(
-        scenario=SCENARIO.name,
-        seed=seed,
-        digest=world.trace.digest(),
-        anomalies=tuple(world.anomalies),
-        statistics=stage.statistics(),
-        trace=tuple(world.trace.lines),
-    )
+    return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, stage.statistics())
 
 
 SCENARIO = Scenario(

@@ -269,14 +269,7 @@ def _draw_size(random: Random) -> int:
 def run(seed: int, keep_trace: bool = False) -> Outcome:
     play = _Play(seed, keep_trace)
     play.run()
-    return Outcome(
-        scenario=SCENARIO.name,
-        seed=seed,
-        digest=play.trace.digest(),
-        anomalies=tuple(play.anomalies),
-        statistics=play.statistics(),
-        trace=tuple(play.trace.lines),
-    )
+    return Outcome.of(SCENARIO.name, seed, play.trace, play.anomalies, play.statistics())
 
 
 SCENARIO = Scenario("overlay", "2 to 300 brokers in 1 to 4 levels, without clients; links, brokers and units fail", run)
