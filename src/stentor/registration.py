@@ -4,9 +4,10 @@
         await registrar.create("orders", ["r1", "r2", "r3"])
         await registrar.grant("orders", "publisher", "shop")
 
-Repositories are spoken to as everybody is, by events: each has a topic of its own, all of a topic have one, and all
-there are have one. They answer to the name of whoever asks, who believes the repositories that are asked and nobody
-else: of a topic that exists its members, as the broker knows them, and otherwise those that prove to be nodes.
+Repositories are spoken to as everybody is, by events: all of a topic have one topic for questions, and all there are
+have one; what not everybody may ask for travels to one of them on a topic that names who asks. They answer to the name
+of whoever asks, who believes the repositories that are asked and nobody else: of a topic that exists its members, as
+the broker knows them, and otherwise those that prove to be nodes.
 """
 
 import asyncio
@@ -28,8 +29,6 @@ from stentor.model.control import (
     Role,
     TopicTask,
     bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.place import UNPROVED, is_operator_name
@@ -38,6 +37,7 @@ from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
 from stentor.model.suggestion import suggestion
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers, is_repository
 from stentor.wire.letter import check_readable, read, write
 
@@ -240,7 +240,7 @@ class Registrar:
         end = _now() + within
         with self._asking(registration, believes) as answers:
             while (now := _now()) < end:
-                await self._fabric.publish(inbox_of(repository_name(name)), write([registration]))
+                await self._ask(name, registration)
                 try:
                     receipt = await asyncio.wait_for(answers.get(), min(_PATIENCE, end - now))
                 except TimeoutError:
@@ -364,6 +364,10 @@ class Registrar:
         registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
         check_readable(registration)
         return registration
+    async def _ask(self, repository: str, registration: Registration) -> None:
+        """Ask one repository for something that not everybody may ask for."""
+        await self._fabric.publish(request_topic(self._fabric.name, repository), write([registration]))
+
 
     async def _gather(
         self,
@@ -408,7 +412,7 @@ class Registrar:
         with self._asking(registration, believes) as queue:
             while waiting or asked:
                 if waiting:
-                    await self._fabric.publish(inbox_of(repository_name(waiting.pop(0))), write([registration]))
+                    await self._ask(waiting.pop(0), registration)
                     asked += 1
                 try:
                     receipt = await asyncio.wait_for(queue.get(), _PATIENCE if waiting else within)

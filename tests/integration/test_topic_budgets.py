@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from tests.integration.test_reliable import House
 from stentor.client import connect
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
 from stentor.model.errors import Refusal, Refused
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.registration import Registrar
@@ -82,8 +84,9 @@ def test_a_forged_request_to_create_a_topic_makes_no_ledger(tmp_path: Path) -> N
                 forged = Registration("theirs", fabric.name, 7, TopicTask.CREATE, "somebody else", ("r1",))
                 asked = Registration("", fabric.name, 8, TopicTask.STATUS, fabric.principal)
                 async with fabric.inbox() as inbox:
-                    await fabric.publish(inbox_of(repository_name("r1")), write([forged]))
-                    await fabric.publish(inbox_of(repository_name("r1")), write([asked]))
+                    for to in (request_topic(fabric.name, "r1"), inbox_of(repository_name("r1"))):
+                        await fabric.publish(to, write([forged]))
+                    await fabric.publish(request_topic(fabric.name, "r1"), write([asked]))
                     async for event in inbox:
                         (answer,) = read(event.body).events
                         assert isinstance(answer, RegistrationReceipt)

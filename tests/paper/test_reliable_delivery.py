@@ -272,7 +272,7 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
     for _ in range(2):  # the first one finds out that it is damaged
         bundle.clear()
         request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)
-        bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+        bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, GossipState, Registration, SubscriberAck, bundle_of
+from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
+from stentor.model.reading import Page, PageRequest, ReaderAck
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, registry, repository, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.authentication import BundleMembers
@@ -28,7 +29,7 @@ from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
@@ -396,7 +397,19 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, "BundleMembers", Gullible)
 
 
+def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPatch) -> None:
+    """As it was before topics named who asks."""
+
+    def is_forged(heard: Heard, event: ControlEvent) -> bool:
+        return isinstance(event, Registration | ReaderAck) and heard.sender != publisher_id(
+            event.principal, event.sender
+        )
+
+    patch.setattr(repository, "is_forged", is_forged)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (repositories_obey_whoever_has_the_id_of_somebody_else, {"sync-passed-unacked", "refused", "raised"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

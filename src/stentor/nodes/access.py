@@ -81,7 +81,7 @@ class AccessControl:
         """Return what a pattern means to a guest; None is all of it."""
         subject = subject_of(guest)
         if is_wild(pattern):
-            return self.classes.deny_pattern(subject, pattern) or self.classes.class_of(subject, pattern)
+            return self.classes.deny_pattern(subject, pattern) or self._reader_of(subject, pattern)
         denied = self.policy.deny_subscribing(subject, pattern)
         if denied is not None and subject.end_of("subscriber", pattern) and self.policy.charter_of(pattern) is None:
             return ExpectantEnd(self.policy, subject)
@@ -119,9 +119,9 @@ class AccessControl:
         for number, interest in list(guest.wishes.items()):
             pattern = interest.pattern
             if is_wild(pattern):
-                self._forwarder.table.change_access(interest, self.classes.class_of(subject, pattern))
+                self._forwarder.table.change_access(interest, self._reader_of(subject, pattern))
             elif topic_within(pattern) in self.changed:
-                access = self.admit_subscription(guest, pattern)
+                access = self.admit_subscription(guest, pattern, interest.filter)
                 if isinstance(access, Denied):
                     receipt = self._subscriptions.revoke(guest.wishes, number, access)
                     self._guests.post(guest.connection.outbox, receipt)

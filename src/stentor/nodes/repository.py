@@ -43,6 +43,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.status import TopicHealth
+from stentor.model.request_topic import requests_pattern
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
@@ -51,7 +52,7 @@ from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
 from stentor.nodes.orders import LEFT
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
-from stentor.protocols.delivery.authentication import introduced
+from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.post import (
     AccessShared,
     Arrived,
@@ -145,6 +146,7 @@ class RepositoryNode:
 
     def _start(self, now: int) -> None:
         self._post.listen(now, inbox_of(repository_name(self._settings.name)))
+        self._post.listen(now, requests_pattern(self._settings.name))
         self._post.listen(now, REPOSITORIES)
         self._serve_more(now)
         if self._unserved:
@@ -375,13 +377,13 @@ class RepositoryNode:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
         for event in heard.events:
-            if isinstance(event, Registration) and self._answered(now, heard.sender, event):
+            if is_forged(heard, event) or (isinstance(event, Registration) and self._answered(now, heard, event)):
                 continue
             if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
-            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks))
+            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks, heard.requester))
 
     def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
@@ -411,18 +413,14 @@ class RepositoryNode:
 
     # ---- operators
 
-    def _answered(self, now: int, sender: int, event: Registration) -> bool:
-        """Whether an operator's wish concerns no topic of ours alone, or was not sent by whoever it names: that one
-        would believe our receipt.
-        """
-        if publisher_id(event.principal, event.sender) != sender:
-            return True
+    def _answered(self, now: int, heard: Heard, event: Registration) -> bool:
+        """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
                 self._reply(now, event, report=msgspec.json.encode(self.status(now)))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
-                self._drain(now, sender, event)
+                self._drain(now, heard, event)
                 return True
             if event.topic in self._managed:
                 if reason := self._managed[event.topic].machine.unopened:
@@ -449,7 +447,7 @@ class RepositoryNode:
             return True
         return False
 
-    def _drain(self, now: int, sender: int, event: Registration) -> None:
+    def _drain(self, now: int, heard: Heard, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         name = self._settings.name
         if not is_operator_name(event.sender):
@@ -470,7 +468,7 @@ class RepositoryNode:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
-            self._tell_one(now, topic, Heard(sender, [removal]))
+            self._tell_one(now, topic, Heard(heard.sender, [removal], requester=heard.requester))
         self._reply(now, event, report=msgspec.json.encode(self.status(now)))
 
     def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:

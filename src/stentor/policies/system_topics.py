@@ -1,7 +1,7 @@
 """System topics: who reads and writes them. The rules are fixed, because the protocols need them as they are.
 
 A topic that begins with `$` and is not in the table is nobody's. What is said to repositories is written by everybody:
-they look at who wrote it.
+they look at who wrote it. What is asked of them with somebody's authority is written on a topic that names who asks.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from stentor.model.control import WITHIN, inbox_of
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.trace import TRACE
+from stentor.model.request_topic import requester_of, requests_pattern
 from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"
@@ -51,6 +52,11 @@ def may_write(decisions: Decisions, subject: Subject, topic: str) -> bool:
 def recipient_of(topic: str) -> str:
     """Return the name of whoever is spoken to on a topic; "" if it is not written as `inbox_of` writes it."""
     first, _, rest = topic.partition("/")
+def may_read_all(subject: Subject, pattern: str) -> bool:
+    """Return whether somebody may subscribe to a pattern of system topics: a repository, to what it is asked for."""
+    return bool(subject.repository) and pattern == requests_pattern(subject.repository)
+
+
     name = unquote(rest)
     return name if first == "$to" and inbox_of(name) == topic else ""
 
@@ -125,3 +131,5 @@ _TABLE: Mapping[str, SystemTopic] = {
     # $stentor/…: traces, and reports about them
     "$stentor": SystemTopic(_read_reports, _write_reports),
 }
+    # $by/NAME/REPOSITORY: to a repository, from whoever is connected under a name; read with a pattern only
+    "$by": SystemTopic(lambda *_: False, lambda _, subject, rest: requester_of(f"$by/{rest}") == subject.name != ""),

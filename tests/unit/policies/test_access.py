@@ -7,7 +7,8 @@ from tests.unit.policies.chartering import ORDERS, Chartered, client, node, poli
 
 from stentor.model.control import bundle_of, chorus_of, inbox_of, within_of
 from stentor.model.errors import Refusal
-from stentor.model.topic import check_pattern, check_topic
+from stentor.model.request_topic import request_topic, requester_of, requests_pattern
+from stentor.model.topic import check_pattern, check_topic, matches
 from stentor.policies.access import AccessPolicy, AccessRule
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import recipient_of
@@ -138,6 +139,12 @@ FALSE_R1 = client("mallory", "repository:r1")
         ("$bundle", [], []),
         ("$repositories", [R1], "all"),
         ("$repositories/x", [], []),
+        (request_topic("alice", "r1"), [], [ALICE]),
+        (request_topic("repository:r1", "r2"), [], [R1, FALSE_R1]),
+        (request_topic("publisher:shop:orders", "r1"), [], [SHOP]),
+        ("$by/alice", [], []),
+        ("$by/alice/", [], []),
+        ("$by/%61lice/r1", [], []),
         (chorus_of("orders", "r1", 7), [END, node(), R1], [R1]),
         (chorus_of("orders", "r2", 7), [END, node(), R1], []),
         (chorus_of("other", "r1", 7), [node(), R1], [R1]),

