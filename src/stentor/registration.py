@@ -125,7 +125,7 @@ class Registrar:
     # ---- looking
 
     async def find(
-        self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False
+        self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False, topic: str = ""
     ) -> dict[str, RepositoryReport]:
         """All repositories that answer, or only those that are expected; these are given more time."""
         wanted = frozenset(expected)

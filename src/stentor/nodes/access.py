@@ -20,7 +20,7 @@ from stentor.nodes.guests import Guests
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
 from stentor.policies.access_classes import AccessClasses
 from stentor.policies.subject import Subject
-from stentor.policies.system_topics import topic_within
+from stentor.policies.system_topics import may_read_all, topic_within
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Reader
@@ -50,7 +50,9 @@ class AccessControl:
         subscriptions: Subscriptions[Outbox],
         guests: Guests,
     ) -> None:
-        self.policy = AccessPolicy(settings, charter_of)
+        place: str = "",
+        """`place` is the broker's name."""
+        self.policy = AccessPolicy(settings, charter_of, place)
         self.classes = AccessClasses(self.policy)
         self._forwarder, self._subscriptions, self._guests = forwarder, subscriptions, guests
         self.changed: dict[str, None] = {}  # topics whose charters have changed in this step

@@ -95,8 +95,9 @@ def settle_access(rules: tuple[AccessRule, ...], default: str | None, *, secured
 class AccessPolicy:
     """Decides by rules, charters and the table of system topics."""
 
-    def __init__(self, settings: AccessSettings, charter_of: Callable[[str], Charter | None]) -> None:
-        self.settings = settings
+    def __init__(self, settings: AccessSettings, charter_of: Callable[[str], Charter | None], place: str = "") -> None:
+        """`place` is the name of the broker that decides."""
+        self.settings, self.place = settings, place
         self.charter_of = charter_of
         self._lines: dict[tuple[str, frozenset[str]], tuple[AccessRule, ...]] = {}
 

@@ -19,7 +19,9 @@ _ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topic
 
 
 class Decisions(Protocol):
-    """What is decided of topics that are not the system's."""
+    """What is decided of topics that are not the system's, and where."""
+
+    place: str  # the broker's name
 
     def may_publish(self, subject: Subject, topic: str) -> bool: ...
     def may_subscribe(self, subject: Subject, topic: str) -> bool: ...
@@ -83,8 +85,10 @@ def _write_chorus(_: Decisions, subject: Subject, rest: str) -> bool:
 
 
 def _read_within(decisions: Decisions, subject: Subject, rest: str) -> bool:
-    topic = _after(rest, 1)
-    return _is_plain(topic) and (bool(subject.repository) or decisions.may_subscribe(subject, topic))
+    """What must not leave a unit yet is read in that unit, by whoever reads the topic."""
+    unit, _, topic = rest.partition("/")
+    is_inside = decisions.place.startswith(f"{unit}/")
+    return is_inside and _is_plain(topic) and (bool(subject.repository) or decisions.may_subscribe(subject, topic))
 
 
 def _write_within(decisions: Decisions, subject: Subject, rest: str) -> bool:

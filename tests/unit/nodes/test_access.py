@@ -312,7 +312,7 @@ def test_events_within_a_unit_are_for_publishers_and_subscribers_of_the_topic() 
     stage = Guarded()
     stage.charter("orders", publisher={"shop": "shop"}, subscriber={"billing": "alice"})
     shop, end = stage.user("shop", "publisher:shop:orders"), stage.user("alice", "subscriber:billing:orders")
-    within = "$within/north/orders"
+    within = "$within/campus/orders"
     assert end.subscribe(1, within) == [Receipt(SubscriptionId(1))]
     publish(shop, within)
     assert len(bodies(end.hear())) == 1
@@ -323,6 +323,19 @@ def test_events_within_a_unit_are_for_publishers_and_subscribers_of_the_topic() 
     assert reader.subscribe(1, within) == [Receipt(SubscriptionId(1))]
     stage.charter("orders", subscriber={"other": None})
     assert [word.code for word in reader.hear()] == [DENIED]
+
+
+@pytest.mark.req("GE-21")
+def test_events_within_another_unit_are_heard_by_nobody_here() -> None:
+    stage = Guarded(is_open=True)
+    stage.charter("orders", publisher={"shop": "shop"}, subscriber={"billing": "alice"})
+    ends = (stage.user("alice", "subscriber:billing:orders"), stage.user("alice"), stage.node("repository:r2"))
+    shop = stage.user("shop", "publisher:shop:orders")
+    for end in ends:
+        assert [word.code for word in end.subscribe(1, "$within/north/orders")] == [DENIED]
+        assert [word.code for word in end.subscribe(2, "$within/#")] == [DENIED]
+    publish(shop, "$within/north/orders")
+    assert [bodies(end.hear()) for end in ends] == [[], [], []]
 
 
 # ---- nothing is checked per event

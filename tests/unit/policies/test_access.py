@@ -171,6 +171,16 @@ def test_topics_of_the_system_have_fixed_readers_and_writers(
     assert [who for who in everybody if granted.may_publish(who, topic)] == expected
 
 
+@pytest.mark.parametrize("place", ["south/b1", "northern/b1", "b1", "north", ""])
+def test_what_must_not_leave_a_unit_is_read_by_nobody_outside(place: str) -> None:
+    for subject in (ALICE, END, node(), R1, client("owner")):
+        for is_open in (False, True):
+            outside = policy(orders=ORDERS, is_open=is_open, place=place)
+            assert not outside.may_subscribe(subject, within_of("north", "orders"))
+            assert policy(orders=ORDERS, is_open=is_open).may_subscribe(subject, within_of("north", "orders"))
+            assert policy(orders=ORDERS, place="north/x/b1").may_subscribe(subject, within_of("north", "orders"))
+
+
 def test_reports_need_a_line_that_names_them_or_an_open_fabric() -> None:
     line = AccessRule(principals=("alice",), topics=("$stentor/#",), publish=True, subscribe=True)
     for topic in ("$stentor/latency", "$stentor/trace", "$stentor/trace/r1"):
