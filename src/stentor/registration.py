@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from stentor.bundle_choice import check_bundle, check_same, check_willing, choose
 from stentor.client import Events, Fabric
-from stentor.config.quantity import span
 from stentor.model.access import ANONYMOUS
 from stentor.model.control import (
     REPOSITORIES,
@@ -127,11 +127,13 @@ class Registrar:
     async def find(
         self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False, topic: str = ""
     ) -> dict[str, RepositoryReport]:
-        """All repositories that answer, or only those that are expected; these are given more time."""
+        """All repositories that answer, or only those that are expected; these are given more time. Of a topic, they
+        say whether they are willing to manage it for us.
+        """
         wanted = frozenset(expected)
         receipts = await self._gather(
             REPOSITORIES,
-            self._registration("", TopicTask.STATUS),
+            self._registration(topic, TopicTask.STATUS),
             _is_introduced,
             lambda answers: only and wanted <= answers.keys(),
             lambda answers: _SILENCE if wanted <= answers.keys() else _LONG_SILENCE,
@@ -190,7 +192,7 @@ class Registrar:
         hold: bool = False,
         within: float = 30.0,
     ) -> dict[str, TopicReport]:
-        """Register a reliable topic at these repositories, or at all that answer; returns when all are ready.
+        """Register a reliable topic at these repositories, or at all that are willing; returns when all are ready.
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
@@ -212,7 +214,7 @@ class Registrar:
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:
-                _check_same(known, tuple(there), copies, keep, expire, hold)
+                check_same(known, tuple(there), copies, keep, expire, hold)
         names, principals = tuple(there), tuple(report.principal for report in there.values())
         believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
         terms = self._registration(
@@ -250,8 +252,8 @@ class Registrar:
                 await asyncio.sleep(_LOOK_AGAIN)
         return None
 
-    async def _present(self, repositories: Sequence[str]) -> dict[str, RepositoryReport]:
-        found = await self.find(repositories)
+    async def _present(self, repositories: Sequence[str], topic: str = "") -> dict[str, RepositoryReport]:
+        found = await self.find(repositories, topic=topic)
         if not found:
             raise Unreachable(NOBODY)
         missing = [name for name in repositories if name not in found]
@@ -277,7 +279,9 @@ class Registrar:
         """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
         already is believed under the principal that it has now.
         """
-        principal = (await self._present([repository]))[repository].principal
+        found = await self._present([repository], topic)
+        check_willing(found, repository)
+        principal = found[repository].principal
         await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
 
     async def remove(self, topic: str, repository: str) -> None:
@@ -448,33 +452,6 @@ def _is_introduced(sender: int, receipt: RegistrationReceipt) -> bool:
 def _check_confirmed(topic: str, receipt: RegistrationReceipt | None) -> None:
     if receipt is not None and receipt.reason:
         raise Incomplete(f"{topic}: {receipt.reason}")
-
-
-def _check_same(
-    known: TopicReport, repositories: tuple[str, ...], copies: int, keep: int, expire: int, hold: bool
-) -> None:
-    """Refuse what differs from a topic that exists already; what is 0 is not asked for."""
-    topic = known.topic
-    if known.hold != hold:
-        held = "is held" if known.hold else "is not held"
-        raise Refused(Refusal.TOPIC, f"{topic} exists already, and {held} at borders: that cannot be changed")
-    if set(known.members) != set(repositories):
-        members = ", ".join(known.members)
-        raise Refused(
-            Refusal.TOPIC,
-            f"{topic} exists already, on {members}; `stentor topic bundle {topic}` adds and removes some",
-        )
-    settings = (
-        ("copies", f"{known.copies}", f"{copies}" if copies else ""),
-        ("keep", span(known.keep), span(keep) if keep else ""),
-        ("expire", span(known.expire) if known.expire else "never", span(expire) if expire else ""),
-    )
-    others = [f"{name} is {so}, not {wanted}" for name, so, wanted in settings if wanted and wanted != so]
-    if others:
-        raise Refused(
-            Refusal.TOPIC,
-            f"{topic} exists already with other settings: {'; '.join(others)}; nothing was changed, nor can it be",
-        )
 
 
 def _waits_for(names: Sequence[str]) -> Callable[[dict[str, TopicReport]], str]:

@@ -23,12 +23,17 @@ from stentor.wire.letter import read, write
 pytestmark = pytest.mark.req("RD-31")
 
 
-def start(here: House, home: Path, name: str, **most: int) -> RepositoryHost:
+def start(here: House, home: Path, name: str, **most: Any) -> RepositoryHost:
     shelf = find_shelf(f"sqlite:{home / name}", name)
     settings = msgspec.structs.replace(RepositorySettings(name=name), **most)
     host = here.hosts[name] = RepositoryHost(settings, (here.url.removeprefix("stentor://"),), shelf)
     host.start()
     return host
+
+
+async def invite(registrar: Registrar, topic: str, repository: str) -> None:
+    principal = (await registrar.status(repository)).principal
+    await registrar._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
 
 
 def ledgers(home: Path, name: str) -> set[str]:
@@ -64,7 +69,12 @@ def test_a_repository_joins_no_more_bundles_than_it_takes_topics(tmp_path: Path)
             async with connect(here.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 for number in range(6):
                     await registrar.create(f"t{number}", ["r1"])
-                    await registrar.add(f"t{number}", "r2")
+                    if number < 3:
+                        await registrar.add(f"t{number}", "r2")
+                        continue
+                    with pytest.raises(Refused, match=r"r2 manages 3 topics already.*willing .*: r1"):
+                        await registrar.add(f"t{number}", "r2")
+                    await invite(registrar, f"t{number}", "r2")  # as somebody would who does not ask
                 await until(lambda: len(second.node.health()) == 3)
                 assert len(ledgers(tmp_path, "r2")) == 3
             for name in ("r1", "r2"):

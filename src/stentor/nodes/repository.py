@@ -94,7 +94,6 @@ class RepositoryNode:
         self._post = Correspondence(link)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._unserved = deque(sorted(topics, key=lambda topic: topic != self._kept))  # there is no room for more
-        self._room = TopicRoom(settings)
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
@@ -103,7 +102,7 @@ class RepositoryNode:
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
-        self._retiring = False
+        self._room = TopicRoom(settings, self._managed)
         self._offenders = Offenders()
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
@@ -137,7 +136,7 @@ class RepositoryNode:
         self._take(now, effects, told)
         self._found_traces(now)
         self._watch_traces(now)
-        if self._retiring and self._managed.keys() <= {self._kept}:
+        if self._room.is_retiring and self._managed.keys() <= {self._kept}:
             self._effects.append(Stop(LEFT))
         done, self._effects = self._effects, []
         if isinstance(happened, StopRequested):
@@ -159,7 +158,7 @@ class RepositoryNode:
 
     def _serve_more(self, now: int) -> None:
         """Take up topics that have a ledger here, as many as there is room for."""
-        while self._unserved and self._room.has_ledger_for(len(self._managed)):
+        while self._unserved and self._room.has_ledger():
             self._manage(now, self._unserved.popleft())
 
     def _manage(self, now: int, topic: str, owner: str = "") -> ManagedTopic:
@@ -179,10 +178,10 @@ class RepositoryNode:
         """Keep them, if we serve everyone and they are on."""
         if not self._post.client.traces or self._settings.unit:
             self._post.ignore(now, TRACE)
-        elif not self._retiring:
+        elif not self._room.is_retiring:
             if not self._post.hears(TRACE):
                 self._post.listen(now, TRACE, letters=False)
-            if self._kept not in self._managed and self._room.has_ledger_for(len(self._managed)):
+            if self._kept not in self._managed and self._room.has_ledger():
                 self._manage(now, self._kept)
 
     def _found_traces(self, now: int) -> None:
@@ -389,7 +388,7 @@ class RepositoryNode:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
         if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
-            wanted = not self._retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
+            wanted = not self._room.is_retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
                 return self._accept(now, event.topic, owner_in(event.facts))
         return False
@@ -399,7 +398,7 @@ class RepositoryNode:
         if topic in self._unserved:
             return False
         try:
-            self._check_room(owner)
+            self._room.check(topic, owner)
         except Refused as refused:
             details = {"topic": topic, "owner": owner, "reason": refused.reason}
             self._effects.append(Report("warning", "an invitation is refused", {**details}))
@@ -407,17 +406,14 @@ class RepositoryNode:
         self._manage(now, topic, owner)
         return True
 
-    def _check_room(self, owner: str) -> None:
-        """Raise Refused if there is no room for one more topic of this owner."""
-        self._room.check((each.owner for name, each in self._managed.items() if name != self._kept), owner)
-
     # ---- operators
 
     def _answered(self, now: int, heard: Heard, event: Registration) -> bool:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
-                self._reply(now, event, report=msgspec.json.encode(self.status(now)))
+                unwilling = self._room.unwillingness(event.topic, event.principal)
+                self._reply(now, event, report=msgspec.json.encode({**self.status(now), "unwilling": unwilling}))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
                 self._drain(now, heard, event)
@@ -432,15 +428,11 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
-            if self._retiring:
-                raise Refused(Refusal.CLOSING, f"{self._settings.name} is about to leave")
             if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic.startswith("$"):
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
-            if publisher_id(event.principal, event.sender) != sender:
-                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
-            self._check_room(event.principal)
+            self._room.check(event.topic, event.principal)
             self._manage(now, event.topic, event.principal)
         except Refused as refused:
             self._reply(now, event, refused)
@@ -463,7 +455,7 @@ class RepositoryNode:
             if not machine.is_open:
                 raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
             machine.registry.check_remaining(topic, (name,))
-        self._retiring = event.task is TopicTask.RETIRE
+        self._room.is_retiring = event.task is TopicTask.RETIRE
         for topic in bundles:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
@@ -494,3 +486,6 @@ class RepositoryNode:
             "topics": topics,
             "traces": traces,
         }
+            "accepts": self._settings.accepts,
+            "most_topics": self._settings.topics,
+            "most_bytes": self._settings.most_bytes,

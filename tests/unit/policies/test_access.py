@@ -229,6 +229,19 @@ def test_a_name_with_wildcards_or_slashes_in_it_widens_nothing(name: str) -> Non
         assert not policy(orders=ORDERS).may_subscribe(who, other) or other == topic
 
 
+@pytest.mark.req("RD-31")
+@given(st.text(min_size=1, max_size=40).filter(str.isprintable), st.text(min_size=1, max_size=40))
+def test_whoever_asks_a_repository_is_the_one_whom_the_topic_names(name: str, other: str) -> None:
+    topic = request_topic(name, "r1")
+    check_topic(topic)
+    assert matches(requests_pattern("r1"), topic)
+    assert requester_of(topic) == name
+    assert policy().may_publish(client("x", name), topic)
+    if other != name:
+        assert not policy(is_open=True).may_publish(client("x", other), topic)
+        assert not policy(is_open=True).may_publish(node(other), topic)
+
+
 @pytest.mark.parametrize("topic", ["$to/%61lice", "$to/a%2fb", "$to/a%zz", "$to/", "$to/repository%3Ar1"])
 def test_an_inbox_that_is_written_in_another_way_is_nobodys(topic: str) -> None:
     assert recipient_of(topic) == ""

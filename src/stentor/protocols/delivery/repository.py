@@ -120,7 +120,7 @@ class Repository:
         self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
-            lambda: self._size,
+            lambda: self.size,
         )  # fmt: skip
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
@@ -128,7 +128,7 @@ class Repository:
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = 0
         self._id = 0  # under which we send
-        self._size = 0  # bytes on the disk
+        self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
@@ -234,7 +234,7 @@ class Repository:
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
-        self._size = measured.size
+        self.size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(now, committed.token)
@@ -485,7 +485,7 @@ class Repository:
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
-            "bytes": self._size,
+            "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
