@@ -15,7 +15,6 @@ with a link that breaks, never repeated and never out of order per publisher and
 
 import asyncio
 import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -34,12 +33,13 @@ from stentor.first_connection import Access, FirstConnection
 from stentor.holder import incarnation
 from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
+from stentor.made_up_name import fresh_name, made_up_name
+from stentor.mail import Mail
 from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
-    InvalidInput,
     LinkBroken,
     Refusal,
     Refused,
@@ -49,7 +49,6 @@ from stentor.model.errors import (
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.place import OPERATOR_NAME
-from stentor.model.ranges import check_client_name
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
@@ -112,10 +111,6 @@ def connect(
     return Fabric(url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window)
 
 
-def _fresh_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
-
-
 class Fabric:
     """A connected client. Made by `connect`."""
 
@@ -134,7 +129,7 @@ class Fabric:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
         certificates = tls or os.environ.get("STENTOR_TLS") or None
         secret = None if certificates else token or os.environ.get("STENTOR_TOKEN") or None
-        self.name = name or _made_up_name(certificates)
+        self.name = name or made_up_name(certificates)
         self._access = Access(
             self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None
         )
@@ -165,6 +160,7 @@ class Fabric:
         self._subscriptions = Subscriptions(self._client, self._tell, self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
+        self._mail = Mail(self._ends, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
 
@@ -176,7 +172,7 @@ class Fabric:
     def as_operator(self) -> "Fabric":
         """Another client of the same broker, under a name that only operators may take: repositories obey it."""
         _, tls, timeout, wait, token = self._access
-        return connect(self.url, name=OPERATOR_NAME + _fresh_name(), tls=tls, token=token, timeout=timeout, wait=wait)
+        return connect(self.url, name=OPERATOR_NAME + fresh_name(), tls=tls, token=token, timeout=timeout, wait=wait)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -251,14 +247,26 @@ class Fabric:
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)
 
-    async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
-        for name in dict.fromkeys(to):
+    async def send(
+        self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value
+    ) -> None:
+        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are. What is
+        `guaranteed` is stored until each of them has it from its `mailbox`, whenever it comes.
+        """
+        names = list(dict.fromkeys(to))
+        if guaranteed:
+            await self._mail.send(names, body, attributes)
+            return
+        for name in names:
             await self.publish(inbox_of(name), body, attributes=attributes)
 
     def inbox(self, where: str | None = None) -> Events:
         """The events that were sent to this client by its name."""
         return self.subscribe(inbox_of(self.name), where)
+
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> Subscription:
+        """What was sent to this client by its name with `guaranteed`, each event once and in order per sender."""
+        return self._mail.box(ack)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True
@@ -472,17 +480,3 @@ class Fabric:
                 future.set_exception(error)
         self._subscriptions.end(error)
         self._wake()
-
-
-def _made_up_name(certificates: str | Path | None) -> str:
-    """Return a name that nobody else has; with TLS it begins with our principal, so that it is ours to take."""
-    made_up = _fresh_name()
-    if certificates is None:
-        return made_up
-    from stentor.runtime.tls import own_principal  # heavy: only for those who need it
-
-    with suppress(InvalidInput):  # whoever opens a link with these certificates says what is wrong with them
-        own = f"{own_principal(Path(certificates))}:{made_up}"
-        check_client_name(own)
-        return own
-    return made_up

@@ -31,13 +31,14 @@ from stentor.model.control import (
     bundle_of,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.mail import MAIL
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.ranges import check_client_name, check_reliable_topic
 from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
-from stentor.model.suggestion import suggestion
 from stentor.model.request_topic import request_topic
+from stentor.model.suggestion import suggestion
 from stentor.protocols.delivery.authentication import BundleMembers, is_repository
 from stentor.wire.letter import check_readable, read, write
 
@@ -196,21 +197,15 @@ class Registrar:
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
-        `hold`, no event leaves its top-level unit before a repository that serves this unit has it.
+        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. The topic of mail
+        is created by operators.
         """
         check_reliable_topic(topic)
-        found = await self._present(repositories)
-        there = {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
-        everyone = [name for name, report in there.items() if not report.unit]
-        if not everyone:
-            raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
-        if hold and not any(report.unit and "/" not in report.unit for report in there.values()):
-            raise InvalidInput(
-                f"{', '.join(there)}: to hold events at borders, a repository must serve each top-level unit that has "
-                "publishers, and none does"
-            )
-        if copies > len(everyone):
-            raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
+        if topic == MAIL and (asking := await self._as_operator()) is not self:
+            return await asking.create(topic, repositories, copies=copies, keep=keep, expire=expire, within=within)
+        found = await self._present(repositories, topic)
+        there = choose(found, repositories)
+        check_bundle(there, copies, hold)
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:
@@ -368,10 +363,10 @@ class Registrar:
         registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
         check_readable(registration)
         return registration
+
     async def _ask(self, repository: str, registration: Registration) -> None:
         """Ask one repository for something that not everybody may ask for."""
         await self._fabric.publish(request_topic(self._fabric.name, repository), write([registration]))
-
 
     async def _gather(
         self,

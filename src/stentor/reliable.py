@@ -41,6 +41,7 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.position import Position
 from stentor.past import Past, Readers
 from stentor.protocols.delivery.dialogue import (
@@ -407,6 +408,7 @@ class Ends:
     def subscription(
         self, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
     ) -> Subscription:
+        where = mail_filter(name) if topic == MAIL else where
         subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers)
         self._all.add(subscription)
         return subscription

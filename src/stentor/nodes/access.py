@@ -12,6 +12,7 @@ from stentor.matching.topics import is_wild
 from stentor.model.access_report import AccessView, Verdict
 from stentor.model.control import within_of
 from stentor.model.errors import FrameError, TopicError
+from stentor.model.filter import Filter
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.topic import check_pattern
@@ -49,8 +50,8 @@ class AccessControl:
         forwarder: Forwarder[Outbox],
         subscriptions: Subscriptions[Outbox],
         guests: Guests,
-    ) -> None:
         place: str = "",
+    ) -> None:
         """`place` is the broker's name."""
         self.policy = AccessPolicy(settings, charter_of, place)
         self.classes = AccessClasses(self.policy)
@@ -79,7 +80,7 @@ class AccessControl:
         self._guests.post(guest.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
         return False
 
-    def admit_subscription(self, guest: Guest, pattern: str) -> Reader | Denied | None:
+    def admit_subscription(self, guest: Guest, pattern: str, where: Filter | None) -> Reader | Denied | None:
         """Return what a pattern means to a guest; None is all of it."""
         subject = subject_of(guest)
         if is_wild(pattern):
@@ -87,7 +88,11 @@ class AccessControl:
         denied = self.policy.deny_subscribing(subject, pattern)
         if denied is not None and subject.end_of("subscriber", pattern) and self.policy.charter_of(pattern) is None:
             return ExpectantEnd(self.policy, subject)
-        return denied
+        return denied or self.policy.deny_filter(subject, pattern, where)
+
+    def _reader_of(self, subject: Subject, pattern: str) -> Reader | None:
+        """Return what a pattern with wildcards, which is not denied, means to a subject; None is all of it."""
+        return None if may_read_all(subject, pattern) else self.classes.class_of(subject, pattern)
 
     # ---- when a charter changes
 

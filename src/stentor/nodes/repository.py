@@ -40,10 +40,11 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.place import UNPROVED, is_operator_name
-from stentor.model.status import TopicHealth
 from stentor.model.request_topic import requests_pattern
+from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
@@ -101,8 +102,8 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
-        self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._room = TopicRoom(settings, self._managed)
+        self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._offenders = Offenders()
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
@@ -338,8 +339,8 @@ class RepositoryNode:
         return [Open(topic)], []
 
     def _machine(self, topic: str) -> Repository:
-        """Return a machine that knows nothing yet; what becomes of traces is not traced."""
-        return Repository(topic, self._settings, None if topic == self._kept else self._post.trail)
+        """Return a machine that knows nothing yet; what becomes of traces and of mail is not traced."""
+        return Repository(topic, self._settings, None if topic in (self._kept, MAIL) else self._post.trail)
 
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
@@ -430,7 +431,9 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
             if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
-            if event.topic.startswith("$"):
+            if event.topic == MAIL and not is_operator_name(event.sender):
+                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+            if event.topic.startswith("$") and event.topic != MAIL:
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
             self._room.check(event.topic, event.principal)
             self._manage(now, event.topic, event.principal)
@@ -483,9 +486,9 @@ class RepositoryNode:
             "repository": self._settings.name,
             "principal": self._principal,
             "unit": self._settings.unit,
-            "topics": topics,
-            "traces": traces,
-        }
             "accepts": self._settings.accepts,
             "most_topics": self._settings.topics,
             "most_bytes": self._settings.most_bytes,
+            "topics": topics,
+            "traces": traces,
+        }

@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 from stentor.model.control import WITHIN, inbox_of
+from stentor.model.mail import MAIL
 from stentor.model.place import REPOSITORY_NAME
-from stentor.model.trace import TRACE
 from stentor.model.request_topic import requester_of, requests_pattern
+from stentor.model.trace import TRACE
 from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"
@@ -51,14 +52,14 @@ def may_write(decisions: Decisions, subject: Subject, topic: str) -> bool:
     return first in _TABLE and _TABLE[first].may_write(decisions, subject, rest)
 
 
-def recipient_of(topic: str) -> str:
-    """Return the name of whoever is spoken to on a topic; "" if it is not written as `inbox_of` writes it."""
-    first, _, rest = topic.partition("/")
 def may_read_all(subject: Subject, pattern: str) -> bool:
     """Return whether somebody may subscribe to a pattern of system topics: a repository, to what it is asked for."""
     return bool(subject.repository) and pattern == requests_pattern(subject.repository)
 
 
+def recipient_of(topic: str) -> str:
+    """Return the name of whoever is spoken to on a topic; "" if it is not written as `inbox_of` writes it."""
+    first, _, rest = topic.partition("/")
     name = unquote(rest)
     return name if first == "$to" and inbox_of(name) == topic else ""
 
@@ -96,6 +97,10 @@ def _write_within(decisions: Decisions, subject: Subject, rest: str) -> bool:
     return _is_plain(topic) and decisions.may_publish(subject, topic)
 
 
+def _may_post(decisions: Decisions, subject: Subject) -> bool:
+    return bool(subject.end_of("publisher", MAIL)) and decisions.may_send(subject, "")
+
+
 def _read_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
     return bool(rest) and decisions.may_use_reports(subject, REPORTS + rest, "subscribe")
 
@@ -128,12 +133,17 @@ _TABLE: Mapping[str, SystemTopic] = {
     "$repositories": SystemTopic(
         lambda _, subject, rest: not rest and bool(subject.repository), lambda _, __, rest: not rest
     ),
+    # $by/NAME/REPOSITORY: to a repository, from whoever is connected under a name; read with a pattern only
+    "$by": SystemTopic(lambda *_: False, lambda _, subject, rest: requester_of(f"$by/{rest}") == subject.name != ""),
     # $chorus/REPOSITORY/NUMBER/TOPIC: a repository tells subscribers who want the same what is stored
     "$chorus": SystemTopic(_read_chorus, _write_chorus),
     # $within/UNIT/TOPIC: events of a reliable topic that must not leave a unit yet
     "$within": SystemTopic(_read_within, _write_within),
+    # $mail: events for clients by their names, which repositories keep until these have them
+    MAIL: SystemTopic(
+        lambda _, subject, rest: not rest and bool(subject.repository or subject.end_of("subscriber", MAIL)),
+        lambda decisions, subject, rest: not rest and _may_post(decisions, subject),
+    ),
     # $stentor/…: traces, and reports about them
     "$stentor": SystemTopic(_read_reports, _write_reports),
 }
-    # $by/NAME/REPOSITORY: to a repository, from whoever is connected under a name; read with a pattern only
-    "$by": SystemTopic(lambda *_: False, lambda _, subject, rest: requester_of(f"$by/{rest}") == subject.name != ""),

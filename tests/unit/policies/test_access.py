@@ -7,6 +7,8 @@ from tests.unit.policies.chartering import ORDERS, Chartered, client, node, poli
 
 from stentor.model.control import bundle_of, chorus_of, inbox_of, within_of
 from stentor.model.errors import Refusal
+from stentor.model.filter import Filter
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.request_topic import request_topic, requester_of, requests_pattern
 from stentor.model.topic import check_pattern, check_topic, matches
 from stentor.policies.access import AccessPolicy, AccessRule
@@ -142,6 +144,8 @@ FALSE_R1 = client("mallory", "repository:r1")
         (request_topic("alice", "r1"), [], [ALICE]),
         (request_topic("repository:r1", "r2"), [], [R1, FALSE_R1]),
         (request_topic("publisher:shop:orders", "r1"), [], [SHOP]),
+        ("$mail", [R1], []),
+        ("$mail/alice", [], []),
         ("$by/alice", [], []),
         ("$by/alice/", [], []),
         ("$by/%61lice/r1", [], []),
@@ -227,6 +231,35 @@ def test_a_name_with_wildcards_or_slashes_in_it_widens_nothing(name: str) -> Non
     who = client("x", name)
     for other in ("$to/alice", "$to/+", "$to/#", "$to/a/b", "$bundle/orders", "orders"):
         assert not policy(orders=ORDERS).may_subscribe(who, other) or other == topic
+
+
+SENDERS = AccessRule(principals=("alice",), send=True, names=("desk-*",))
+
+
+@pytest.mark.req("GE-23")
+def test_mail_is_sent_and_got_under_names_that_one_may_have() -> None:
+    fabric = AccessPolicy(policy(SENDERS).settings, {MAIL: Chartered(owner="operator")}.get)
+    for name in ("alice", "alice:app", "desk-7"):
+        for role in ("publisher", "subscriber"):
+            assert fabric.deny_name(client("alice", f"{role}:{name}:$mail")) is None
+            assert fabric.deny_name(client("mallory", f"{role}:{name}:$mail")) is not None
+    denied = fabric.deny_name(client("mallory", "publisher:mallory:$mail"))
+    assert denied is not None
+    assert "send = true" in denied.reason, "mallory may not send"
+    assert fabric.deny_name(client("mallory", "subscriber:mallory:$mail")) is None
+    assert fabric.may_publish(client("alice", "publisher:alice:$mail"), MAIL)
+    for principal, name in (("mallory", "publisher:mallory:$mail"), ("alice", ""), ("alice", "subscriber:alice:$mail")):
+        assert not fabric.may_publish(client(principal, name), MAIL)
+
+
+@pytest.mark.req("GE-23")
+def test_mail_is_heard_with_the_filter_for_ones_own_name_only() -> None:
+    alice = client("alice", "subscriber:alice's:$mail")
+    assert policy().deny_filter(alice, MAIL, Filter(mail_filter("alice's"))) is None
+    for where in (None, Filter(mail_filter("bob")), Filter("EXISTS to"), Filter(f"{mail_filter(chr(97))} OR TRUE")):
+        assert policy(is_open=True).deny_filter(alice, MAIL, where) is not None
+    assert policy().deny_filter(R1, MAIL, None) is None
+    assert policy().deny_filter(alice, "orders", None) is None
 
 
 @pytest.mark.req("RD-31")

@@ -27,7 +27,6 @@ from stentor.model.control import (
     within_of,
 )
 from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.position import Position
 from stentor.model.record import Fact
@@ -222,7 +221,7 @@ class Enrolment:
                 self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
             return
         try:
-            where = str(Filter(event.where)) if event.where else ""
+            where = self._registry.filter_of(event.sender, event.where)
         except FilterError as error:
             raise Refused(Refusal.FILTER, str(error)) from None
         if known is None:

@@ -18,6 +18,7 @@ from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter
 from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
+from stentor.model.mail import mail_filter
 from stentor.model.ranges import (
     ClientName,
     FilterText,
@@ -118,8 +119,9 @@ def top_of(node: str) -> str:
 class Registry:
     """The facts of one topic."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, *, is_mail: bool = False) -> None:
         self._repository = repository
+        self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
         self.changed = False  # since somebody looked
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
@@ -297,6 +299,8 @@ class Registry:
 
     def granted(self, role: Role, name: str) -> Grant | None:
         value = self._facts.get(f"{GRANT}{role}/{name}", (0, "", b""))[2]
+        if not value and self._is_mail and name:
+            return Grant()
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
@@ -343,6 +347,8 @@ class Registry:
 
     def check_reader(self, topic: str, name: str, principal: str) -> None:
         """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
+        if name and self._is_mail:
+            raise Refused(Refusal.NOT_AUTHORISED, "mail is read by whom it is for: `fabric.mailbox()`")
         if name or self._is_open_to(principal, topic):
             self.check("subscriber", topic, name, principal)
         elif principal != self.terms.owner:
@@ -378,6 +384,10 @@ class Registry:
             resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
         news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed)
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
+
+    def filter_of(self, name: str, where: str) -> str:
+        """Return what a subscriber gets that asks for this: of mail, what is for its own name. Raises FilterError."""
+        return str(Filter(mail_filter(name) if self._is_mail else where)) if where or self._is_mail else ""
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         return self.set(_SUBSCRIPTION + name, subscription)

@@ -66,6 +66,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
@@ -94,8 +95,9 @@ class Repository:
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
-        self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
+        self.mailboxes = Mailboxes(topic, self.table)
+        self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
+        self.store = store = Store(settings.tail, self.mailboxes.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -269,7 +271,9 @@ class Repository:
             self.store.receive(now, block, known=True, ordered=True)
             return
         known = self.registry.is_authorised(block.publisher)
-        if known or block.publisher not in self.registry.publishers:
+        if not self.mailboxes.has_room(block):
+            self._report("error", "mail is not taken: it is for more names than can be kept", most=MOST_NAMES)
+        elif known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
         else:
             self.store.strangers += block.count  # it was authorised once
@@ -375,6 +379,7 @@ class Repository:
     # ---- the end of a step
 
     def _finish(self, now: int) -> None:
+        self.mailboxes.enlist(self.enrolment)
         if not self.gossip.ready:
             self.gossip.judge(now)  # clients wait for it: not only when time has passed
         copies = self.gossip.copies(now)
