@@ -409,7 +409,7 @@ def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPa
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
-    (repositories_obey_whoever_has_the_id_of_somebody_else, {"sync-passed-unacked", "refused", "raised"}),
+    (repositories_obey_whoever_has_the_id_of_somebody_else, {"refused", "lost-write", "not-converged"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

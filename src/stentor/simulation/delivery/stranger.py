@@ -50,6 +50,7 @@ from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.post import Post
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.post_office import Addressee
+from stentor.simulation.delivery.scholar import Scholar
 from stentor.wire.block import Block, Origin, encode
 
 _OFTEN = 0.3  # of what it could answer it answers
@@ -67,7 +68,8 @@ class Stranger(Actor):
     def __init__(self, stage: Stage, members: Callable[[], list[str]], twins: Sequence[Actor], seed: int) -> None:
         """`members` are the repositories in whose names it speaks; it has the id of one of its `twins`."""
         super().__init__(stage, "stranger", "stranger")
-        self.id = Random(f"{seed}/twin").choice(twins).id
+        self._twin = Random(f"{seed}/twin").choice(twins)
+        self.id = self._twin.id
         self._members = members
         self._random = Random(f"{seed}/stranger")
         self._forgeries: dict[type[ControlEvent], Callable[[str, Any], list[Answer]]] = {
@@ -155,11 +157,7 @@ class Stranger(Actor):
     def _on_stock_request(self, name: str, request: StockRequest) -> list[Answer]:
         lie = (Held(7, 1, 0, ((1, 3),)),)
         stock = Stock(TOPIC, name, request.token, members=(name,), done=request.done, parts=(lie,))
-        read = ReaderAck(TOPIC, request.sender, request.name, request.principal, self._everything())
-        return [(inbox_of(request.sender), stock, ()), self._ask(name, read)]
-
-    def _everything(self) -> tuple[Held, ...]:
-        return tuple(Held(publisher, incarnation, _FAR, ()) for publisher, incarnation in self.stage.book.published)
+        return [(inbox_of(request.sender), stock, ())]
 
     def _on_page_request(self, name: str, request: PageRequest) -> list[Answer]:
         page = Page(TOPIC, name, request.token, bases=(0,), covered=request.wanted)
@@ -169,16 +167,7 @@ class Stranger(Actor):
 
     def _on_registration(self, name: str, event: Registration) -> list[Answer]:
         code = self._random.choice((None, None, Refusal.NOT_AUTHORISED))
-        receipt = RegistrationReceipt(TOPIC, name, event.token, code, "really")
-        task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
-        forged = msgspec.structs.replace(event, task=task, token=_FAR, repositories=(name,), principals=())
-        return [(inbox_of(event.sender), receipt, ()), self._ask(name, forged)]
-
-    def _ask(self, repository: str, forged: Registration | ReaderAck) -> Answer:
-        """Ask a repository for something in another name: on our own topic, on that one's, or as it was once done."""
-        old = inbox_of(repository_name(repository))
-        topics = (request_topic(self.name, repository), request_topic(forged.sender, repository), old)
-        return self._random.choice(topics), forged, ()
+        return [(inbox_of(event.sender), RegistrationReceipt(TOPIC, name, event.token, code, "really"), ())]
 
     # ---- to repositories
 
@@ -194,7 +183,22 @@ class Stranger(Actor):
             GossipAck(TOPIC, name, rows, (7,) * len(rows)),
             GossipFacts(TOPIC, name, removed, self.principal),
         )
-        return [(bundle_of(TOPIC), self._random.choice(forged), ())]
+        return [(bundle_of(TOPIC), self._random.choice(forged), ()), self._ask(name)]
+
+    def _ask(self, repository: str) -> Answer:
+        """Ask a repository for something in our twin's name: on our own topic, on its topic, or as it was once done."""
+        topics = (request_topic(self.name, repository), request_topic(self._twin.name, repository))
+        return self._random.choice((*topics, inbox_of(repository_name(repository)))), self._request(repository), ()
+
+    def _request(self, repository: str) -> ControlEvent:
+        name, principal = self._twin.name, self._twin.principal
+        if isinstance(self._twin, Scholar):
+            read = tuple(Held(publisher, life, _FAR, ()) for publisher, life in self.stage.book.published)
+            return ReaderAck(TOPIC, name, self._twin.short, principal, read)
+        task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
+        return Registration(
+            TOPIC, name, _FAR, task, principal, (repository,), role="publisher", name="author0",
+        )  # fmt: skip
 
 
 def _inbox(role: Role, name: str) -> str:
