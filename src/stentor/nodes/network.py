@@ -373,7 +373,8 @@ class Network:
             self._reroute()
         if self.peers:
             self.profiles.flush()
-        self.access.settle()
+        if self.access.is_restless:
+            self.access.settle()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context
