@@ -68,7 +68,7 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
-from stentor.nodes import acquaintance, orders
+from stentor.nodes import orders
 from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
 from stentor.nodes.charter_keeper import CharterKeeper
@@ -77,7 +77,7 @@ from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
-from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.nodes.network import Network, NetworkSettings
 from stentor.nodes.rations import Run, ration
 from stentor.nodes.turns import TOIL, Turns, Work
 from stentor.protocols.connection.names import Names
@@ -448,16 +448,11 @@ class Broker:
         if happened.timer == TRACES:
             self._herald.tell(now, happened.wall)
             return
-        if happened.timer == acquaintance.TIMER:
-            self.network.acquaintance.expire()
-            return
         if happened.timer == TOIL:
             self._go_on(now)
             return
-        if happened.timer.startswith(REDIAL):
-            self.network.redial(now, happened.timer.removeprefix(REDIAL))
-            return
-        self._guests.hurry(now, happened.timer)
+        if not self.network.wake(now, happened.timer):
+            self._guests.hurry(now, happened.timer)
 
     def _beat(self, now: int) -> None:
         stalled = now - self._ticked > 3 * self._tick  # it was us who slept, not the peers who were silent
