@@ -308,6 +308,8 @@ class Network:
             self._say(name, Marker(now))
         self.gateways.tick(now)
         self.access.beat()
+        if self.peers:
+            self.profiles.flush(counts=True)
 
     def _returned(self, now: int, name: str, sent: int) -> None:
         """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""

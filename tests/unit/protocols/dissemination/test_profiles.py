@@ -91,6 +91,21 @@ def test_who_speaks_for_a_unit_sums_up_its_members() -> None:
     assert desk.told(OUTSIDE) == [(LIBRARY, (("t", "n > 3"),), (("t", "n > 1"),))]
 
 
+@pytest.mark.req("GE-07")
+def test_how_many_wishes_there_are_is_told_even_if_none_of_them_is_news() -> None:
+    desk = Desk()
+    desk.profiles.sum_up(1, {ME, B2})
+    for where in ("n > 1", "n > 1", "n > 7"):
+        desk.subscribe("t", where)
+    desk.said.clear()
+    desk.profiles.flush(counts=True)
+    counts = {(to, message.unit): message.predicates for to, message in desk.said if isinstance(message, ProfileChange)}
+    assert counts == {(INSIDE, ME): 3, (INSIDE, LIBRARY): 3, (OUTSIDE, LIBRARY): 3}
+    desk.said.clear()
+    desk.profiles.flush(counts=True)
+    assert desk.said == []  # once
+
+
 def test_a_new_speaker_tells_the_difference_to_what_the_former_told() -> None:
     desk = Desk()
     desk.subscribe("t", "n > 3")
