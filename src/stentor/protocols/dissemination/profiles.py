@@ -14,7 +14,7 @@ from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want, next_version
+from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, Stamp, Want, next_version
 from stentor.model.topic import check_pattern
 
 T = TypeVar("T")
@@ -90,9 +90,13 @@ class Profiles:
         return speaks and self._standing(level, self.context.units[level]).predicates != self._predicates(level)
 
     def _publish(self, level: int, news: dict[Want, bool]) -> None:
+        """Tell what a unit of ours gained or lost, if that is much in several changes: what it gained first, so that
+        nothing is unwanted in between, and among that marks last, so that all that was wished before one is known.
+        """
         unit = self.context.units[level]
         predicates = self._predicates(level)
-        for some in _batches(news.items()) if news else [()]:
+        ordered = sorted(news.items(), key=lambda each: 2 if not each[1] else each[0][0].startswith(MARKS))
+        for some in _batches(ordered) if ordered else [()]:
             standing = self._standing(level, unit)
             change = ProfileChange(
                 unit,
