@@ -258,6 +258,8 @@ def _check_rests(name: str, network: Network) -> Iterator[Anomaly]:
     gateways, profiles, graph = network.gateways, network.profiles, network.gateways.graph
     if profiles.unfinished and network.peers:
         yield Anomaly("rest", f"{name} has profiles that were never told, or never heard to their end")
+    if not network.settlement.is_idle:
+        yield Anomaly("rest", f"{name} waits for others to know something, or has not said that it knows it")
     for level in range(1, network.context.depth):
         inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
         presence = graph.find(network.context.units[level])
