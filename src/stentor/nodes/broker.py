@@ -49,6 +49,7 @@ from stentor.model.messages import (
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Order,
     Presence,
@@ -56,6 +57,7 @@ from stentor.model.messages import (
     Receipt,
     Rejection,
     SchemaDefinition,
+    SettlementRequest,
     StatusReport,
     StatusRequest,
     Subscription,
@@ -122,6 +124,8 @@ class Broker:
         )
         self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access.on_charter_change)
         self._guests.on_leave = self._keeper.forget
+        settlement = self.network.settlement
+        settlement.report = self._guests.answer
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
             self._access.check_name,
@@ -148,7 +152,7 @@ class Broker:
         self._from_peers: Handlers = {
             **everybody,
             **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
-            **dict.fromkeys((AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
+            **dict.fromkeys((MarkReceipt, AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
             Rejection: self._rejected,
         }
         self._messages: Handlers = {
@@ -160,6 +164,7 @@ class Broker:
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
             AccessRequest: lambda _, client, asked: self._access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
+            SettlementRequest: lambda now, client, asked: settlement.ask(now, client.connection.link, asked),
             AccessFacts: self._keeper.hear,
             BundleRequest: self._keeper.watch,
         }

@@ -43,6 +43,7 @@ from stentor.model.messages import (
     Receipt,
     Rejection,
     SchemaDefinition,
+    SettlementReport,
     StatusReport,
     Topic,
     ViewReport,
@@ -145,7 +146,7 @@ class Client:
             FlowRefusal: self._flow_refused,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
-            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
+            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:

@@ -118,6 +118,7 @@ class Guests:
         if guest.dialled:
             self._network.unreachable(now, connection.link, reason)
         self.on_leave(connection.link)
+        self._network.settlement.forget(connection.link)
         self._subscriptions.withdraw(guest.wishes, connection.outbox)
         self.busy.pop(connection.link, None)
         self._forwarder.drop(guest.flows)

@@ -11,12 +11,14 @@ from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    MARKS,
     Digest,
     Echo,
     Hello,
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Presence,
     ProfileChange,
@@ -30,6 +32,7 @@ from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
@@ -96,6 +99,9 @@ class Network:
         self.access = AccessSpread(context.name, self._say, act)
         self.acquaintance = acquaintance.Acquaintance(act)
         self.peers: dict[str, Peer] = {}
+        self.settlement = settlement.Settlement(
+            context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
+        )
         self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
         self.boot = 0
         self._links = 0
@@ -109,7 +115,7 @@ class Network:
 
     def begin(self, now: int, boot: int) -> None:
         self.boot = boot
-        self.profiles.boot = boot
+        self.profiles.boot = self.settlement.boot = boot
         self.gateways.begin(boot)
         self.access.begin(boot)
         self.acquaintance.begin(now, self.diallings)
@@ -128,6 +134,8 @@ class Network:
         """Do what a timer was started for; return whether it was one of ours."""
         if timer == acquaintance.TIMER:
             self.acquaintance.expire()
+        elif timer == settlement.TIMER:
+            self.settlement.expire(now)
         elif timer.startswith(_REDIAL):
             dialling = self.diallings.get(timer.removeprefix(_REDIAL))
             if dialling is not None and dialling.link is None:
@@ -270,6 +278,8 @@ class Network:
                 self._reprice(name, message.cost)
             case Echo():
                 self._returned(now, name, message.token)
+            case MarkReceipt():
+                self.settlement.hear(message)
             case _:
                 self.access.hear(name, message)
 
@@ -308,6 +318,9 @@ class Network:
             self._say(name, Marker(now))
         self.gateways.tick(now)
         self.access.beat()
+        self.settlement.beat()
+        if self.peers:
+            self.profiles.flush(counts=True)
 
     def _returned(self, now: int, name: str, sent: int) -> None:
         """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
@@ -358,6 +371,7 @@ class Network:
         if self._generation != self.gateways.generation:
             self._generation = self.gateways.generation
             self._reroute()
+        self.settlement.settle(is_told=not self._untold)
         if self.peers:
             self.profiles.flush()
         if self.access.is_restless:
@@ -471,7 +485,10 @@ class Network:
         return [each.name for each in self.gateways.neighbours.values() if each.level <= level]
 
     def _index(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
-        self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        if not pattern.startswith(MARKS):
+            self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        elif wanted:
+            self.settlement.learn(pattern)
 
     def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
         self._act(Report(level, what, details))
