@@ -231,7 +231,7 @@ def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_come_before_registrations_are_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1]())
+    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1](0))
 
 
 def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -327,9 +327,9 @@ def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = Commits.flush
 
-    def flush(self: Commits) -> None:
+    def flush(self: Commits, now: int) -> None:
         self._testimony.stored(0, self._store.entries)
-        original(self)
+        original(self, now)
 
     patch.setattr(Commits, "flush", flush)
 

@@ -65,7 +65,7 @@ class Collection:
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
             collect = Collect(self._topic, done[-1].end)
-            self._commits.then(lambda: self._dispatch.effects.append(collect))
+            self._commits.then(lambda _: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
 

@@ -34,7 +34,7 @@ from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.border import Border
-from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.commits import PROGRESS, Action, Commits
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -88,9 +88,9 @@ class Enrolment:
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
 
-    def when_safe(self, action: Callable[[], None]) -> None:
+    def when_safe(self, action: Action) -> None:
         """When what is registered is durable, here and on as many others as events must be on."""
-        self._commits.then(lambda: self._gossip.sharing.append(action))
+        self._commits.then(lambda _: self._gossip.sharing.append(action))
 
     # ---- clients that look for a repository
 
@@ -187,7 +187,7 @@ class Enrolment:
         self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
         self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
         incarnation, last = self._newest(sender, event.incarnation)
-        self._commits.then(lambda: self._respond(inbox, event, incarnation=incarnation, last=last))
+        self._commits.then(lambda _: self._respond(inbox, event, incarnation=incarnation, last=last))
         self._announce(event)
         if event.last:
             stream.ordered.add(1, event.last)
@@ -396,7 +396,7 @@ class Enrolment:
         """It must know that we steer it before it is told anything."""
         reader.live = topic_id(within_of(self._border.unit_of(event.node), self._topic))
 
-        def respond() -> None:
+        def respond(_: int) -> None:
             destination = reader.destination
             known = self._registry.subscriptions.get(destination.name)
             if known is None or self._dispatch.readers.get(destination.name) is not reader:

@@ -73,7 +73,7 @@ class Gossip:
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
         self._shared = 0  # … and on as many others as must have them
-        self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
+        self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
