@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, GossipState, Held, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind
@@ -25,6 +25,7 @@ from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
@@ -203,6 +204,17 @@ def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
         original(self, msgspec.structs.replace(holdings, facts=facts))
 
     patch.setattr(Store, "load", load)
+
+
+def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
+    def follow(self: Floors, stream: Stream, held: Held, living: Any) -> bool:
+        for first, last in stream.absent([(1, held.floor)]):
+            self._store.void(stream, ((first, last),))
+            for spans in (stream.held, stream.durable, stream.skipped):
+                spans.add(first, last)
+        return False
+
+    patch.setattr(Floors, "follow", follow)
 
 
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -420,6 +432,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (syncs_are_not_compared, {"not-converged"}),
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
+    (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),

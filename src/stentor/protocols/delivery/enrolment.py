@@ -186,13 +186,17 @@ class Enrolment:
         end = end_name("publisher", event.sender, self._topic)
         self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
         self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
-        incarnation, last = self._newest(sender, event.incarnation)
-        self._commits.then(lambda _: self._respond(inbox, event, incarnation=incarnation, last=last))
+        self._commits.then(lambda _: self._recall_publisher(inbox, event, sender))
         self._announce(event)
         if event.last:
             stream.ordered.add(1, event.last)
         self._store.admit(stream)
         self._gossip.touched[stream] = None
+
+    def _recall_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
+        """Answer with what is known by now."""
+        incarnation, last = self._newest(sender, event.incarnation)
+        self._respond(inbox, event, incarnation=incarnation, last=last)
 
     def _newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
         """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no

@@ -34,6 +34,7 @@ from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
@@ -64,6 +65,7 @@ class Gossip:
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
+        self._floors = Floors(settings, store, table)
         self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""  # under which we are connected
         self.ready = self.leaving = False
@@ -151,6 +153,7 @@ class Gossip:
                 tuple(stream.durable.within(stream.floor + 1, stream.durable.last)),
                 stream.cared,
                 tuple(stream.skipped.within(stream.floor + 1, stream.skipped.last)),
+                tuple(stream.voids.within(1, stream.floor)),
             )
             for stream in streams
         )
@@ -269,9 +272,8 @@ class Gossip:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = None
             if not peer.unit:
-                self._begin(stream, held)
-                if held.floor > stream.floor:
-                    self._skip(stream, held)
+                self._floors.begin(stream, held)
+                self.cared |= self._floors.follow(stream, held, self.living(now))
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
@@ -294,30 +296,6 @@ class Gossip:
                 for name, reader in self._dispatch.readers.items()
             )
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
-
-    def _begin(self, stream: Stream, held: Held) -> None:
-        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
-        if not self._settings.unit or stream.top or stream.floor:
-            return
-        served = [each for each in self._table.destinations.values() if each.served]
-        ends = [each.upto(stream.id) for each in served]
-        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
-        stream.forget(min([stored, *ends]))
-        if stream.floor:
-            self._store.mark_floor(stream)
-
-    def _skip(self, stream: Stream, held: Held) -> None:
-        """What others have forgotten is done with: we need not have it, but for those who still wait for it cannot be
-        served here.
-        """
-        for first, last in stream.absent([(1, held.floor)]):
-            self._store.void(stream, ((first, last),), Kind.SKIPPED if first <= held.cared else Kind.VOID)
-            for spans in (stream.held, stream.durable, stream.skipped):
-                spans.add(first, last)
-            if first <= held.cared > stream.cared:
-                stream.cared = held.cared
-                self._store.mark_floor(stream)
-                self.cared = True
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)

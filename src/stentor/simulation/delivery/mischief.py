@@ -226,6 +226,9 @@ class Mischief:
         depot = self._cast.add_depot(draw_unit(self._stage.random) if self._cast.plan.nodes else "")
         depot.start()
         depot.joining = True
+        if self._cast.plan.newcomers:
+            late = self._stage.random.randrange(600) * MILLISECOND
+            self._stage.office.muffled[depot.name] = self._stage.now + late
 
         def joined(receipt: RegistrationReceipt) -> None:
             depot.member = receipt.code is None
