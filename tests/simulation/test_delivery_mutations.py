@@ -36,6 +36,7 @@ from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.trail import Trail
@@ -219,9 +220,10 @@ def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
 
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip, now: int) -> None:
-        self.ready = not self.leaving and bool(self.company.since)
+        if self.company.since and not self.leaving:
+            self.service.state = State.SERVING
 
-    patch.setattr(Gossip, "_judge", judge)
+    patch.setattr(Gossip, "judge", judge)
 
 
 def what_is_damaged_is_served(patch: pytest.MonkeyPatch) -> None:
@@ -253,6 +255,10 @@ def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
         original(self, now, peer, msgspec.structs.replace(state, facts=self._registry.digest))
 
     patch.setattr(Gossip, "_hear_state", hear)
+
+
+def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(TRANSITIONS, (State.LEAVING, Change.ADDED_AGAIN), State.LEAVING)
 
 
 def members_are_invited_once(patch: pytest.MonkeyPatch) -> None:
@@ -433,6 +439,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
     (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
+    (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),

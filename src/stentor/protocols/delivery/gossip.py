@@ -38,6 +38,7 @@ from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -68,7 +69,7 @@ class Gossip:
         self._floors = Floors(settings, store, table)
         self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""  # under which we are connected
-        self.ready = self.leaving = False
+        self.service = Service()
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
@@ -96,6 +97,14 @@ class Gossip:
             GossipLeave: self._forget,
         }
 
+    @property
+    def ready(self) -> bool:
+        return self.service.state is State.SERVING
+
+    @property
+    def leaving(self) -> bool:
+        return self.service.state is State.LEAVING
+
     # ---- saying
 
     def say(self, event: ControlEvent, to: Peer | str | None = None) -> None:
@@ -109,16 +118,14 @@ class Gossip:
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
         self.company.since = now
-        self._states = 0
-        self.tell_state(now)
+        self.tell_all(now)
 
     def admit(self, now: int, units: Mapping[str, str]) -> list[str]:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
         if len(self.bundle.peers) > before:
-            self._states = 0
-            self.tell_state(now)
+            self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
         return gone
 
@@ -136,6 +143,11 @@ class Gossip:
     def lost(self, line: Line) -> None:
         """This turned out to be damaged: others must not count on it."""
         self._changed[self._store.streams[line.stream]] = None
+
+    def tell_all(self, now: int) -> None:
+        """Tell the bundle all that we have."""
+        self._states = 0
+        self.tell_state(now)
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
@@ -389,7 +401,7 @@ class Gossip:
             return
         if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return
-        self.ready = True
+        self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )

@@ -363,7 +363,7 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            self.membership.obey_removal()
+            self.membership.obey(now)
             self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False

@@ -311,6 +311,10 @@ class Depot(Actor):
             self.shelf.forget(stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
+        assert self.repository is not None
+        registry = self.repository.registry
+        if registry.created and registry.is_member(self.short):
+            self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.left = True
         self.stage.seen["left"] += 1
         self.crash("has left")

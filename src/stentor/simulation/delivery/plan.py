@@ -134,6 +134,16 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     )
 
 
+def draw_returns(random: Random, plan: Plan) -> Plan:
+    """Some repositories that are to leave are not to, after all."""
+    leaves = [time for time, what in plan.strikes if what == "leave"]
+    leaves += [random.randrange(plan.duration)] * (random.random() < 0.08)
+    returns = [time + random.randrange(10, 400) * MILLISECOND for time in leaves if random.random() < 0.6]
+    kept = [strike for strike in plan.strikes if strike[1] != "leave"]
+    strikes = [*kept, *((time, "leave") for time in leaves), *((time, "return") for time in returns)]
+    return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
+
+
 def draw_scholars(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 

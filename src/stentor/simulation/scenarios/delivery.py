@@ -12,6 +12,7 @@ from stentor.simulation.delivery.plan import (
     Plan,
     draw_newcomers,
     draw_plan,
+    draw_returns,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -35,6 +36,7 @@ class _Play:
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
