@@ -27,8 +27,9 @@ from stentor.model.control import (
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
+from stentor.model.reading import Page, PageRequest, Stock, StockRequest
 from stentor.model.record import Kind
+from stentor.model.span import Spans
 from stentor.protocols.delivery.post import Heard
 
 
@@ -277,6 +278,24 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]
+
+
+@pytest.mark.req("RD-03")
+def test_who_is_there_is_judged_when_an_answer_is_given_not_when_it_was_asked_for() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 1)
+    bundle.kill("r2")
+    bundle.lazy.add("r1")
+    request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True)
+    bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+    bundle.pass_time(1000)
+    bundle.publish(2, 1)
+    bundle.pass_time(12_000)
+    bundle.lazy.clear()
+    bundle.write("r1")
+    bundle.pass_time(1000)
+    (stock,) = [event for _, event, _ in bundle.mail if isinstance(event, Stock)]
+    assert [list(Position.of(part).streams.values()) for part in stock.parts] == [[Spans(((1, 2),))]], "r2 is gone"
 
 
 @pytest.mark.req("RD-13", "RD-25")

@@ -65,7 +65,7 @@ class Collection:
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
             collect = Collect(self._topic, done[-1].end)
-            self._commits.then(lambda: self._dispatch.effects.append(collect))
+            self._commits.then(lambda _: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
 
@@ -116,8 +116,11 @@ class Collection:
         return bool(void) and self._registry.is_current(*line.stream)
 
     def _pass(self, line: Line) -> None:
-        """What was skipped is for nobody for whom events were stored then: others must know."""
-        if line.kind is Kind.SKIPPED:
+        """What was skipped is for nobody for whom events were stored then: others must know. That does not hold for
+        what was passed over because others had forgotten it.
+        """
+        stream = self._store.streams[line.stream] if line.kind is Kind.SKIPPED else None
+        if stream is not None and self._unit and line.last > max(stream.floor, stream.cared):
             for each in self._table.destinations.values():
                 if each.served and line.sequence > each.epoch and not each.has(line):
                     each.mark(line.stream, line.first, line.last)

@@ -53,9 +53,11 @@ class Owners:
         if code is not None or event.task is TopicTask.SHOW:
             self._enrolment.say(inbox_of(event.sender), receipt)
         elif event.task is TopicTask.DELETE:
-            self._commits.then(lambda: self._enrolment.say(inbox_of(event.sender), receipt))  # nobody is left to agree
+            self._commits.then(
+                lambda _: self._enrolment.say(inbox_of(event.sender), receipt)
+            )  # nobody is left to agree
         else:
-            self._enrolment.when_safe(lambda: self._notices.answer(inbox_of(event.sender), receipt))
+            self._enrolment.when_safe(lambda _: self._notices.answer(inbox_of(event.sender), receipt))
 
     def _carry_out(self, event: Registration) -> None:
         registry = self._registry

@@ -99,6 +99,7 @@ class Store:
                 publisher, incarnation = key.removeprefix(_FLOOR).split("/")
                 stream = self.streams[int(publisher, 16), int(incarnation)]
                 floor, cared, *voids = value.split()
+                stream.voids.remove(1, int(floor))  # what was found to be forgotten elsewhere was no gap
                 for first, _, last in (void.partition(b"-") for void in voids):
                     stream.voids.update(stream.held.missing(int(first), int(last)))
                 stream.cared = int(cared)

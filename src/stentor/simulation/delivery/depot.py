@@ -322,6 +322,10 @@ class Depot(Actor):
             self.shelf.forget(stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
+        assert self.repository is not None
+        registry = self.repository.registry
+        if registry.created and registry.is_member(self.short):
+            self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.left = True
         self.stage.seen["left"] += 1
         self.crash("has left")
@@ -346,14 +350,14 @@ class Depot(Actor):
                     book.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
-            elif isinstance(event, RecoveryResponse) and event.last:
-                for publisher in self._publishers_at(post.to):
-                    book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 assert self.repository is not None
                 book.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
                 self._check_agreement(name, event.sync)
+            elif isinstance(event, RecoveryResponse):
+                for publisher in self._publishers_at(post.to):
+                    self._recovered(publisher, event)
             elif isinstance(event, RegistrationReceipt):
                 book.receipts.add((self.short, event.token))
                 if event.code is None:
@@ -374,6 +378,12 @@ class Depot(Actor):
         """One, unless it has another repository by now."""
         assert self.repository is not None
         return [each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox]
+
+    def _recovered(self, publisher: int, response: RecoveryResponse) -> None:
+        assert self.repository is not None
+        gossip, asking = self.repository.gossip, self.repository.enrolment.publishers[publisher].incarnation
+        heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
+        self.stage.book.recover(self.short, publisher, asking, response, heard)
 
     def check_sync(self, name: str, done: Iterable[Held]) -> None:
         assert self.repository is not None
