@@ -53,10 +53,11 @@ class ReliableSubscriber:
         topic: str,
         name: str,
         incarnation: Incarnation,
-        where: str = "",
+        where: str | None = "",
         since: str = "now",
         settings: SubscriberSettings | None = None,
     ) -> None:
+        """Without a filter, be it "" for all, the one that is registered holds."""
         self.topic, self.name = check_topic(topic), name
         self._incarnation, self._where, self._since = incarnation, where, since
         self._settings = settings = settings or SubscriberSettings()
@@ -104,11 +105,13 @@ class ReliableSubscriber:
         self._inputs[type(happened)](now, happened)
         if self.chain is not None and (self.chain.attempt != self.steering.attempt or self.steering.ended):
             self._drop_chain()
+        if self.steering.ended is not None:
+            self._drop_ready()
         self._advance()
         if self._hungry and self._ready:
             self._effects.append(Release(self._ready))
             self.trail.release(now, self.topic, self.name, self._ready)
-            self._hungry, self._ready, self._ready_size = False, [], 0
+            self._drop_ready()
             self._advance()
         if not self.attendance.live and self.chain is not None:
             self.attendance.catch_up(self.bodies.size, self.bodies.pending, self._search.mean)
@@ -125,6 +128,10 @@ class ReliableSubscriber:
             self._effects.append(StartTimer(_TIMER, due))
         effects, self._effects = self._effects, []
         return effects
+
+    def _drop_ready(self) -> None:
+        """What is ready is handed out, or never will be: another life may be handed the same by now."""
+        self._hungry, self._ready, self._ready_size = False, [], 0
 
     # ---- the link and the repository
 
@@ -153,11 +160,12 @@ class ReliableSubscriber:
             attempt,
             self._principal,
             self._incarnation,
-            where=self._where,
+            where=self._where or "",
             since=self._since,
             node=self.steering.node,
             asks=self._handing.introduce(),
             told=self._handing.was_told,
+            keeps=self._where is None,
         )
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
@@ -221,6 +229,8 @@ class ReliableSubscriber:
         else:
             self._synced(now, self.chain, response.sync)
         if response.within in ("", top_of(self.steering.node)):  # else we have moved since we asked
+            if self._where is None:
+                self.attendance.where = response.where
             self.attendance.settle(response.within)
         self.attendance.join(self.steering.repository, response.chorus)
         self._tune_in()
@@ -402,8 +412,9 @@ class ReliableSubscriber:
     def _leaving(self, now: int, leaving: Leaving) -> None:
         self._hungry = False
         self._handing.begin_farewell(now, leaving, self._receipts, self.bodies.sources)
-        if not self._handing.asks or not self._linked:  # nothing was handed out, or nobody is there to note it
-            self._effects += self._handing.fail() if self._handing.asks else self._handing.noted()
+        is_of_use = self._handing.asks or leaving.unsubscribes  # else there is nothing to write down
+        if not is_of_use or not self._linked:
+            self._effects += self._handing.fail() if is_of_use else self._handing.noted()
 
     def _part(self, now: int) -> int:
         """Say farewell, and again until it is answered; when to look again."""

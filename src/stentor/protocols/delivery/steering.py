@@ -36,6 +36,11 @@ FINAL = frozenset({
 _ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
 
 
+def life_of(attempt: int) -> int:
+    """Return the life in which a client made this attempt."""
+    return attempt >> _ATTEMPTS
+
+
 class SteeringSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a client waits for whom; in nanoseconds."""
 
@@ -252,7 +257,7 @@ class Steering:
         self.members, self.chorus = response.members, response.chorus
         self._asking.rest()
         if not self.steered:
-            self.effects.append(Attach(self.repository, response.epoch, response.past))
+            self.effects.append(Attach(self.repository, response.epoch, response.past, response.where))
         self.steered = True
         self._failures = 0
         self._complaint = NEVER

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
 from stentor.model.control import end_name
+from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.protocols.delivery.dialogue import (
     Assure,
@@ -47,8 +48,9 @@ class Author(Actor):
 
     asks_for_members = True
 
-    def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
-        super().__init__(stage, end_name("publisher", name, TOPIC), name)
+    def __init__(self, stage: Stage, name: str, events: int, pause: int, seat: str = "") -> None:
+        super().__init__(stage, end_name("publisher", name, TOPIC), name, seat)
+        self._signature = (seat or name).encode()  # in all bodies, which are different
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.left = events  # to publish
@@ -56,7 +58,7 @@ class Author(Actor):
         self.ended = False  # it may not publish any more
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
-        self._stream = Incarnation(0)
+        self._stream = self._incarnation = Incarnation(0)
         self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
@@ -82,7 +84,7 @@ class Author(Actor):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
+        self._incarnation = incarnation = self.stage.begin_life(self.name)
         resumption = self._resumption(incarnation)
         self._stream = resumption.incarnation if resumption else incarnation
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
@@ -124,7 +126,7 @@ class Author(Actor):
 
     def _body(self) -> bytes:
         self._said += 1
-        return b"%s/%d" % (self.short.encode(), self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
+        return b"%s/%d" % (self._signature, self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
 
     @property
     def _time(self) -> int:
@@ -181,7 +183,9 @@ class Author(Actor):
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
-        if not self.revoked:
+        is_fenced = forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation)
+        self.stage.seen["fenced"] += is_fenced
+        if not self.revoked and not is_fenced:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.ended = True

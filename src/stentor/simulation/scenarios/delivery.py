@@ -11,6 +11,7 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_plan,
+    draw_rivals,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -33,6 +34,7 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
