@@ -273,6 +273,27 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
+    async def steer(self, topic: str, role: Role, name: str, repository: str, within: float = 30.0) -> None:
+        """Move a publisher or subscriber to another repository of its topic; returns when that one steers it. It stays
+        there, as if it had chosen that itself.
+        """
+        check_client_name(name)
+        asking = await self._as_operator()
+        registration = asking._registration(topic, TopicTask.STEER, role=role, name=name, repositories=(repository,))
+        end = _now() + within
+        while True:
+            seen, members = await asking._look(topic)
+            if repository in seen and seen[repository].does_steer(role, name):
+                return
+            steering = [each for each in seen if seen[each].does_steer(role, name)]
+            if steering:
+                await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
+            elif _now() > end - within / 2:
+                raise InvalidInput(f"no repository of {topic} steers a {role} {name}: it is not there now")
+            if _now() > end:
+                raise Incomplete(f"after {within:g} s, {repository} does not steer {name}")
+            await asyncio.sleep(_LOOK_AGAIN)
+
     async def add(self, topic: str, repository: str) -> None:
         """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
         already is believed under the principal that it has now.

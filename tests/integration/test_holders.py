@@ -13,7 +13,7 @@ from tests.integration.test_reliable import take
 
 from stentor import blocking
 from stentor.client import Fabric, connect
-from stentor.model.errors import Fenced
+from stentor.model.errors import Fenced, InvalidInput
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
@@ -149,6 +149,28 @@ def test_without_async_the_error_comes_at_once_too(tmp_path: Path) -> None:
             async with here.client(1) as two, two.subscribe("orders", name="billing"):
                 with pytest.raises(Fenced):
                     await reading
+
+    run(main())
+
+
+@pytest.mark.req("RD-16")
+def test_clients_are_moved_by_hand_and_lose_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            pair(tmp_path) as here,
+            here.client(0) as one,
+            one.publisher("orders", name="shop") as shop,
+            one.subscribe("orders", name="billing") as events,
+            Registrar(one) as registrar,
+        ):
+            for number, repository in enumerate(("r1", "r0", "r1")):
+                await registrar.steer("orders", "subscriber", "billing", repository)
+                await registrar.steer("orders", "publisher", "shop", repository)
+                await until(lambda to=repository: (shop.repository, events.repository) == (to, to))  # type: ignore[misc]
+                await shop.send(b"%d" % number)
+            assert [event.body for event in await take(events, 3)] == [b"0", b"1", b"2"]
+            with pytest.raises(InvalidInput, match="it is not there now"):
+                await registrar.steer("orders", "subscriber", "audit", "r0", within=1.0)
 
     run(main())
 

@@ -28,6 +28,7 @@ from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
+from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reading import Reading
@@ -315,6 +316,16 @@ def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> No
     )
 
 
+def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
+    original = Homing.arrive
+
+    def arrive(self: Homing, now: int, repository: str) -> None:
+        original(self, now, repository)
+        self.rest()
+
+    patch.setattr(Homing, "arrive", arrive)
+
+
 def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
 
@@ -448,6 +459,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (a_fenced_subscriber_hands_out_what_it_holds, {"handed-out-by-fenced"}),
     (who_names_no_filter_gets_everything, {"filter-lost"}),
     (unsubscribing_is_forgotten, {"kept-in-vain"}),
+    (clients_stay_where_they_are, {"strayed"}),
     (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
     (publishers_send_again_to_all_units, {"left-its-unit"}),
     (nothing_is_marked_as_redelivered, {"duplicate"}),

@@ -158,7 +158,9 @@ class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False)
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
-    """R → C: choose another repository, I leave."""
+    """R → C: choose another repository, I leave; or the one that is named, because somebody wants you there."""
+
+    to: ranges.AnyRepositoryName = ""
 
 
 # ---- publishing
@@ -397,6 +399,7 @@ class TopicTask(enum.StrEnum):
     ADD_REPOSITORY = "add repository"
     REMOVE_REPOSITORY = "remove repository"
     STATUS = "status"  # of the repository itself; the topic is ""
+    STEER = "steer"  # let the one of `repositories` steer a client
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
 

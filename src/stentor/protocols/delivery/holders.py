@@ -43,6 +43,12 @@ class Holders:
         known = self._registry.subscriptions.get(name)
         return known is not None and publisher_id(known.principal, end_name("subscriber", name, self._topic)) == sender
 
+    def inbox_of(self, role: Role, name: str) -> str | None:
+        """Return where a client that we steer is spoken to; None if we do not."""
+        if role == "subscriber":
+            return self._readers[name].inbox if name in self._readers else None
+        return next((each.inbox for each in self.publishers.values() if each.name == name), None)
+
     def newest(self, role: Role, name: str) -> int:
         """Return the newest life of a name that the bundle knows of; 0 if it knows of none."""
         life = self._registry.life_of(role, name)

@@ -484,4 +484,5 @@ class Repository:
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
+            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
         }

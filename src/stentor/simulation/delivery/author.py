@@ -21,7 +21,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.post import Post, Publish
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
-from stentor.protocols.delivery.steering import SteeringSettings
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
 
@@ -34,6 +34,8 @@ STEERING = SteeringSettings(
     tries=4,
     left_out=1500 * MILLISECOND,
     complaint=2 * SECOND,
+    look_after=200 * MILLISECOND,
+    look_longest=SECOND,
 )
 _SETTINGS = PublisherSettings(
     first_silence=100 * MILLISECOND, longest_silence=500 * MILLISECOND, window_events=64, steering=STEERING

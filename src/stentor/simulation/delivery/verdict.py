@@ -28,6 +28,7 @@ class Verdict:
             *self._different(),
             *self._holders(),
             *self._kept_in_vain(),
+            *self._strayed(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
             *self._unread(),
         ]
@@ -83,6 +84,19 @@ class Verdict:
                 if not self._cast.stage.is_newest(end, life):
                     found.append(f"{depot.short} steers an older {publisher.name}")
         return found
+
+    def _strayed(self) -> list[str]:
+        """Clients that are not where they chose to be, although that repository is well; with units, others decide."""
+        if self._cast.plan.nodes:
+            return []
+        readers = [(each.seat, each.subscriber.steering) for each in self._cast.readers if each.subscriber is not None]
+        authors = [(each.seat, each.publisher.steering) for each in self._cast.authors if each.publisher is not None]
+        homes = {depot.short for depot in self._cast.serving() if not depot.leaving}
+        return [
+            f"{seat} is at {steering.repository}, not at {steering.homing.home}"
+            for seat, steering in (*readers, *authors)
+            if steering.steered and steering.homing.home in homes - {steering.repository}
+        ]
 
     def _kept_in_vain(self) -> list[str]:
         """Who was told that nothing is kept for it any more, and where something is."""
@@ -154,6 +168,8 @@ class Verdict:
             book.accuse("two-holders", trouble)
         for trouble in self._kept_in_vain():
             book.accuse("kept-in-vain", trouble)
+        for trouble in self._strayed():
+            book.accuse("strayed", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 

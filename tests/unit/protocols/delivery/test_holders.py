@@ -8,11 +8,15 @@ from stentor.model.control import (
     Denial,
     GossipSync,
     Held,
+    Migrate,
     Recovery,
     RecoveryResponse,
+    Registration,
+    RegistrationReceipt,
     Role,
     SubscriberEnd,
     Sync,
+    TopicTask,
     end_name,
     repository_name,
 )
@@ -225,6 +229,41 @@ def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> No
 
 def _shop() -> tuple[int, int]:
     return publisher_id("", end_name("publisher", "shop", TOPIC)), 5
+
+
+# ---- moved by hand
+
+
+def steer(bundle: PaperBundle, to: str, role: Role, name: str, repository: str, owner: str = "owner") -> Refusal | None:
+    event = Registration(
+        TOPIC, owner, 7, TopicTask.STEER, "" if owner == "owner" else owner, (repository,), role=role, name=name
+    )
+    bundle.clear()
+    bundle.step(to, Heard(publisher_id(event.principal, owner), [event]))
+    return bundle.told(RegistrationReceipt)[-1].code
+
+
+@each_role
+def test_the_owner_moves_a_client_to_another_repository(role: Role, name: str) -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, role, name, "r1", 5)
+    assert steer(bundle, "r1", role, name, "r2") is None
+    assert bundle.told(Migrate) == [Migrate(TOPIC, "r1", "r2")]
+    come(bundle, role, name, "r2", 5, 2)
+    assert bundle.repositories["r1"].status(bundle.now)["steers"] == []
+    assert bundle.repositories["r2"].status(bundle.now)["steers"] == [name]
+
+
+def test_nobody_is_moved_where_nobody_can_serve_it_or_by_a_stranger() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    assert steer(bundle, "r2", "subscriber", "billing", "r1") is Refusal.UNKNOWN, "r2 does not steer it"
+    assert steer(bundle, "r1", "subscriber", "billing", "r9") is Refusal.UNKNOWN
+    assert steer(bundle, "r1", "subscriber", "billing", "r2", owner="mallory") is Refusal.NOT_AUTHORISED
+    bundle.kill("r2")
+    bundle.pass_time(5000)
+    assert steer(bundle, "r1", "subscriber", "billing", "r2") is Refusal.BUSY
+    assert bundle.told(Migrate) == []
 
 
 def test_a_life_that_never_held_a_name_is_no_fact() -> None:
