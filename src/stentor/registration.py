@@ -294,12 +294,16 @@ class Registrar:
                 raise Incomplete(f"after {within:g} s, {repository} does not steer {name}")
             await asyncio.sleep(_LOOK_AGAIN)
 
-    async def add(self, topic: str, repository: str) -> None:
+    async def add(self, topic: str, repository: str, *, join: bool = False) -> None:
         """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
-        already is believed under the principal that it has now.
+        already is believed under the principal that it has now. A unit that has a repository of its own gets another
+        one only if that is to `join` it.
         """
-        principal = (await self._present([repository]))[repository].principal
-        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
+        report = (await self._present([repository]))[repository]
+        await self._change(
+            topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
+            units=(report.unit,), joins=join,
+        )  # fmt: skip
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""

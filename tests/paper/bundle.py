@@ -192,10 +192,11 @@ class PaperBundle:
     # ---- clients
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False) -> None:  # fmt: skip
+              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False,
+              units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
         event = Registration(
             TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold,
-            principals=(KEEPER,) * len(repositories),
+            principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
 

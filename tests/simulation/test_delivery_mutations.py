@@ -17,6 +17,7 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
+from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
@@ -52,6 +53,10 @@ def always(answer: Any) -> Callable[..., Any]:
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 400
+
+
+def batches_are_kept_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(store, "cut", lambda audience, count: [Part(0, count - 1, audience)])
 
 
 def no_gossip(patch: pytest.MonkeyPatch) -> None:
@@ -470,6 +475,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),
     (forgotten_before_its_traces_are_kept, {"untold"}),
+    (batches_are_kept_whole, {"kept-in-vain"}),
     (pages_claim_more_than_they_hold, {"wrong-batch"}),
     (the_first_letter_of_a_page_is_enough, {"wrong-batch"}),
 ]

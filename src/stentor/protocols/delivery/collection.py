@@ -124,8 +124,8 @@ class Collection:
                     self._dispatch.dirty[each.name] = None
 
     def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
-        """Whether storages for the unit that a subscriber is in have said that they keep it for it: several, for one
-        alone may be lost. That they have the event is not enough: they may have skipped it.
+        """Whether storages for the unit that a subscriber is in have said that they keep it for it: as many as must
+        have an event before it is acknowledged. That they have it is not enough: they may have skipped it.
         """
         home = self._registry.subscriptions[destination.name].home
         keeping = [
@@ -136,4 +136,4 @@ class Collection:
             and is_within(home, peer.unit)
             and peer.cares.get(destination.name, {}).get(stream.id, 0) >= line.last
         ]
-        return len(keeping) >= max(2, self._registry.terms.copies)
+        return len(keeping) >= self._registry.terms.copies

@@ -329,19 +329,23 @@ class Gossip:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
-            if line.sequence in skipped:
-                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             stream.learn(peer.name, ((line.first, line.last),))
             self.touched[stream] = None
-            known = stream.digest_at(line.first)
-            place = stream.locate(line.first)
-            may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
-            if known is not None and known != line.digest and place is not None and not may_differ:
-                record = self._store.at(place[1])
-                if record is not None and record.line.length == line.length:
-                    self._store.clashes.append(line)
+            if line.sequence in skipped:  # what it does not have, it cannot contradict
+                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
+            else:
+                self._compare(stream, line)
             if stream.waiting:
                 self._store.admit(stream)
+
+    def _compare(self, stream: Stream, line: Line) -> None:
+        """Note a clash if the record that begins here with the same number is another one than somebody else's."""
+        known, place = stream.digest_at(line.first), stream.locate(line.first)
+        may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
+        if known is not None and known != line.digest and place is not None and not may_differ:
+            record = self._store.at(place[1])
+            if record is not None and record.line.length == line.length:
+                self._store.clashes.append(line)
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():

@@ -58,6 +58,7 @@ from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.conflicts import Conflicts
 from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -123,6 +124,7 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
         )  # fmt: skip
+        self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
@@ -396,17 +398,7 @@ class Repository:
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
-        suspects, self.store.suspects = self.store.suspects, []
-        for sequence, block in suspects:
-            self.dispatch.scan(partial(self._confront, block), sequence, 1)
-        for line in self.store.clashes:
-            what = "two bodies under one number: the second is refused"
-            self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)
-        self.store.clashes = []
-
-    def _confront(self, block: Block, now: int, scanned: Scanned) -> None:  # noqa: ARG002
-        for record in scanned.records[:1]:
-            self.store.confront(record, block)
+        self.conflicts.tell()
 
     def _acknowledge(self, stream: Stream, copies: int) -> None:
         """Tell the publisher that we steer up to where its events are stored."""

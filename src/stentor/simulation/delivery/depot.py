@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 import msgspec
+import numpy as np
 
 from stentor.machine import (
     MILLISECOND,
@@ -34,6 +35,7 @@ from stentor.model.control import (
 )
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
+from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Heard, Post, ShareAccess
@@ -253,10 +255,19 @@ class Depot(Actor):
     def _note(self, commit: Commit) -> None:
         """This is durable."""
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
+        if self.settings.unit and not self.stage.book.hold:
+            self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+
+    def _check_chosen(self, records: Iterable[Record]) -> None:
+        """A storage for a unit keeps no event that nobody there wants."""
+        for line, _, audience, *_ in records:
+            wanted = [unpack(bits, line.length) for bits in audience.values()]
+            if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
+                self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
