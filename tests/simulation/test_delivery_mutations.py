@@ -14,7 +14,7 @@ from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
@@ -29,6 +29,8 @@ from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.holders import Holders
+from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reading import Reading
@@ -325,6 +327,36 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attendance, "settle", settle)
 
 
+def lives_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holders, "claim", always([]))
+    patch.setattr(Holders, "obey", always(None))
+
+
+def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> None:
+    original = ReliableSubscriber._drop_ready
+    patch.setattr(
+        ReliableSubscriber, "_drop_ready", lambda self: None if self.steering.ended is not None else original(self)
+    )
+
+
+def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
+    original = Homing.arrive
+
+    def arrive(self: Homing, now: int, repository: str) -> None:
+        original(self, now, repository)
+        self.rest()
+
+    patch.setattr(Homing, "arrive", arrive)
+
+
+def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
+
+
+def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry.Registry, "unsubscribe", always([]))
+
+
 def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
     original = Store._put
 
@@ -448,6 +480,11 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
+    (lives_are_not_compared, {"two-holders"}),
+    (a_fenced_subscriber_hands_out_what_it_holds, {"handed-out-by-fenced"}),
+    (who_names_no_filter_gets_everything, {"filter-lost"}),
+    (unsubscribing_is_forgotten, {"kept-in-vain"}),
+    (clients_stay_where_they_are, {"strayed"}),
     (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
     (publishers_send_again_to_all_units, {"left-its-unit"}),
     (nothing_is_marked_as_redelivered, {"duplicate"}),

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.cli.holders import leave, steer
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
@@ -34,6 +35,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(peek)
+app.command()(steer)
+app.command()(leave)
 
 TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 PublisherOption = Annotated[

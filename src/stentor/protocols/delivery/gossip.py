@@ -75,7 +75,8 @@ class Gossip:
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
-        self._shared = 0  # … and on as many others as must have them
+        self._shared = 0  # … and on all others that live
+        self._registered = 0  # how much was registered when it was last on as many others as must have it
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
@@ -372,14 +373,17 @@ class Gossip:
 
     def are_facts_shared(self, now: int) -> bool:
         """Whether all others that live have what is registered here: else it could be lost with us, and one that does
-        not know a subscriber would let it begin anew.
+        not know a subscriber would let it begin anew. One that can write nothing has heard it, and is not waited for.
         """
         if self._shared != self._registry.digest:
-            living = self.living(now)
+            living = [peer for peer in self.living(now) if not peer.stuck]
             agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
-            if not agreeing or len(living) < self.copies(now) - 1:
+            are_enough = len(living) >= self.copies(now) - 1
+            if not agreeing or not (are_enough or self._registered == self._registry.registrations):
                 return False
             self._shared = self.facts
+            if are_enough:
+                self._registered = self._registry.registrations
         return True
 
     def tick(self, now: int) -> bool:

@@ -119,6 +119,7 @@ class Page:
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
         self.ended = False  # it has no right to anything any more
+        self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.acknowledged: dict[Key, None] = {}
@@ -310,19 +311,19 @@ class Book:
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
 
-    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
-        """Events are given to an application."""
+    def release(self, name: str, turn: Turn, repository: str, block: Block, redelivered: bool) -> list[Key]:
+        """Events are given to an application in this life of it."""
         page = self.pages[name]
         keys: list[Key] = []
         for offset, body in zip(block.offsets(), block.bodies(), strict=True):
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
-            self._check(page, key, body, redelivered)
+            self._check(page, turn, key, body, redelivered)
             self._check_repository(page, self.shelves[repository], key)
         return keys
 
-    def _check(self, page: Page, key: Key, body: bytes, redelivered: bool) -> None:
-        turn, who = page.turns[-1], f"{page.name} in life {len(page.turns)}"
+    def _check(self, page: Page, turn: Turn, key: Key, body: bytes, redelivered: bool) -> None:
+        who, is_newest = f"{page.name} in life {page.turns.index(turn) + 1}", turn is page.turns[-1]
         told = self.published.get(key[:2], {}).get(key[2])
         if told is None or told.body != body:
             self.accuse("phantom", f"{who}: {key} {body!r} was never published")
@@ -330,7 +331,7 @@ class Book:
             self.accuse("phantom", f"{who}: {key} {dict(told.attributes)} is not what it asked for")
         if key in turn.released:
             self.accuse("duplicate", f"{who}: {key} again")
-        elif key in page.released and not redelivered:
+        elif key in page.released and not redelivered and is_newest:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
         elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.turns[:-1]):
             self.accuse("marked-in-vain", f"{who}: {key} is marked, and no earlier life was handed it")
@@ -339,7 +340,8 @@ class Book:
         elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
         turn.released[key] = None
-        page.released[key] = self._schedule.now
+        if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
+            page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
 

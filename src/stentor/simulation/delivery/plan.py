@@ -144,6 +144,20 @@ def draw_returns(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
 
 
+def draw_rivals(random: Random, plan: Plan) -> Plan:
+    """In some worlds several processes believe that a name is theirs; half of the time not all can hear each other."""
+    if random.random() >= 0.3:
+        return plan
+    strikes = []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        at = random.randrange(plan.duration)
+        strikes.append((at, random.choice(("rival-reader", "rival-reader", "rival-author"))))
+        if random.random() < 0.5:
+            strikes.append((at + random.randrange(100) * MILLISECOND, "partition"))
+    strikes += [(random.randrange(plan.duration), "reader-leave")] * (random.random() < 0.3)
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *strikes))))
+
+
 def draw_scholars(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 

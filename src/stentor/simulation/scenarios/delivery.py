@@ -13,6 +13,7 @@ from stentor.simulation.delivery.plan import (
     draw_newcomers,
     draw_plan,
     draw_returns,
+    draw_rivals,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -37,6 +38,7 @@ class _Play:
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
+        plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
