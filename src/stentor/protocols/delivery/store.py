@@ -4,7 +4,6 @@ Readers see everything up to the horizon: what is durable on as many repositorie
 before it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -16,8 +15,8 @@ from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import Tail
 from stentor.wire.block import Block
 
@@ -25,33 +24,7 @@ SCHEMA = "schema/"
 HORIZON = "local/horizon"
 _FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
-MOST_LIVES = 4096  # of one publisher, with events that are stored: it must not make a stream with every letter
 _MOST_SUSPECTS = 16
-
-
-class Streams(dict[StreamId, Stream]):
-    """Streams come into being when they are first spoken of by those who may: publishers that may publish, members of
-    the bundle and the ledger. Those of others are with the strangers until then.
-    """
-
-    def __init__(self) -> None:
-        self.strangers = Strangers()
-        self._lives: Counter[int] = Counter()
-
-    def __missing__(self, key: StreamId) -> Stream:
-        stream = self[key] = self.strangers.take(key) or Stream(key)
-        self._lives[key[0]] += 1
-        return stream
-
-    def __delitem__(self, key: StreamId) -> None:
-        super().__delitem__(key)
-        self._lives[key[0]] -= 1
-        if not self._lives[key[0]]:
-            del self._lives[key[0]]
-
-    def find(self, key: StreamId) -> Stream | None:
-        """Return the stream of a life of a publisher that may publish; None if it has too many lives."""
-        return None if key not in self and self._lives[key[0]] >= MOST_LIVES else self[key]
 
 
 class Store:
@@ -80,6 +53,9 @@ class Store:
         self._tail = Tail(1, tail)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
+        self._marks: list[tuple[Stream, int]] = []  # floors to be committed
+        self._marking: dict[int, list[tuple[Stream, int]]] = {}
+        self.marked: dict[Stream, None] = {}  # streams of which it is durable now what is forgotten or void
         self._noted = 0  # the last registration that is durable
 
     # ---- from the ledger
@@ -102,6 +78,7 @@ class Store:
                     stream.voids.update(stream.held.missing(int(first), int(last)))
                 stream.cared = int(cared)
                 stream.forget(int(floor))
+                stream.durable_floor = stream.floor
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
@@ -135,6 +112,7 @@ class Store:
     def fetch(self, now: int, block: Block, whole: bool = False) -> None:
         """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
         stream = self.streams[block.publisher, block.incarnation]
+        self.streams.unsettled[stream] = None
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
         self._take(stream, block, fetched=not whole)
@@ -181,7 +159,7 @@ class Store:
         """Store what waited until it is known that its publisher may publish."""
         for key in [key for key in self.streams.strangers.streams if is_known(key[0])]:
             self.streams.find(key)
-        for stream in list(self.streams.values()):
+        for stream in list(self.streams.unsettled):
             if stream.waiting and is_known(stream.id[0]):
                 self.admit(stream)
 
@@ -330,6 +308,7 @@ class Store:
         if not stream.held.covers(line.first, line.last):
             return False  # it is set aside already
         stream.lose(line)
+        self.streams.unsettled[stream] = None
         self._tail.drop(line.sequence)
         record = Record(line._replace(kind=Kind.RESERVED, digest=0))
         self.entries.append(record)
@@ -344,9 +323,14 @@ class Store:
         """What is to be committed under this token."""
         entries, self.entries = self.entries, []
         self._writing[token], self.lines = self.lines, []
+        self._marking[token], self._marks = self._marks, []
         return entries
 
     def committed(self, token: int) -> None:
+        for stream, floor in self._marking.pop(token, ()):
+            stream.durable_floor = max(stream.durable_floor, floor)
+            if self.streams.get(stream.id) is stream:
+                self.marked[stream] = self.streams.unsettled[stream] = None
         for line in self._writing.pop(token, ()):
             if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                 self.streams[line.stream].durable.add(line.first, line.last)
@@ -446,6 +430,7 @@ class Store:
     def mark_floor(self, stream: Stream) -> None:
         """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
         voids = b"".join(b" %d-%d" % span for span in stream.voids)
+        self._marks.append((stream, stream.floor))
         self.entries.append(Fact(_floor_of(stream.id), b"%d %d%s" % (stream.floor, stream.cared, voids)))
 
 
