@@ -72,6 +72,7 @@ from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
@@ -87,12 +88,15 @@ _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 class Repository:
     """One repository's part in one reliable topic."""
 
-    def __init__(self, topic: str, settings: RepositorySettings, trail: Trail | None = None) -> None:
+    def __init__(
+        self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
+    ) -> None:
+        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
         self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
+        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))

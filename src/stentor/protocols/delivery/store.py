@@ -17,7 +17,7 @@ from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Stre
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
-from stentor.protocols.delivery.tail import Tail
+from stentor.protocols.delivery.tail import Tail, TailBudget
 from stentor.wire.block import Block
 
 SCHEMA = "schema/"
@@ -30,7 +30,9 @@ _MOST_SUSPECTS = 16
 class Store:
     """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
 
-    def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False) -> None:
+    def __init__(
+        self, budget: TailBudget, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False
+    ) -> None:
         """`selective`: what nobody here wants is not kept."""
         self._selective = selective
         self.keeps_all = False  # … but what its publisher sent to us,
@@ -48,9 +50,9 @@ class Store:
         self.conflicts = self.strangers = self.repeated = self.stored = 0
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
-        self._most = tail
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
-        self._tail = Tail(1, tail)
+        self._budget = budget
+        self._tail = Tail(1, budget)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
         self._marks: list[tuple[Stream, int]] = []  # floors to be committed
@@ -83,7 +85,7 @@ class Store:
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
         self._noted = self.next
-        self._tail = Tail(self.horizon + 1, self._most)
+        self._tail = Tail(self.horizon + 1, self._budget)
 
     def _load_chapter(self, chapter: Chapter) -> None:
         for line in chapter.others():  # before the events, which fill what was set aside or void
@@ -364,6 +366,10 @@ class Store:
     def at(self, sequence: int) -> Record | None:
         """A record, if it is in memory."""
         return self._tail.at(sequence)
+
+    def release(self) -> None:
+        """Leave the memory for recent records to other topics: another machine goes on, or none."""
+        self._tail.release()
 
     @property
     def start(self) -> int:
