@@ -67,7 +67,7 @@ class Store:
         self.next = 1
         self.first = 1  # everything before it is forgotten
         self.horizon = 0
-        self.newest = 0  # the latest time of an event
+        self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
         self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
         self.lines: list[Line] = []  # … and the lines among them
@@ -77,6 +77,7 @@ class Store:
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._most = tail
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
+        self._stored_at = 0  # … and when a repository first stored it
         self._tail = Tail(1, tail)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
@@ -132,12 +133,14 @@ class Store:
 
     # ---- from publishers and other repositories
 
-    def fetch(self, now: int, block: Block, whole: bool = False) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
+    def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
+        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        They are as old as it says, unless its clock is ahead of ours.
+        """
         stream = self.streams[block.publisher, block.incarnation]
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block, fetched=not whole)
+        self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
@@ -190,7 +193,8 @@ class Store:
         for block in stream.take_ordered():
             self._take(stream, block)
 
-    def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
+    def _take(self, stream: Stream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
+        self._stored_at = self.wall if stored is None else min(stored, self.wall)
         self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
         if self.next + last - stream.top > LAST_SEQUENCE:  # so much is set aside only for who makes up numbers
@@ -267,12 +271,12 @@ class Store:
             self.next += block.count
         line = Line(sequence, block.count, *stream.id, first, Kind.EVENTS, digest_of(block))
         audience = self._audience(block)
-        self.newest = max(self.newest, block.time)
         if self._choosing and not audience:
             line = line._replace(kind=Kind.SKIPPED)
         stream.file(line)
         self.stored += block.count
-        self._put(Record(line, bytes(block.frame), audience, block.time) if line.kind is Kind.EVENTS else Record(line))
+        record = Record(line, bytes(block.frame), audience, block.time, self._stored_at)
+        self._put(record if line.kind is Kind.EVENTS else Record(line))
 
     def _put(self, record: Record) -> None:
         self._tail.put(record)

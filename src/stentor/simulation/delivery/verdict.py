@@ -1,5 +1,6 @@
 """The verdict: what must be true when all is over, of everyone who is left."""
 
+from stentor.machine import SECOND
 from stentor.model.position import Position
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
@@ -7,6 +8,7 @@ from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.reader import Reader
 
 _MOST = 5  # complaints of one kind
+_DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and then
 
 
 class Verdict:
@@ -53,6 +55,7 @@ class Verdict:
                 found.append(f"{depot.short} is not ready")
                 continue
             found += self._lagging(depot)
+            found += self._overdue(depot)
             first = firsts.setdefault(depot.settings.unit, depot)
             if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
@@ -74,6 +77,21 @@ class Verdict:
             elif destination.served and (reached := store.beginning(destination.done)) < store.next - 1:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
+
+    def _overdue(self, depot: Depot) -> list[str]:
+        """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
+        assert depot.repository is not None
+        streams = depot.repository.store.streams
+        if any(stream.voids for stream in streams.values()):
+            return []
+        is_overdue = self._book.stored_times.is_overdue
+        keys = (
+            (*stream, number)
+            for stream, spans in depot.shelf.durable.items()
+            for first, last in spans
+            for number in range(first, last + 1)
+        )
+        return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
         """What a scholar has not read although it is there."""
@@ -99,6 +117,8 @@ class Verdict:
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
         if told is None or key in page.released or not self._wants(page, told):
+            return False
+        if self._book.has_expired(key):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
@@ -132,7 +152,7 @@ class Verdict:
             for number in range(low, high):
                 key = (*stream, number)
                 told = self._book.published[stream].get(number)
-                if told is None or key in page.released or not page.must(told):
+                if told is None or key in page.released or not page.must(told) or self._book.has_expired(key):
                     continue
                 if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
                     self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")
