@@ -200,10 +200,12 @@ class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=Fa
 class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
     """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before.
 
-    With `more`, another letter of the same answer follows: what is missing is asked for after the last one.
+    With `more`, another letter of the same answer follows: what is missing is asked for after the last one. Between
+    repositories `stored` says of each frame when a repository first stored it.
     """
 
     more: bool = False
+    stored: ranges.Nanoseconds = ()
 
 
 # ---- subscribing

@@ -1,5 +1,6 @@
 """The verdict: what must be true when all is over, of everyone who is left."""
 
+from stentor.machine import SECOND
 from stentor.model.control import end_name
 from stentor.model.ids import Incarnation
 from stentor.model.position import Position
@@ -11,6 +12,7 @@ from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.reader import Reader
 
 _MOST = 5  # complaints of one kind
+_DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and then
 
 
 class Verdict:
@@ -61,6 +63,7 @@ class Verdict:
                 found.append(f"{depot.short} is not ready")
                 continue
             found += self._lagging(depot)
+            found += self._overdue(depot)
             first = firsts.setdefault(depot.settings.unit, depot)
             if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
@@ -133,6 +136,21 @@ class Verdict:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
 
+    def _overdue(self, depot: Depot) -> list[str]:
+        """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
+        assert depot.repository is not None
+        streams = depot.repository.store.streams
+        if any(stream.voids for stream in streams.values()):
+            return []
+        is_overdue = self._book.stored_times.is_overdue
+        keys = (
+            (*stream, number)
+            for stream, spans in depot.shelf.durable.items()
+            for first, last in spans
+            for number in range(first, last + 1)
+        )
+        return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
+
     def _unread(self) -> list[str]:
         """What a scholar has not read although it is there."""
         found: list[str] = []
@@ -157,6 +175,8 @@ class Verdict:
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
         if told is None or key in page.released or key in page.acknowledged or not self._wants(page, told):
+            return False
+        if self._book.has_expired(key):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
@@ -199,6 +219,8 @@ class Verdict:
                 key = (*stream, number)
                 told = self._book.published[stream].get(number)
                 if told is None or key in page.released or key in page.acknowledged or not page.must(told):
+                    continue
+                if self._book.has_expired(key):
                     continue
                 if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
                     self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")
