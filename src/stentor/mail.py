@@ -43,4 +43,4 @@ class Mail:
 
     def box(self, ack: Literal["auto", "manual"]) -> Subscription:
         """Return what is sent to this client's name, from when that was first sent something."""
-        return self._ends.subscription(MAIL, self._name, "", "now", ack)
+        return self._ends.subscription(MAIL, self._name, "", "now", ack, {})

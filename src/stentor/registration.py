@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from stentor.bundle_choice import check_bundle, check_same, check_willing, choose
+from stentor.bundle_choice import check_bundle, check_willing, choose
 from stentor.client import Events, Fabric
+from stentor.existing_topic import check_same
 from stentor.model.access import ANONYMOUS
 from stentor.model.control import (
     REPOSITORIES,
@@ -270,14 +271,39 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
-    async def add(self, topic: str, repository: str) -> None:
+    async def steer(self, topic: str, role: Role, name: str, repository: str, within: float = 30.0) -> None:
+        """Move a publisher or subscriber to another repository of its topic; returns when that one steers it. It stays
+        there, as if it had chosen that itself.
+        """
+        check_client_name(name)
+        asking = await self._as_operator()
+        registration = asking._registration(topic, TopicTask.STEER, role=role, name=name, repositories=(repository,))
+        end = _now() + within
+        while True:
+            seen, members = await asking._look(topic)
+            if repository in seen and seen[repository].does_steer(role, name):
+                return
+            steering = [each for each in seen if seen[each].does_steer(role, name)]
+            if steering:
+                await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
+            elif _now() > end - within / 2:
+                raise InvalidInput(f"no repository of {topic} steers a {role} {name}: it is not there now")
+            if _now() > end:
+                raise Incomplete(f"after {within:g} s, {repository} does not steer {name}")
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def add(self, topic: str, repository: str, *, join: bool = False) -> None:
         """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
-        already is believed under the principal that it has now.
+        already is believed under the principal that it has now. A unit that has a repository of its own gets another
+        one only if that is to `join` it.
         """
         found = await self._present([repository], topic)
         check_willing(found, repository)
-        principal = found[repository].principal
-        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
+        report = found[repository]
+        await self._change(
+            topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
+            units=(report.unit,), joins=join,
+        )  # fmt: skip
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""

@@ -232,6 +232,7 @@ async def _serve_repository(
         topics=assignment.most_topics or assignment.limits.reliable_topics,
         most_bytes=assignment.most_bytes,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
+        tail=assignment.limits.recent_events,
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None

@@ -17,6 +17,7 @@ from stentor.model.topic import matches
 from stentor.model.trace import kept_of
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.tail import TailBudget
 
 NO_FILES = "too many ledgers: raise `ulimit -n` and start this repository again, or move topics to another one"
 _FOR_TRACES = 1  # a ledger that a repository has for itself
@@ -33,6 +34,7 @@ class TopicRoom:
         self._kept = kept_of(settings.name)  # traces, which are no topic of users
         self.operator = ""
         self.is_retiring = False  # it leaves all topics, and ends
+        self.recent = TailBudget(settings.tail)  # of memory for recent records, which all topics share
 
     def has_ledger(self) -> bool:
         """Return whether one more ledger can be open."""
