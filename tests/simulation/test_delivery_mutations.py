@@ -33,6 +33,7 @@ from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
+from stentor.protocols.delivery.mailboxes import Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
@@ -488,7 +489,12 @@ def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Collection, "_age", always(0))
 
 
+def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mailboxes, "enlist", always(None))
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (mail_is_kept_for_those_who_came, {"lost-write"}),
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),
     (nothing_grows_old, {"not-converged"}),

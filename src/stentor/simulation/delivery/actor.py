@@ -40,6 +40,7 @@ class Stage:
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
+        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)

@@ -182,7 +182,7 @@ class Verdict:
         return self._book.is_kept(key, holders)
 
     def _wants(self, page: Page, told: Told) -> bool:
-        everything = page.since == "beginning" and not self._cast.plan.keep
+        everything = self._cast.plan.mail or (page.since == "beginning" and not self._cast.plan.keep)
         since = everything or told.time > page.confirmed > 0
         return since and page.must(told)
 
