@@ -33,6 +33,7 @@ from stentor.first_connection import Access
 from stentor.holder import Holder
 from stentor.machine import Effect
 from stentor.model.attribute import Value
+from stentor.model.epoch import Epoch
 from stentor.model.errors import (
     BufferFull,
     Closed,
@@ -57,7 +58,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
-From = Literal["beginning", "now"] | int | datetime
+From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -227,7 +228,7 @@ class Subscription(Holder):
         self._readers = readers
         self._past: Past | None = None  # that it has not been given yet, or not acknowledged
         self.where = where
-        self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
+        self.epoch = ""  # from which on events are ours: the repository that steers us, and its sequence number
         self._canonical = str(Filter(where)) if where else ""
         self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, since_of(from_))
         self._auto = ack == "auto"
@@ -380,7 +381,7 @@ class Subscription(Holder):
             self._arrived.set()
             return
         if isinstance(effect, Attach):
-            self.epoch = effect.epoch
+            self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._past is None and effect.past:
                 self._past = Past(self._readers, self.topic, self.name, self._canonical, Position.of(effect.past))
         super()._perform(effect)
@@ -435,8 +436,9 @@ def since_of(from_: From) -> str:
     """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
-    if isinstance(from_, int) and not isinstance(from_, bool):
-        return f"epoch {from_}"
     if from_ in ("now", "beginning"):
         return str(from_)
-    raise InvalidInput(f"from_ is 'beginning', 'now', an epoch or a time, not {from_!r}")
+    epoch = None if isinstance(from_, bool) else Epoch.parse(str(from_))
+    if epoch is None:
+        raise InvalidInput(f"from_ is 'beginning', 'now', an epoch such as 'r1:107' or a time, not {from_!r}")
+    return f"epoch {epoch}"

@@ -171,7 +171,9 @@ class Reader(Actor):
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
-        if not self.revoked:
+        if "cannot translate" in forbid.reason:
+            self.stage.seen["untranslated"] += 1
+        elif not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.page.ended = True
