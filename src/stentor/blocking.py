@@ -366,8 +366,8 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         return self._source.repository
 
     @property
-    def epoch(self) -> int:
-        """From which on events are its own, in the numbers of the repository that steers it."""
+    def epoch(self) -> str:
+        """From which on events are its own: the repository that steers it, and its sequence number."""
         return self._source.epoch
 
     @property

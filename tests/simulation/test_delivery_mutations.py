@@ -19,6 +19,7 @@ from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
+from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.collection import Collection
@@ -476,10 +477,22 @@ def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Collection, "_age", always(0))
 
 
+def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
+    original = Beginnings.locate
+
+    def locate(self: Beginnings, now: int, since: str, then: Any) -> None:
+        kind, _, number = since.partition(" ")
+        own = f"{kind} {self._own}:{number.rpartition(':')[2]}" if kind == "epoch" else since
+        original(self, now, own, then)
+
+    patch.setattr(Beginnings, "locate", locate)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),
     (nothing_grows_old, {"not-converged"}),
+    (an_epoch_is_read_as_our_own_number, {"lost-write"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

@@ -107,7 +107,8 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
 
     A publisher says up to which number it has sent; a subscriber what it wants: `where`, or what it wanted before if it
-    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
+    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch REPOSITORY:NUMBER" or
+    "time NANOSECONDS".
     """
 
     role: Role

@@ -49,6 +49,7 @@ class Shelf:
         self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.sequences: dict[Key, int] = {}  # … and under which number
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
@@ -62,6 +63,8 @@ class Shelf:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
+                for offset in range(line.length):
+                    self.sequences[*line.stream, line.first + offset] = line.sequence + offset
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is Kind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)

@@ -69,7 +69,8 @@ class Cast:
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        since = random.choice(("now", "now", "beginning", "beginning", "epoch 3", "time 30000000000"))
+        epoch = f"epoch {random.choice(list(self.depots))}:{random.choice((3, 10, 20))}"
+        since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:

@@ -256,6 +256,7 @@ class Depot(Actor):
 
     def _write(self, commit: Commit) -> None:
         assert self.ledger is not None
+        self._note_times(commit)  # what fails may be there nevertheless
         if self.torn:
             self._tear(commit)
             return
@@ -280,7 +281,6 @@ class Depot(Actor):
 
     def _note(self, commit: Commit) -> None:
         """This is durable."""
-        self._note_times(commit)
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
         if self.settings.unit and not self.stage.book.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
@@ -310,7 +310,6 @@ class Depot(Actor):
         """The power is cut while this is written: it may be there or not."""
         assert self.ledger is not None
         self.torn = False
-        self._note_times(commit)
         self.stage.seen["cut-in-commit"] += 1
         self.disk.faults = _TORN
         try:
