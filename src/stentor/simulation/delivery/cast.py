@@ -24,6 +24,7 @@ class Cast:
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
+        stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         kind = Scribe if plan.scribes else Author
