@@ -88,11 +88,17 @@ class Publisher(Holder):
             raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
         self._stored_on = stored_on
         settings = PublisherSettings(buffer=buffer)
-        self.incarnation = int(resumption.incarnation if resumption else self._settings.incarnation)
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of what it publishes: its own, or the one that it resumes. If the clock was set back, its own
+        is known when a repository has answered.
+        """
+        return int(self._machine.incarnation)
 
     @property
     def recovered(self) -> tuple[int, int] | None:

@@ -151,11 +151,14 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
-    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere."""
+    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere. With FENCED a publisher
+    learns its `newest` life, since its own clock may be behind.
+    """
 
     attempt: ranges.Attempt
     code: Refusal
     reason: ranges.Reason
+    newest: ranges.Life = 0
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):

@@ -82,6 +82,7 @@ class Gossip:
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
+        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -343,10 +344,15 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        wanted = self.bundle.wants(peer, self._store.streams.unsettled, settled, most, now - _ANSWER_WITHIN)
+        known = [each for each in self._store.streams.unsettled if self._store.is_introduced(each.id)]
+        wanted = self.bundle.wants(peer, known, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
+
+    def ask_all(self, now: int) -> None:
+        for peer in self.living(now):
+            self.ask(now, peer)
 
     # ---- time
 
@@ -379,14 +385,11 @@ class Gossip:
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
-        busy = False
-        for peer in self.living(now):
-            self.ask(now, peer)
-            busy = busy or bool(peer.asked)
+        self.ask_all(now)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return busy
+        return any(peer.asked for peer in self.living(now))
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
@@ -398,7 +401,7 @@ class Gossip:
         streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living):
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(

@@ -62,6 +62,21 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     ] = ()  # those that it goes on with when it comes back, in the order in which they began
     ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
 
+    def after(self, known: "KnownPublisher") -> "KnownPublisher":
+        """The same, if whoever wrote it knew what is known here; else with what it did not know. A life that it does
+        not name, but for the newest, may be collected.
+        """
+        theirs, ours = dict(self.ends), dict(known.ends)
+        lives = theirs.keys() | ours.keys() if self.incarnation < known.incarnation else theirs.keys()
+        resumed = (*self.resumed, *(each for each in known.resumed if each not in self.resumed))[-_MOST_RESUMED:]
+        return KnownPublisher(
+            self.name,
+            self.principal,
+            max(self.incarnation, known.incarnation),
+            resumed if self.incarnation < known.incarnation else self.resumed,
+            tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)),
+        )
+
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     """What a subscriber wants, and since when: everything after these numbers of the streams there were. It may have
@@ -156,6 +171,7 @@ class Registry:
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
+        self._renewed: dict[int, None] = {}  # publishers of whom there is news
         self.subscriptions: dict[str, KnownSubscription] = {}
 
     # ---- facts
@@ -173,7 +189,15 @@ class Registry:
             if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
+                news += self._insist(key, value)
         return news
+
+    def _insist(self, key: str, value: bytes) -> list[Fact]:
+        """Write down what is known of a publisher if whoever wrote the newest fact did not know of it."""
+        if not key.startswith(_PUBLISHER):
+            return []
+        known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
+        return self.set(key, known) if known != _publisher.decode(value) else []
 
     @property
     def digest(self) -> int:
@@ -214,7 +238,9 @@ class Registry:
         elif kind == "former" and name not in self.units:
             self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
-            self.publishers[int(name, 16)] = _publisher.decode(value)
+            number, known = int(name, 16), _publisher.decode(value)
+            self.publishers[number] = known.after(self.publishers.get(number, known))
+            self._renewed[number] = None
         elif kind == "subscription":
             if value:
                 self.subscriptions[name] = _subscription.decode(value)
@@ -396,20 +422,53 @@ class Registry:
             return False
         return self.publishers[publisher].incarnation <= incarnation or self.is_resumed(publisher, incarnation)
 
+    def is_outlived(self, publisher: int, incarnation: int) -> bool:
+        """Whether a newer life of a publisher is known, and this one is not resumed."""
+        known = self.publishers.get(publisher)
+        return known is not None and incarnation < known.incarnation and incarnation not in known.resumed
+
+    def is_introduced(self, publisher: int, incarnation: int) -> bool:
+        """Whether a fact tells of this life of a publisher, and so where earlier ones end."""
+        known = self.publishers.get(publisher)
+        return known is not None and incarnation <= known.incarnation
+
+    def take_renewed(self) -> list[int]:
+        """Remove and return the publishers of whom something was learnt."""
+        renewed, self._renewed = list(self._renewed), {}
+        return renewed
+
     def is_resumed(self, publisher: int, incarnation: int) -> bool:
         """Whether several lives of a publisher may send the same numbers of this stream."""
         known = self.publishers.get(publisher)
         return known is not None and incarnation in known.resumed
 
-    def meet(self, name: str, end: str, principal: str, incarnation: int, resumes: bool = False) -> list[Fact]:
-        """A publisher introduced itself; what is new of that."""
+    def meet(
+        self,
+        name: str,
+        end: str,
+        principal: str,
+        incarnation: int,
+        resumes: bool = False,
+        ends: PublisherEnds | None = None,
+    ) -> list[Fact]:
+        """A publisher introduced itself, perhaps with a life that fixes the `ends` of earlier ones; what is new of
+        that.
+        """
         number = publisher_id(principal, end)
         known = self.publishers.get(number, KnownPublisher(name, principal, 0))
         resumed = known.resumed
         if resumes and incarnation not in resumed:
             resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
-        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, known.ends)
+        if ends is None:
+            ends = tuple(each for each in known.ends if each[0] not in resumed)
+        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, ends[-_MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
+
+    def fix_ends(self, publisher: int, ends: PublisherEnds) -> list[Fact]:
+        """Earlier lives of a publisher end there; what is new of that."""
+        known = self.publishers[publisher]
+        news = msgspec.structs.replace(known, ends=ends[-_MOST_ENDS:])
+        return [] if news == known else self.set(f"{_PUBLISHER}{publisher:016x}", news)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         again = name not in self.subscriptions and _SUBSCRIPTION + name in self._facts

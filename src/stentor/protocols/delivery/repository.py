@@ -63,6 +63,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
@@ -102,9 +103,10 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
+        self.lives = Lives(store, self.registry)
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
-            self.agreement, self.border,
+            self.agreement, self.border, self.lives,
         )  # fmt: skip
         self.departures = Departures(
             topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
@@ -120,7 +122,9 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
+        self.gaps = Gaps(
+            topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
+        )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
@@ -216,6 +220,7 @@ class Repository:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
             self.is_open = True
+            self.lives.recall()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
@@ -365,6 +370,7 @@ class Repository:
                     stream.peers.pop(name, None)
             self.membership.obey(now)
             self.membership.introduce()
+            self.gossip.ask_all(now)  # of lives that were not known before, too
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
@@ -466,6 +472,7 @@ class Repository:
             **msgspec.structs.asdict(self.health),
             "bytes": self._size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "awaits": self.lives.described(),
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),

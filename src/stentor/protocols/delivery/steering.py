@@ -26,7 +26,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
+from stentor.protocols.delivery.dialogue import Attach, Complain, DrawLife, Forbid
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Post
@@ -36,6 +36,7 @@ FINAL = frozenset({
     Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FORGED, Refusal.FENCED, Refusal.FILTER, Refusal.PROTOCOL,
 })  # fmt: skip
 _ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
+_LAST_LIFE = (1 << 48) - 1
 
 
 def life_of(attempt: int) -> int:
@@ -69,6 +70,8 @@ class Steering:
         self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
         self.chorus = 0  # of those who want the same, at this repository
         self.steered = False
+        self._was_steered = False  # in this life
+        self._newest: Denial | None = None  # by whom it was told that a newer life is known
         self.ended: Forbid | None = None
         self.effects: list[Effect] = []
         self._believed = BundleMembers()  # as our broker, or an earlier one, has told
@@ -134,6 +137,21 @@ class Steering:
         pause = self._settings.first_pause << min(self._failures - 1, 16) if self._failures else 0
         self._failures += 1
         self._begin(now, now + min(pause, self._settings.longest_pause))
+
+    def renew(self, life: int) -> int | None:
+        """A life that began now would be this one. Return the life that we take, or None if there is nothing to change.
+
+        Whoever was never steered, and whose clock is behind that of an earlier life, takes the next life after that
+        one. If the clock is not behind, somebody began after us: we are fenced.
+        """
+        denial, self._newest = self._newest, None
+        if denial is None or self._was_steered or self.ended is not None:
+            return None
+        if denial.newest < life or denial.newest == _LAST_LIFE:
+            self.end(denial.code, denial.reason)
+            return None
+        self.attempt = max(self.attempt, denial.newest + 1 << _ATTEMPTS)
+        return denial.newest + 1
 
     def end(self, code: Refusal, reason: str) -> None:
         """It is of no use to go on."""
@@ -275,13 +293,18 @@ class Steering:
         if not self.steered:
             self.homing.arrive(now, self.repository)
             self.effects.append(Attach(self.repository, response.epoch, response.past, response.where))
-        self.steered = True
+        self.steered = self._was_steered = True
         self._failures = 0
         self._complaint = NEVER
         self._trouble = ""
 
     def _denied(self, now: int, denial: Denial) -> None:
-        if denial.code in FINAL:
+        if denial.newest and not self._was_steered:
+            self._newest = denial
+            self.effects.append(DrawLife())
+            self._failures = max(self._failures, 1)
+            self.suspect(now, denial.reason)
+        elif denial.code in FINAL:
             self.end(denial.code, denial.reason)
         else:
             self._failures = max(self._failures, 1)  # it is there and says no: do not ask at once

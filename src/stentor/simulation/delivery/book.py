@@ -152,6 +152,9 @@ class Book:
         self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
+        self.accepted: set[Key] = set()  # whose loss somebody accepted
+        # What had been acknowledged of earlier lives when a life was first answered, at whoever answered: by both.
+        self.earlier: dict[tuple[int, int], dict[int, int]] = {}
         self.issued: dict[Key, set[str]] = {}  # in which units their publishers sent them
 
     def accuse(self, kind: str, detail: str) -> None:
@@ -212,7 +215,11 @@ class Book:
         """A publisher that came back is told up to where an earlier life of it need not be repeated, by a repository
         that has `heard` what others have.
         """
-        lives = [life for number, life in self.published if number == publisher and life >= response.incarnation]
+        streams = [stream for stream in self.published if stream[0] == publisher]
+        if (publisher, asking) not in self.earlier:
+            before = [stream for stream in streams if stream[1] < asking]
+            self.earlier[publisher, asking] = {stream[1]: self._acknowledged_upto(stream, heard) for stream in before}
+        lives = [life for _, life in streams if life >= response.incarnation]
         for life in lives if response.incarnation != asking else [asking]:
             stored = self._stored_upto(repository, (publisher, life), heard)
             if stored > (response.last if life == response.incarnation else 0):
@@ -224,6 +231,13 @@ class Book:
                 detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
+
+    def _acknowledged_upto(self, stream: StreamId, heard: Sequence[str]) -> int:
+        """Up to where all was acknowledged, and one of these repositories has it."""
+        number = 1
+        while (key := (*stream, number)) in self.promises and self.is_kept(key, heard):
+            number += 1
+        return number - 1
 
     def _stored_upto(self, repository: str, stream: StreamId, heard: Sequence[str]) -> int:
         """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
@@ -358,11 +372,19 @@ class Book:
             turn.last[key[:2]] = key[2]
         elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
+        self._check_lives(turn, key, who)
         turn.released[key] = None
         if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
             page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
+
+    def _check_lives(self, turn: Turn, key: Key, who: str) -> None:
+        """What was acknowledged in one life of a publisher comes before what a later one has sent."""
+        publisher, life, number = key
+        for later in [stream[1] for stream in turn.last if stream[0] == publisher and stream[1] > life]:
+            if number <= self.earlier.get((publisher, later), {}).get(life, 0) and key not in self.accepted:
+                self.accuse("lives-out-of-order", f"{who}: {key} after life {later}")
 
     def _was_given_up(self, key: Key) -> bool:
         """Whether a repository had waited for it long enough: then it may come late."""

@@ -79,6 +79,7 @@ class Depot(Actor):
         self.dead = False  # for ever
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
+        self.returning = False  # it was to leave, and is not to any more
         self.torn = False  # the power is cut in the middle of its next commit
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0

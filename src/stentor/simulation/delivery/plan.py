@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
+    clocks: bool = False  # authors' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
@@ -135,6 +136,17 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan, newcomers=True, keep=1, duration=duration, pause=pause, events=events, strikes=strikes
     )
+
+
+def draw_lives(random: Random, plan: Plan) -> Plan:
+    """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
+    of authors are set back.
+    """
+    plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
+    if random.random() >= 0.15:
+        return plan
+    strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
+    return msgspec.structs.replace(plan, duration=plan.duration + 1500 * MILLISECOND, strikes=tuple(strikes))
 
 
 def draw_returns(random: Random, plan: Plan) -> Plan:

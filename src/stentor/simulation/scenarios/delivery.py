@@ -11,6 +11,7 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_ages,
+    draw_lives,
     draw_newcomers,
     draw_plan,
     draw_returns,
@@ -38,6 +39,7 @@ class _Play:
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_lives(Random(f"{seed}/lives"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
@@ -82,6 +84,7 @@ class _Play:
         limit = stage.now + LONGEST
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
+            self.mischief.accept_losses()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():
