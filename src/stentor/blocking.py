@@ -21,9 +21,8 @@ from typing import Generic, Literal, Self, TypeVar, Unpack, overload
 
 from stentor import client
 from stentor.event import Batch, Event, StoredBatch, StoredEvent
-from stentor.loop_thread import CLOSED
+from stentor.loop_thread import CLOSED, within
 from stentor.loop_thread import Loop as Loop
-from stentor.loop_thread import within
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus

@@ -147,7 +147,7 @@ def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Repository, "_ask_publishers", always(False))
+    patch.setattr(Gaps, "ask", always(False))
 
 
 def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:

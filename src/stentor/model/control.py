@@ -317,6 +317,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     cares: ranges.SubscriberNames = ()  # in this unit, for whom it has all that they have not got, if it is `whole`
     inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
+    number: ranges.Count = 0  # of the last state that I told to the bundle: this one, unless it is to one alone
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

@@ -45,7 +45,8 @@ from stentor.protocols.delivery.registry import LIFE, Frontier, KnownSubscriptio
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.steering import life_of
-from stentor.protocols.delivery.store import MOST_LIVES, Store
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import MOST_LIVES
 
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
@@ -220,7 +221,7 @@ class Enrolment:
         """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no
         gap: what comes after one was never acknowledged.
         """
-        found = {key[1]: stream.known for key, stream in self._store.streams.items() if key[0] == publisher}
+        found = {life: stream.known for life, stream in self._store.streams.lives(publisher).items()}
         if found.get(incarnation):
             return incarnation, found[incarnation]
         return max([each for each in found.items() if each[1]], default=(0, 0))

@@ -43,7 +43,6 @@ from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
     RepositoryAck,
-    RepositoryNak,
     Retransmission,
     SubscriberAck,
     SubscriberNak,
@@ -72,12 +71,12 @@ from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
-_MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -88,12 +87,15 @@ _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 class Repository:
     """One repository's part in one reliable topic."""
 
-    def __init__(self, topic: str, settings: RepositorySettings, trail: Trail | None = None) -> None:
+    def __init__(
+        self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
+    ) -> None:
+        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
         self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
+        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -118,7 +120,7 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
+        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
@@ -223,7 +225,7 @@ class Repository:
     def _scanned(self, now: int, scanned: Scanned) -> None:
         for line in scanned.damaged:
             if self.is_open and self.store.lose(line):
-                self.gossip.lost(line)
+                self.gossip.changed[self.store.streams[line.stream]] = None
                 self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
@@ -242,6 +244,8 @@ class Repository:
         news, syncs = self.commits.committed(now, committed.token)
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
+        self.gossip.changed |= self.store.marked
+        self.store.marked = {}
         self.gossip.stored(news)
         self.border.pass_on(news, self.enrolment.publishers)
         self.commits.finish(now)
@@ -424,11 +428,12 @@ class Repository:
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
+        self.store.streams.settle()
         self.gossip.company.note(now, self.gossip.ready or self.gossip.leaving, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
-        busy = self._ask_publishers(now) or busy
+        busy = self.gaps.ask(now) or busy
         self.gaps.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
@@ -440,22 +445,6 @@ class Repository:
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
-
-    def _ask_publishers(self, now: int) -> bool:
-        """Ask the publishers that we steer for what they have sent and we have not."""
-        busy = False
-        for number, publisher in self.enrolment.publishers.items():
-            stream = self.store.streams.get((number, publisher.incarnation))
-            if stream is None or not (missing := stream.asked_for):
-                continue
-            busy = True
-            overdue = stream.overdue(missing, now - self._settings.patience)
-            if overdue and now - stream.asked >= self._settings.again:
-                stream.asked = now
-                spans = tuple(overdue[:_MOST_MISSING])
-                nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
-                self.enrolment.say(publisher.inbox, nak)
-        return busy
 
     # ---- people
 

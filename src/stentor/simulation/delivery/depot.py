@@ -416,6 +416,10 @@ class Depot(Actor):
         repository = self.repository
         if repository is None:
             return
+        try:
+            repository.store.streams.validate()
+        except AssertionError as error:
+            self.accuse("raised", f"{self.short} is not as it says: {error}")
         self.has_caught_up |= repository.gossip.ready
         if repository.store.horizon <= self._horizon:
             return
