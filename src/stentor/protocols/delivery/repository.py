@@ -336,12 +336,11 @@ class Repository:
             self.dispatch.dirty[event.sender] = None
 
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader = self.dispatch.readers.get(event.sender)
-        if (
-            reader is None
-            or reader.attempt != event.attempt
-            or not self.enrolment.holders.is_subscriber(event.sender, sender)
-        ):
+        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
+        if not holders.is_subscriber(event.sender, sender):
+            return
+        if reader is None or reader.attempt != event.attempt:
+            holders.remind(event)
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
