@@ -19,9 +19,7 @@ def request_of(wish: Wish) -> Subscription:
 class ClientSubscriptions:
     """Tells a broker what the application subscribes to, and the application what becomes of it."""
 
-    def __init__(
-        self, subscriber: Subscriber, post: Callable[[Message], None], act: Callable[[Effect], None]
-    ) -> None:
+    def __init__(self, subscriber: Subscriber, post: Callable[[Message], None], act: Callable[[Effect], None]) -> None:
         """`post` reaches whoever serves the client; nobody, while it has no link."""
         self._subscriber, self._post, self._act = subscriber, post, act
 
