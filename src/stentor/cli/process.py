@@ -97,6 +97,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     traces: bool = True
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
+    clients_per_broker: int = 0  # with more of them, newcomers are pointed elsewhere; 0 is as many as come
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -314,6 +315,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         channels=tuple(channels),
         traces=assignment.traces,
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
+        clients_per_broker=assignment.clients_per_broker,
     )
 
 

@@ -296,4 +296,5 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         traces=config.fabric.traces,
         rules=config.access,
         access=config.fabric.access,
+        clients_per_broker=config.elasticity.clients_per_broker if config.elasticity is not None else 0,
     )

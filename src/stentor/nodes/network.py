@@ -25,8 +25,9 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
 from stentor.nodes.acquaintance import Acquaintance
 from stentor.nodes.guest import Guest
-from stentor.policies.access import AccessSettings
-from stentor.policies.channel import ChannelSettings, channel_between
+from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
+from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
+from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
@@ -45,27 +46,6 @@ _DOUBTS = 5  # round trips in a row that must tell of another cost
 REDIAL = "redial/"
 
 
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that this broker opens."""
-
-    name: str = ""  # of the broker there, if that is known
-    address: str
-    cost: float | None = None
-
-
-class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker is told about the network around it."""
-
-    numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
-    address: str = ""  # where it listens, for others to find it
-    gateways: tuple[GatewaySettings, ...] = ()
-    costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
-    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
-    channels: tuple[ChannelSettings, ...] = ()
-    traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
-    access: AccessSettings = AccessSettings()
-
-
 class Dialling:
     """A link that is opened from here, and again whenever it is lost."""
 
@@ -80,7 +60,7 @@ class Dialling:
 class Peer:
     """A neighbouring broker."""
 
-    __slots__ = ("address", "base", "doubts", "guest", "hop", "steps", "trip")
+    __slots__ = ("address", "base", "clients", "doubts", "guest", "hop", "steps", "trip")
 
     def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
         self.guest = guest
@@ -90,6 +70,7 @@ class Peer:
         self.steps = 0  # by how much more it costs now
         self.doubts = 0  # how often in a row that seemed wrong
         self.trip = 0  # smoothed round trip in ns
+        self.clients = 0  # that it serves, as it last said
 
 
 class Network:
@@ -124,6 +105,7 @@ class Network:
         self._untold: deque[Interest[Outbox]] = deque()
         self._active = bool(settings.gateways)
         self._clashes: set[str] = set()
+        self.count_clients: Callable[[], int] = lambda: 0  # that this broker serves
 
     # ---- opening links
 
@@ -276,6 +258,7 @@ class Network:
                     level = self._shared(name, scope)
                     if number != self._digest(level):
                         self._say(name, self._inventory(level))
+                self.peers[name].clients = message.clients
                 self.access.compare(name, message.access)
             case LinkCost():
                 if not 0 < message.cost <= 1_000_000:
@@ -313,11 +296,12 @@ class Network:
     def beat(self, now: int) -> None:
         """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
         digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
+        clients = self.count_clients()
         for name, peer in list(self.peers.items()):
             silent = now - peer.guest.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
             shared = self.context.scopes[peer.hop.level :]
-            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest))
+            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._say(name, Marker(now))
         self.gateways.tick(now)
         self.access.beat()
@@ -439,6 +423,10 @@ class Network:
     @property
     def address(self) -> str:
         return self._settings.address
+
+    @property
+    def clients_per_broker(self) -> int:
+        return self._settings.clients_per_broker
 
     @property
     def forwarding(self) -> dict[str, str]:
