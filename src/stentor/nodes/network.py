@@ -27,6 +27,7 @@ from stentor.nodes.acquaintance import Acquaintance
 from stentor.nodes.guest import Guest
 from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
+from stentor.nodes.shortcuts import Shortcuts
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
@@ -96,6 +97,7 @@ class Network:
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
         self.access = AccessSpread(context.name, self._say, act)
         self.acquaintance = Acquaintance(act)
+        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
         self.peers: dict[str, Peer] = {}
         self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
         self.boot = 0
@@ -221,6 +223,14 @@ class Network:
         if self.boot:
             self._dial(now, dialling)
 
+    def _dial_shortcut(self, now: int, address: str) -> None:
+        self._report("info", "adding a link to shorten paths", {"to": address})
+        self.open(now, GatewaySettings(address=address))
+
+    def _hang_up(self, address: str) -> None:
+        if address in self.diallings:
+            self.forsake(self.diallings[address])
+
     def forsake(self, dialling: Dialling) -> Guest | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
@@ -304,6 +314,7 @@ class Network:
             self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._say(name, Marker(now))
         self.gateways.tick(now)
+        self.shortcuts.beat(now)
         self.access.beat()
 
     def _returned(self, now: int, name: str, sent: int) -> None:

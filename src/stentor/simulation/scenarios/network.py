@@ -268,6 +268,7 @@ class _Stage:
                 "delivered": self.ledger.deliveries,
                 "moves": sum(application.moves for application in self.applications),
                 "links": sum(len(life.linked) for each in self.applications for life in each.lives),
+                "redirected": world.reports["debug: client redirected"],
                 "relayed": sum(relay.relayed for relay in relays),
                 "stranded": sum(relay.stranded for relay in relays),
                 "circling": sum(relay.circling for relay in relays),
