@@ -37,6 +37,7 @@ from stentor.model.messages import (
     Redirect,
     Rejection,
     SchemaDefinition,
+    SettlementReport,
     StatusReport,
     Subscription,
     Topic,
@@ -124,7 +125,7 @@ class Client(ClientLink):
             Redirect: self._redirected,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
-            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
+            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:

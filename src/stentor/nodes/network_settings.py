@@ -1,4 +1,4 @@
-"""What a broker is told about the network around it when it is made."""
+"""What a broker is told about the network around it when it starts."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker is told about the network around it."""
+    """Where a broker is in the network, and which links it opens."""
 
     numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
     address: str = ""  # where it listens, for others to find it
