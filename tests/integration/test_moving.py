@@ -36,15 +36,18 @@ async def move(brokers: Row, fabric: Fabric, place: int) -> None:
 
 
 async def redirect(brokers: Row, fabric: Fabric, place: int) -> None:
+    await ask(brokers, fabric, f"127.0.0.1:{brokers.nodes[place].port}")
+    await until(lambda: fabric.node == f"b{place}" and fabric.connected)
+
+
+async def ask(brokers: Row, fabric: Fabric, address: str) -> None:
     """An operator has the broker ask its newest client to go elsewhere."""
     here = next(node for node in brokers.nodes.values() if str(node.broker.path) == fabric.node)
     secret = here.home / "token"
     secret.write_bytes(b"a token of the tests of this file")
     secret.chmod(0o600)
     async with connect(here.url, token=secret, stay=True) as operator:
-        address = f"127.0.0.1:{brokers.nodes[place].port}"
         await operation.order(operator, Task.MOVE_CLIENTS, address=address, count=1)
-    await until(lambda: fabric.node == f"b{place}" and fabric.connected)
 
 
 async def follow(brokers: Row, journey: list[int], go: Go) -> list[int]:
@@ -95,6 +98,46 @@ def test_who_is_asked_to_move_misses_nothing_and_gets_nothing_twice(tmp_path: Pa
         async with row(tmp_path) as brokers:
             got = await follow(brokers, [0, 1, 2, 0], redirect)
             assert got == list(range(got[0], got[-1] + 1))
+
+    run(main())
+
+
+def test_who_is_asked_to_go_where_nobody_is_stays_and_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with row(tmp_path) as brokers:
+            here = brokers.nodes[0]
+            async with connect(here.url) as fabric, fabric.subscribe("t") as events:
+                await ask(brokers, fabric, f"127.0.0.1:{free_port()}")
+                await until(lambda: fabric._client._links > 1 and fabric._client._arrival is None)
+                await fabric.publish("t", b"still here")
+                assert (await anext(events)).body == b"still here"
+                assert (fabric.node, fabric.connected) == ("b0", True)
+
+    run(main())
+
+
+def test_who_was_sent_to_another_broker_comes_back_when_that_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            row(tmp_path) as brokers,
+            connect(brokers.nodes[0].url) as fabric,
+            fabric.subscribe("t") as events,
+        ):
+            await redirect(brokers, fabric, 1)
+            await brokers.crash(1)
+            await until(lambda: fabric.node == "b0" and fabric.connected)
+            await fabric.publish("t", b"at home")
+            assert (await anext(events)).body == b"at home"
+
+    run(main())
+
+
+def test_who_stays_is_not_asked(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with row(tmp_path) as brokers, connect(brokers.nodes[0].url, stay=True) as fabric:
+            await ask(brokers, fabric, f"127.0.0.1:{brokers.nodes[1].port}")
+            await fabric.flush()  # a Redirect would have come before the answer
+            assert fabric._client._links == 1
 
     run(main())
 

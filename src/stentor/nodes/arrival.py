@@ -1,7 +1,8 @@
 """Arrival: how a client gets to another broker before it leaves the one that serves it.
 
-The client dials the other broker, says hello and subscribes there while the old broker still serves it. For a moment
-its subscriptions are in force at both, so no event falls between them. What the new broker sends meanwhile is held
+The client dials the other broker, says hello and subscribes there while the old broker still serves it. It goes on when
+all brokers know of that, or had their time. For a moment its subscriptions are in force at both, so no event falls
+between them. What the new broker sends meanwhile is held
 back, because a publisher's events come in order: once the old link is read to its end, the held events follow, and
 those that came by both links are dropped by their numbers.
 """
@@ -20,15 +21,19 @@ from stentor.model.messages import (
     Message,
     Receipt,
     Rejection,
+    SettlementReport,
+    SettlementRequest,
     Subscription,
     Welcome,
 )
 from stentor.nodes.client_settings import Settings
+from stentor.nodes.confirmations import DEPARTURE
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import CONTROL, PARCEL, decode, measure
 
 ARRIVE_WITHIN_NS = 5 * SECOND  # as long as any broker has for its welcome; the old one serves meanwhile
+_KNOWN_WITHIN = 2.0  # seconds; a broker that is silent for longer must not keep a client where it is
 LINGER_NS = 200 * MILLISECOND  # for events that were on their way to the old broker when others heard of the new one
 PART_WITHIN_NS = 2 * SECOND  # a broker that stands still must not keep a client that wants to leave
 
@@ -38,8 +43,8 @@ class Stage(enum.Enum):
 
     DIALLING = "dialling"  # the link is being opened
     GREETING = "greeting"  # the client has said hello
-    SUBSCRIBING = "subscribing"  # the new broker takes in what the client subscribes to
-    LINGERING = "lingering"  # all of that is in force; what is under way to the old broker still comes
+    SUBSCRIBING = "subscribing"  # the new broker takes in what the client subscribes to, and tells the others
+    LINGERING = "lingering"  # all of them know of it; what is under way to the old broker still comes
     PARTING = "parting"  # nothing more is published at the old broker, which confirms what was, or is gone
 
 
@@ -69,6 +74,7 @@ class Arrival:
         self.welcome: Welcome | None = None
         self._held: list[bytes] = []  # frames to be read after the old link; the credit of this one bounds them
         self._unconfirmed: set[SubscriptionId] = set()  # subscriptions that are not in force there yet
+        self._is_known = False  # whether other brokers know of those that were there at the welcome
 
     def advance(self, to: Stage) -> None:
         assert (self.stage, to) in TRANSITIONS, f"{self.stage} is not followed by {to}"
@@ -102,7 +108,7 @@ class Arrival:
             if kind != CONTROL or not self._hear(connection, decode(frame), len(chunk) - position, requests):
                 self._held.append(frame)
             position += length
-        if self.stage is Stage.SUBSCRIBING and not self._unconfirmed:
+        if self.stage is Stage.SUBSCRIBING and self._is_known and not self._unconfirmed:
             self.advance(Stage.LINGERING)
 
     def _hear(self, connection: Connection, message: AnyMessage, rest: int, requests: Iterable[Subscription]) -> bool:
@@ -114,7 +120,9 @@ class Arrival:
         elif connection.greeted:
             if isinstance(message, Challenge | Welcome):
                 raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} after a welcome")
-            if isinstance(message, Receipt):
+            if isinstance(message, SettlementReport) and message.token == DEPARTURE:
+                self._is_known = True
+            elif isinstance(message, Receipt):
                 if message.code is not None and self.is_redirected:
                     raise Failed(message.reason)
                 self._unconfirmed.discard(message.id)
@@ -127,6 +135,7 @@ class Arrival:
             self.advance(Stage.SUBSCRIBING)
             for request in requests:
                 self.post(request)
+            self.post(SettlementRequest(DEPARTURE, _KNOWN_WITHIN))
         else:
             raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} before a welcome")
         return True
