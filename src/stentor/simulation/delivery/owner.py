@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stentor.machine import MILLISECOND, Effect, Input
-from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
@@ -69,7 +70,7 @@ class Owner(Actor):
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         match happened:
             case Ask(to) if self.wishes:
-                return [Post(inbox_of(repository_name(to)), (self.wishes[0].registration,))]
+                return [Post(request_topic(self.name, to), (self.wishes[0].registration,))]
             case Heard():
                 for event in happened.events:
                     if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):
