@@ -121,6 +121,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
     asks: bool = False  # a subscriber whose application has asked for events in this life
     told: bool = False  # … and which was told of some, perhaps by another repository
+    ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
 
     def check(self) -> None:
         super().check()
@@ -313,6 +314,8 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     cares: ranges.SubscriberNames = ()  # in this unit, for whom it has all that they have not got, if it is `whole`
     inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
+    version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
+    after: ranges.Version = 0  # at which that one was deleted
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
@@ -413,6 +416,7 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
     principals: ranges.Principals = ()  # of the repositories, in the same order
     born: ranges.Millisecond = 0  # since 1970, when a topic is created
+    after: ranges.Version = 0  # at which a topic of this name was deleted before
 
     def check(self) -> None:
         """What is asked of the repository itself is about no topic."""

@@ -68,6 +68,14 @@ class OwnMembership:
 
     # ---- leaving
 
+    def is_over(self, ended: int) -> bool:
+        """End our topic if it is the one that was deleted at this version, as our broker says; return whether it is."""
+        is_news = self._registry.created and self._registry.is_ended(ended)
+        if is_news:
+            self._report("warning", "this topic was deleted while we were away: its events are discarded")
+            self._enrolment.remember(self._registry.end(ended))
+        return is_news
+
     def obey_removal(self) -> None:
         """If we are no member any more, clients go elsewhere, and we are silent towards them."""
         if not self._registry.created or self._settings.name in self._registry.members or self._gossip.leaving:

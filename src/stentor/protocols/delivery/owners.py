@@ -61,12 +61,16 @@ class Owners:
         registry = self._registry
         if registry.deleted:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if registry.is_ended(event.after) and event.task is not TopicTask.SHOW:
+            code = Refusal.BUSY if event.task is TopicTask.CREATE else Refusal.UNKNOWN  # others are asked, or we later
+            raise Refused(code, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
         if len(event.principals) not in (0, len(event.repositories)):
             raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal, or none is named")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self._enrolment.remember(registry.found(terms, _principals(event), event.born))
+            keep = event.keep or _KEEP
+            terms = TopicTerms(event.principal, copies, keep, event.expire, event.hold, after=event.after)
+            self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task is not TopicTask.SHOW:
             self._check(event)

@@ -105,6 +105,11 @@ def is_sound(key: str, value: bytes) -> bool:
     return True
 
 
+def after_in(facts: Iterable[SharedFact]) -> int:
+    """Return at which version an earlier topic of the same name was deleted, as these facts say; 0 if they do not."""
+    return max((_terms.decode(value).after for key, _, _, value in facts if key == TOPIC and value), default=0)
+
+
 def is_within(node: str, unit: str) -> bool:
     """Whether a broker is in a unit; "" is the whole network."""
     return not unit or node == unit or node.startswith(unit + "/")
@@ -139,8 +144,12 @@ class Registry:
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
-        news = []
+        news: list[Fact] = []
+        if self.deleted:
+            return news  # another one of this name begins with another registry
         for key, version, writer, value in facts:
+            if version <= self.terms.after:
+                continue  # it is about a topic of this name that was deleted
             is_newer = self._facts.is_news(key, (version, writer, value))
             if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
@@ -209,7 +218,15 @@ class Registry:
     @property
     def version(self) -> int:
         """When it was created or deleted: another topic of its name has another one."""
-        return self._facts[TOPIC][0]
+        return self._facts[TOPIC][0] if self.known else 0
+
+    def is_ended(self, version: int) -> bool:
+        """Whether this is the topic that was deleted at a version, and not one that was created since."""
+        return self.known and self.version <= version
+
+    def end(self, version: int) -> list[Fact]:
+        """This topic was deleted at a version, elsewhere."""
+        return self.learn(((TOPIC, version, "", b""),))
 
     def delete(self) -> list[Fact]:
         """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more."""

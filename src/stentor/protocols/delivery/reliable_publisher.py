@@ -132,7 +132,7 @@ class ReliablePublisher:
             Awaited: self._awaited,
             Linked: self._link_made,
             Unlinked: self._link_lost,
-            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
             Heard: self._heard,
             TimerFired: self._timer_fired,
         }

@@ -67,7 +67,7 @@ from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -155,6 +155,7 @@ class Repository:
             TimerFired: self._tick,
             Measured: self._measured,
             Founded: self._founded,
+            Vouched: lambda now, vouched: self._obey(now) if self.membership.is_over(vouched.ended) else None,
             Listening: lambda *_: None,
             AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }

@@ -30,6 +30,7 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     Sync,
+    TopicTask,
     chorus_of,
     inbox_of,
     repository_name,
@@ -64,6 +65,7 @@ class Depot(Actor):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
+    asks_for_members = True  # and whether its topic was deleted while it was away
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
         super().__init__(stage, repository_name(name), keeper_of(name))
@@ -192,7 +194,14 @@ class Depot(Actor):
         return True
 
     def handle(self, happened: Input) -> None:
-        """Note when events come that another repository has not sent."""
+        """Note when events come that another repository has not sent. Who manages nothing obeys nobody."""
+        if (
+            isinstance(happened, Heard)
+            and self.repository is not None
+            and not self.repository.registry.known
+            and any(isinstance(each, Registration) and each.task != TopicTask.CREATE for each in happened.events)
+        ):
+            return
         if isinstance(happened, Arrived | Heard) and happened.blocks:
             fetched = isinstance(happened, Heard) and any(isinstance(each, Retransmission) for each in happened.events)
             for block in happened.blocks:
@@ -233,6 +242,8 @@ class Depot(Actor):
                 self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
+            if self.link:
+                self.stage.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
@@ -288,6 +299,8 @@ class Depot(Actor):
     def _note_times(self, commit: Commit) -> None:
         for entry in commit.entries:
             if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                if self.repository is not None and self.repository.registry.terms.after:
+                    self.stage.book.check_topic(self.short, entry.line)
                 self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
     def _note_progress(self, key: str, value: bytes) -> None:
@@ -343,13 +356,21 @@ class Depot(Actor):
             self.stage.book.collect(self.short, stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
-        self.left = True
-        self.stage.seen["left"] += 1
-        self.crash("has left")
-        self.stage.book.leave(self.short)
+        assert self.repository is not None
+        is_deleted = self.repository.registry.deleted
+        self.crash("discards its ledger")
         for name in self.disk.names():
             self.disk.remove(name)
         self.disk.sync()
+        if is_deleted:  # its process goes on, and manages nothing until it is invited
+            self.stage.seen["deleted"] += 1
+            self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
+            self._traces = hearing.KeptTraces()
+            self.stage.after(self._delay(), self.start)
+            return
+        self.left = True
+        self.stage.seen["left"] += 1
+        self.stage.book.leave(self.short)
 
     # ---- what it says, against what is true
 
@@ -427,7 +448,7 @@ class Depot(Actor):
         repository = self.repository
         if repository is None:
             return
-        self.has_caught_up |= repository.gossip.ready
+        self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)
