@@ -69,7 +69,7 @@ class Cast:
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        epoch = f"epoch {random.choice(list(self.depots))}:{random.choice((3, 10, 20))}"
+        epoch = f"epoch {random.choice(list(self.depots))}:{random.randrange(6, 24)}"
         since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
