@@ -11,10 +11,12 @@ from stentor.matching.pairs import PairIndex
 from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
-from stentor.model.messages import NEVER, Presence, ProfileChange, Welcome
-from stentor.nodes import herald
+from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
+from stentor.nodes import herald, shortcuts
+from stentor.nodes.arrival import Arrival
 from stentor.nodes.client import Client
 from stentor.nodes.network import Network
+from stentor.nodes.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -23,6 +25,7 @@ from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Plan, Relay, Share
+from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.dissemination.waves import Waves
 from stentor.protocols.overlay import gateways
@@ -263,6 +266,54 @@ def no_second_try_to_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AccessLog, "failed", careless)
 
 
+def no_shortcuts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Shortcuts, "beat", lambda *_: None)
+
+
+def any_number_of_shortcuts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shortcuts, "MOST_LINKS", 64)
+
+
+def path_lengths_are_not_kept_up_to_date(patch: pytest.MonkeyPatch) -> None:
+    original = Connectivity.take
+
+    def lazy(self: Connectivity, presence: Presence) -> None:
+        kept = dict(self._paths)
+        original(self, presence)
+        self._paths.update(kept)
+
+    patch.setattr(Connectivity, "take", lazy)
+
+
+def the_old_broker_is_left_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Client, "_arrive", lambda self, now, *_, **__: self._leave(now))
+
+
+def events_are_not_held_while_moving(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Arrival, "take_held", lambda _: b"")
+
+
+def counts_are_told_with_changes_only(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Profiles, "_is_miscounted", lambda *_: False)
+
+
+def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Settlement, "_take_roll", lambda _: (1, []))
+
+
+def only_neighbours_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    original = Settlement.hear
+
+    def hear(self: Settlement, receipt: MarkReceipt) -> None:
+        original(self, msgspec.structs.replace(receipt, neighbours=()))
+
+    patch.setattr(Settlement, "hear", hear)
+
+
+def lost_receipts_are_not_asked_for_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Settlement, "beat", lambda _: None)
+
+
 MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("access", receipts_do_not_wait_for_disks, {"unsafe-ack"}),
     ("access", receipts_do_not_wait_for_neighbours, {"unsafe-ack"}),
@@ -280,15 +331,25 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("overlay", no_two_way_check, {"cache"}),
     ("overlay", no_resynchronisation, {"members", "endless"}),
     ("overlay", no_resynchronisation_of_profiles, {"profile", "endless"}),
+    ("overlay", counts_are_told_with_changes_only, {"count"}),
     ("overlay", removals_are_not_spread, {"profile"}),
     ("overlay", no_handing_over, {"presence", "endless"}),
     ("overlay", no_order_of_presences, {"presence", "endless"}),
     ("overlay", changes_of_profiles_build_on_anything, {"profile"}),
     ("overlay", lives_are_not_told_apart, {"presence", "profile"}),
+    ("overlay", no_shortcuts, {"path-length"}),
+    ("overlay", any_number_of_shortcuts, {"links"}),
+    ("overlay", path_lengths_are_not_kept_up_to_date, {"path-length"}),
+    ("network", the_old_broker_is_left_first, {"lost-write"}),
+    ("network", events_are_not_held_while_moving, {"lost-write", "unsubscribed"}),
     ("network", own_bit_stays, {"twice", "matchings", "circling"}),
     ("network", masks_are_not_divided, {"twice"}),
     ("network", one_hop_is_too_many, {"circling"}),
     ("network", no_resynchronisation, {"members"}),
+    ("network", counts_are_told_with_changes_only, {"count"}),
+    ("network", nobody_is_waited_for, {"unsettled"}),
+    ("network", only_neighbours_are_waited_for, {"unsettled"}),
+    ("network", lost_receipts_are_not_asked_for_again, {"rest", "unsettled"}),
     ("fuzz", letters_are_not_checked, {"ended", "unhandled"}),
     ("fuzz", facts_are_not_checked, {"ended", "unhandled"}),
     ("fuzz", any_number_is_traced, {"ended", "unhandled"}),

@@ -50,11 +50,13 @@ from stentor.model.ranges import (
 
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
+MARKS = "$settled/"  # how a mark begins: a pattern in a broker's profile that no client has
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
 Want = tuple[TopicPattern, FilterText]  # "" takes every event
 Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
 Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
+Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_ITEMS)]
 AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText
 
 
@@ -73,6 +75,7 @@ class Task(enum.StrEnum):
     SET_COST = "set cost"  # of the link to the broker `name`
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
+    MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -103,6 +106,8 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     cost: Cost = 0.0  # of a link between brokers, if whoever dialled it was told one
     nonce: Secret = b""  # drawn by whoever dialled, for the proof of the broker
     proof: Secret = b""  # that whoever dialled knows the fabric's token
+    can_move: bool = False  # understands a Redirect, and follows it
+    is_placed: bool = False  # was told to come to this very broker: point it nowhere else
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
@@ -226,6 +231,21 @@ class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation"
     explanation: msgspec.Raw
 
 
+class SettlementRequest(Message, frozen=True, array_like=True, tag="settled?", gc=False):
+    """Tell me when every broker that you can reach knows what I asked for, or after so many seconds who does not."""
+
+    token: Token
+    within: Seconds
+
+
+class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=False):
+    """So many brokers know it, you included; these did not say so in time."""
+
+    token: Token
+    brokers: Count
+    silent: Paths = ()
+
+
 class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     """An operator wants a broker to change: see `Task`."""
 
@@ -235,6 +255,7 @@ class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     address: Address = ""
     cost: AnyCost = 0.0
     force: bool = False
+    count: Count = 0
 
 
 class OrderReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
@@ -282,6 +303,15 @@ class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=Fal
     more: bool = False  # too much for a frame: goes on in the next one
 
 
+class MarkReceipt(Message, frozen=True, array_like=True, tag="marked", gc=False):
+    """A broker knows a mark, and so all that was wished before at the broker that set it, to which this goes."""
+
+    mark: TopicName
+    broker: Path
+    neighbours: Paths  # whom it has links with: they must know it, too
+    hops: Count = 0
+
+
 class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):
     """What I know of a scope's members: whoever knows newer things sends them."""
 
@@ -301,6 +331,7 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
 
     scopes: Annotated[dict[Path, Id], Meta(max_length=64)]
     access: Id = 0  # of all that is known of reliable topics
+    clients: Count = 0  # that the sender serves, for those who would point a newcomer to it
 
 
 # ---- who may do what
@@ -375,6 +406,12 @@ class AccessReport(Message, frozen=True, array_like=True, tag="access report", g
     report: msgspec.Raw
 
 
+class Redirect(Message, frozen=True, array_like=True, tag="redirect", gc=False):
+    """A broker asks a client that can move to go to another one; the client subscribes there before it leaves."""
+
+    address: Address
+
+
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
     """I leave on purpose."""
 
@@ -403,10 +440,13 @@ AnyMessage = (
     | ViewReport
     | ExplanationRequest
     | ExplanationReport
+    | SettlementRequest
+    | SettlementReport
     | Order
     | OrderReceipt
     | Presence
     | ProfileChange
+    | MarkReceipt
     | Inventory
     | LinkCost
     | Digest
@@ -419,4 +459,5 @@ AnyMessage = (
     | AccessRequest
     | AccessReport
     | Farewell
+    | Redirect
 )

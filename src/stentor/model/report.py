@@ -52,6 +52,15 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     steers: tuple[str, ...]
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
+    steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
+    # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
+    # has these, when every member is there and none has them, or when their loss is accepted.
+    awaits: dict[str, tuple[tuple[int, int, int], ...]] = {}
+
+    def does_steer(self, role: str, name: str) -> bool:
+        if role == "publisher":
+            return name in self.steered_publishers
+        return name in self.subscribers and self.subscribers[name].steered
 
 
 class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):

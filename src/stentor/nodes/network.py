@@ -5,30 +5,37 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Report, StartTimer, StopTimer
+from stentor.machine import SECOND, Dial, Effect, Report, StartTimer, StopTimer
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    MARKS,
     Digest,
     Echo,
     Hello,
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Presence,
     ProfileChange,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
-from stentor.nodes.acquaintance import Acquaintance
+from stentor.nodes import acquaintance
 from stentor.nodes.guest import Guest
-from stentor.policies.access import AccessSettings
-from stentor.policies.channel import ChannelSettings, channel_between
+from stentor.nodes.neighbour_link import FIRST_PAUSE, Peer
+from stentor.nodes.neighbour_link import Dialling as Dialling
+from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
+from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
+from stentor.nodes.shortcuts import Shortcuts
+from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
@@ -38,58 +45,9 @@ from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
 from stentor.wire.parcel import Masks
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
-_SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
+_LONGEST_PAUSE = 5 * SECOND
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
-_DOUBTS = 5  # round trips in a row that must tell of another cost
-REDIAL = "redial/"
-
-
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that this broker opens."""
-
-    name: str = ""  # of the broker there, if that is known
-    address: str
-    cost: float | None = None
-
-
-class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker is told about the network around it."""
-
-    numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
-    address: str = ""  # where it listens, for others to find it
-    gateways: tuple[GatewaySettings, ...] = ()
-    costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
-    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
-    channels: tuple[ChannelSettings, ...] = ()
-    traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
-    access: AccessSettings = AccessSettings()
-
-
-class Dialling:
-    """A link that is opened from here, and again whenever it is lost."""
-
-    __slots__ = ("link", "pause", "settings")
-
-    def __init__(self, settings: GatewaySettings) -> None:
-        self.settings = settings
-        self.link: LinkId | None = None
-        self.pause = _FIRST_PAUSE
-
-
-class Peer:
-    """A neighbouring broker."""
-
-    __slots__ = ("address", "base", "doubts", "guest", "hop", "steps", "trip")
-
-    def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
-        self.guest = guest
-        self.address = address  # where it listens
-        self.hop = hop
-        self.base = base  # what the link costs if it is quick, in thousandths
-        self.steps = 0  # by how much more it costs now
-        self.doubts = 0  # how often in a row that seemed wrong
-        self.trip = 0  # smoothed round trip in ns
+_REDIAL = "redial/"
 
 
 class Network:
@@ -114,8 +72,12 @@ class Network:
         self.profiles = Profiles(context, self._say, self._sharing, self._index)
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
         self.access = AccessSpread(context.name, self._say, act)
-        self.acquaintance = Acquaintance(act)
+        self.acquaintance = acquaintance.Acquaintance(act)
+        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
         self.peers: dict[str, Peer] = {}
+        self.settlement = settlement.Settlement(
+            context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
+        )
         self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
         self.boot = 0
         self._links = 0
@@ -124,12 +86,13 @@ class Network:
         self._untold: deque[Interest[Outbox]] = deque()
         self._active = bool(settings.gateways)
         self._clashes: set[str] = set()
+        self.count_clients: Callable[[], int] = lambda: 0  # that this broker serves
 
     # ---- opening links
 
     def begin(self, now: int, boot: int) -> None:
         self.boot = boot
-        self.profiles.boot = boot
+        self.profiles.boot = self.settlement.boot = boot
         self.gateways.begin(boot)
         self.access.begin(boot)
         self.acquaintance.begin(now, self.diallings)
@@ -138,16 +101,25 @@ class Network:
 
     def _dial(self, now: int, dialling: Dialling) -> None:
         if dialling.settings.name in self.peers:
-            self._act(StartTimer(REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
+            self._act(StartTimer(_REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
             return
         self._links += 1
         dialling.link = LinkId(-self._links)  # those that others dial have positive ones
         self._act(Dial(dialling.link, dialling.settings.address))
 
-    def redial(self, now: int, address: str) -> None:
-        dialling = self.diallings.get(address)
-        if dialling is not None and dialling.link is None:
-            self._dial(now, dialling)
+    def wake(self, now: int, timer: str) -> bool:
+        """Do what a timer was started for; return whether it was one of ours."""
+        if timer == acquaintance.TIMER:
+            self.acquaintance.expire()
+        elif timer == settlement.TIMER:
+            self.settlement.expire(now)
+        elif timer.startswith(_REDIAL):
+            dialling = self.diallings.get(timer.removeprefix(_REDIAL))
+            if dialling is not None and dialling.link is None:
+                self._dial(now, dialling)
+        else:
+            return False
+        return True
 
     def hello(self, link: LinkId) -> Hello | None:
         """What to say first on a link that was dialled; None if nobody wants it any more."""
@@ -173,7 +145,7 @@ class Network:
             return
         dialling.link = None
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StartTimer(REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
+        self._act(StartTimer(_REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
 
@@ -200,7 +172,7 @@ class Network:
             self._part(name)
         dialling = self._dialling(guest.connection.link)
         if dialling is not None:
-            dialling.pause = _FIRST_PAUSE
+            dialling.pause = FIRST_PAUSE
             dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
             cost = cost or dialling.settings.cost or 0.0
         base = max(1, round(1000 * (cost or self._usual_cost(level))))
@@ -239,11 +211,19 @@ class Network:
         if self.boot:
             self._dial(now, dialling)
 
+    def _dial_shortcut(self, now: int, address: str) -> None:
+        self._report("info", "adding a link to shorten paths", {"to": address})
+        self.open(now, GatewaySettings(address=address))
+
+    def _hang_up(self, address: str) -> None:
+        if address in self.diallings:
+            self.forsake(self.diallings[address])
+
     def forsake(self, dialling: Dialling) -> Guest | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StopTimer(REDIAL + dialling.settings.address))
+        self._act(StopTimer(_REDIAL + dialling.settings.address))
         peer = self.peers.get(dialling.settings.name)
         return None if peer is None else peer.guest
 
@@ -257,7 +237,7 @@ class Network:
     def _reprice(self, name: str, cost: float) -> None:
         peer = self.peers[name]
         peer.base = max(1, round(1000 * cost))
-        self.gateways.reprice(name, peer.base * (1 + peer.steps))
+        self.gateways.reprice(name, peer.cost)
 
     # ---- what neighbours say
 
@@ -276,6 +256,7 @@ class Network:
                     level = self._shared(name, scope)
                     if number != self._digest(level):
                         self._say(name, self._inventory(level))
+                self.peers[name].clients = message.clients
                 self.access.compare(name, message.access)
             case LinkCost():
                 if not 0 < message.cost <= 1_000_000:
@@ -283,6 +264,8 @@ class Network:
                 self._reprice(name, message.cost)
             case Echo():
                 self._returned(now, name, message.token)
+            case MarkReceipt():
+                self.settlement.hear(message)
             case _:
                 self.access.hear(name, message)
 
@@ -313,25 +296,24 @@ class Network:
     def beat(self, now: int) -> None:
         """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
         digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
+        clients = self.count_clients()
         for name, peer in list(self.peers.items()):
             silent = now - peer.guest.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
             shared = self.context.scopes[peer.hop.level :]
-            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest))
+            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._say(name, Marker(now))
         self.gateways.tick(now)
+        self.shortcuts.beat(now)
         self.access.beat()
+        self.settlement.beat()
+        if self.peers:
+            self.profiles.flush(counts=True)
 
     def _returned(self, now: int, name: str, sent: int) -> None:
-        """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
-        peer = self.peers[name]
-        trip = max(0, now - sent)
-        peer.trip = trip if not peer.trip else (7 * peer.trip + trip) // 8
-        steps = (peer.trip // _SLOW_TRIP).bit_length() + (2 if peer.guest.connection.outbox.slow else 0)
-        peer.doubts = peer.doubts + 1 if steps != peer.steps else 0
-        if peer.doubts > _DOUBTS:  # a new way may let events overtake each other: not for a moment's sake
-            peer.steps, peer.doubts = steps, 0
-            self.gateways.reprice(name, peer.base * (1 + steps))
+        """A marker came back."""
+        if self.peers[name].measure(max(0, now - sent)):
+            self.gateways.reprice(name, self.peers[name].cost)
 
     # ---- what our clients want
 
@@ -371,9 +353,11 @@ class Network:
         if self._generation != self.gateways.generation:
             self._generation = self.gateways.generation
             self._reroute()
+        self.settlement.settle(is_told=not self._untold)
         if self.peers:
             self.profiles.flush()
-        self.access.settle()
+        if self.access.is_restless:
+            self.access.settle()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context
@@ -441,6 +425,10 @@ class Network:
         return self._settings.address
 
     @property
+    def clients_per_broker(self) -> int:
+        return self._settings.clients_per_broker
+
+    @property
     def forwarding(self) -> dict[str, str]:
         return self._settings.forwarding
 
@@ -483,7 +471,10 @@ class Network:
         return [each.name for each in self.gateways.neighbours.values() if each.level <= level]
 
     def _index(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
-        self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        if not pattern.startswith(MARKS):
+            self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        elif wanted:
+            self.settlement.learn(pattern)
 
     def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
         self._act(Report(level, what, details))

@@ -27,6 +27,7 @@ class Cast:
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
         stage.book.stored_times.keep, stage.book.stored_times.expire = plan.keep * AGE_UNIT, plan.expire * AGE_UNIT
+        stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         kind = Scribe if plan.scribes else Author

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 import msgspec
+import numpy as np
 
 from stentor.machine import (
     MILLISECOND,
@@ -28,7 +29,6 @@ from stentor.model.control import (
     Registration,
     RegistrationReceipt,
     RepositoryAck,
-    Retransmission,
     Sync,
     TopicTask,
     chorus_of,
@@ -37,15 +37,17 @@ from stentor.model.control import (
 )
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
+from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Arrived, Heard, Post, ShareAccess
+from stentor.protocols.delivery.post import Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Key, Numbers, Shelf
+from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
 from stentor.storage.segments import SegmentLedger
@@ -79,10 +81,11 @@ class Depot(Actor):
         self.dead = False  # for ever
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
+        self.returning = False  # it was to leave, and is not to any more
         self.torn = False  # the power is cut in the middle of its next commit
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0
-        self._came: dict[Key, int] = {}  # when events first came from their publishers in this life, by its clock
+        self._came = Arrivals()  # in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
         stage.book.stored_times.clocks[name] = lambda: self.wall
         self._busy = 0  # until then
@@ -202,13 +205,7 @@ class Depot(Actor):
             and any(isinstance(each, Registration) and each.task != TopicTask.CREATE for each in happened.events)
         ):
             return
-        if isinstance(happened, Arrived | Heard) and happened.blocks:
-            fetched = isinstance(happened, Heard) and any(isinstance(each, Retransmission) for each in happened.events)
-            for block in happened.blocks:
-                if not fetched or block.publisher == happened.sender:  # type: ignore[union-attr]
-                    for offset in block.offsets():
-                        key = block.publisher, block.incarnation, block.catenation + offset
-                        self._came.setdefault(key, self.wall)
+        self._came.note(happened, self.wall)
         super().handle(happened)
 
     # ---- the ledger
@@ -291,10 +288,19 @@ class Depot(Actor):
     def _note(self, commit: Commit) -> None:
         """This is durable."""
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
+        if self.settings.unit and not self.stage.book.hold:
+            self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+
+    def _check_chosen(self, records: Iterable[Record]) -> None:
+        """A storage for a unit keeps no event that nobody there wants."""
+        for line, _, audience, *_ in records:
+            wanted = [unpack(bits, line.length) for bits in audience.values()]
+            if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
+                self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
     def _note_times(self, commit: Commit) -> None:
         for entry in commit.entries:
@@ -357,12 +363,14 @@ class Depot(Actor):
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
-        is_deleted = self.repository.registry.deleted
+        registry = self.repository.registry
+        if registry.created and registry.is_member(self.short):
+            self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.crash("discards its ledger")
         for name in self.disk.names():
             self.disk.remove(name)
         self.disk.sync()
-        if is_deleted:  # its process goes on, and manages nothing until it is invited
+        if registry.deleted:  # its process goes on, and manages nothing until it is invited
             self.stage.seen["deleted"] += 1
             self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
             self._traces = hearing.KeptTraces()
@@ -388,14 +396,14 @@ class Depot(Actor):
                     book.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
-            elif isinstance(event, RecoveryResponse) and event.last:
-                for publisher in self._publishers_at(post.to):
-                    book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 assert self.repository is not None
                 book.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
                 self._check_agreement(name, event.sync)
+            elif isinstance(event, RecoveryResponse):
+                for publisher in self._publishers_at(post.to):
+                    self._recovered(publisher, event)
             elif isinstance(event, RegistrationReceipt):
                 book.receipts.add((self.short, event.token))
                 if event.code is None:
@@ -416,6 +424,12 @@ class Depot(Actor):
         """One, unless it has another repository by now."""
         assert self.repository is not None
         return [each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox]
+
+    def _recovered(self, publisher: int, response: RecoveryResponse) -> None:
+        assert self.repository is not None
+        gossip, asking = self.repository.gossip, self.repository.enrolment.publishers[publisher].incarnation
+        heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
+        self.stage.book.recover(self.short, publisher, asking, response, heard)
 
     def check_sync(self, name: str, done: Iterable[Held]) -> None:
         assert self.repository is not None
@@ -448,6 +462,10 @@ class Depot(Actor):
         repository = self.repository
         if repository is None:
             return
+        try:
+            repository.store.streams.validate()
+        except AssertionError as error:
+            self.accuse("raised", f"{self.short} is not as it says: {error}")
         self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.store.horizon <= self._horizon:
             return

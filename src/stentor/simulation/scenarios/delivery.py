@@ -12,7 +12,11 @@ from stentor.simulation.delivery.plan import (
     Plan,
     draw_ages,
     draw_former,
+    draw_lives,
+    draw_newcomers,
     draw_plan,
+    draw_returns,
+    draw_rivals,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -35,6 +39,10 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_lives(Random(f"{seed}/lives"), plan)
+        plan = draw_returns(Random(f"{seed}/returns"), plan)
+        plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
@@ -78,6 +86,7 @@ class _Play:
         limit = stage.now + LONGEST
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
+            self.mischief.accept_losses()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():
