@@ -120,6 +120,7 @@ def test_a_broker_that_knows_of_the_end_of_a_topic_ends_it() -> None:
 def test_a_client_that_means_the_new_topic_is_not_steered_in_the_old_one() -> None:
     bundle = sleeper()
     bundle.step("r1", Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", (grant(BORN + 1),))]))
+    bundle.pass_time(40_000)
     recovery = Recovery(TOPIC, "shop", "publisher", 1, "", 5)
     bundle.say("publisher", "shop", msgspec.structs.replace(recovery, ended=ENDED), "r1")
     (denial,) = bundle.told(Denial)
