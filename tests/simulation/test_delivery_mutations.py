@@ -38,7 +38,7 @@ from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
@@ -526,10 +526,20 @@ def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Beginnings, "locate", locate)
 
 
+def topics_of_one_name_are_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gossip, "_is_about_our_topic", always(True))
+
+
+def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Registry, "is_ended", always(False))
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),
     (nothing_grows_old, {"not-converged"}),
+    (topics_of_one_name_are_one, {"former-topic", "not-converged"}),
+    (nobody_ends_a_topic_that_was_deleted_elsewhere, {"former-topic"}),
     (an_epoch_is_read_as_our_own_number, {"lost-write"}),
     (repositories_obey_whoever_has_the_id_of_somebody_else, {"refused", "lost-write", "not-converged"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),

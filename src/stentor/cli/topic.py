@@ -258,9 +258,8 @@ def delete(
             return await asking.delete(name)
 
     silent = asyncio.run(run())
-    if silent:
-        raise Incomplete(f"{name} is deleted, but {', '.join(silent)} did not answer: delete it again when they do")
-    typer.echo(f"{name} is deleted")
+    later = f"; what {', '.join(silent)} has, which did not answer, is deleted when it is back" if silent else ""
+    typer.echo(f"{name} is deleted{later}")
 
 
 @app.command()

@@ -150,6 +150,8 @@ class Enrolment:
         if publisher_id(event.principal, end) != sender:
             return  # whoever it names did not send it, and would believe our refusal
         try:
+            if self._registry.is_ended(event.ended):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             if self.is_outdone(now):

@@ -11,7 +11,8 @@ from stentor.model.control import Recovery, end_name
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.registry import PublisherEnds, Registry
+from stentor.protocols.delivery.registered import PublisherEnds
+from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import MOST_LIVES

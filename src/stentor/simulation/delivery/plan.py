@@ -44,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
+    former: bool = False  # the topic was deleted and created again while one of its repositories was away
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -187,6 +188,13 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
         return plan
     keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
+
+
+def draw_former(random: Random, plan: Plan) -> Plan:
+    """In a few worlds somebody has slept through the end of another topic of the same name."""
+    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless:
+        return plan
+    return msgspec.structs.replace(plan, former=random.random() < 0.15)
 
 
 def draw_unit(random: Random) -> str:

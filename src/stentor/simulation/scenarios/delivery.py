@@ -11,6 +11,7 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_ages,
+    draw_former,
     draw_lives,
     draw_newcomers,
     draw_plan,
@@ -45,6 +46,7 @@ class _Play:
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_former(Random(f"{seed}/former"), plan)
         self.plan: Plan = draw_ages(Random(f"{seed}/ages"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
