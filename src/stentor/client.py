@@ -23,7 +23,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import Literal, Self, Unpack, overload
 
 import msgspec
 
@@ -78,6 +78,7 @@ from stentor.nodes.application import (
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
+from stentor.pace import Pace
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
@@ -361,6 +362,7 @@ class Fabric:
         name: str,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> Subscription: ...
     def subscribe(
         self,
@@ -370,15 +372,17 @@ class Fabric:
         name: str | None = None,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> Events | Subscription:
         """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`.
         Entered, it is in force at this broker; `await events.settled()` returns when it is at all others.
 
         With a `name` the topic is a reliable one: each event comes once, in order, and the name's place is remembered
-        by the topic's repositories. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime.
+        by the topic's repositories, with its filter: without a `where` the one that is registered holds, and "" or "*"
+        is everything. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime. See `Pace`, too.
         """
         if name is not None:
-            return self._ends.subscription(pattern, name, where or "", from_, ack)
+            return self._ends.subscription(pattern, name, where, from_, ack, pace)
         self._numbers += 1
         return Events(self._subscriptions, SubscriptionId(self._numbers), pattern, where or "")
 

@@ -1,5 +1,6 @@
 """A bundle of repository machines that hear each other at once, and the letters that they send to clients."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -19,6 +20,9 @@ from stentor.machine import (
 from stentor.model.attribute import schema_of
 from stentor.model.control import (
     ControlEvent,
+    GossipAck,
+    GossipState,
+    GossipVoid,
     Probe,
     PublisherOrder,
     Recovery,
@@ -46,7 +50,10 @@ C = TypeVar("C", bound=ControlEvent)
 TOPIC = "orders"
 KEEPER = "keeper"  # the principal of all repositories
 MILLISECOND = 1_000_000
+DAY = 86_400_000 * MILLISECOND
+YEAR = 365 * DAY  # after 1970 it is
 _SCHEMA = schema_of({"price": 1})
+_SAYING_WHAT_IT_HAS = (GossipState, GossipAck, GossipVoid)
 
 
 class MemoryLedger:
@@ -95,8 +102,10 @@ class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
     def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
-                 hold: bool = False) -> None:  # fmt: skip
+                 hold: bool = False, keep: int = 0, expire: int = 0) -> None:  # fmt: skip
         self.now = 1
+        self.clocks: dict[str, int] = {}  # how far the clock on the wall of a repository is ahead of others
+        self._happening: deque[tuple[str, Input]] = deque()  # the first of them happens now
         self.units = units or {}
         self.repositories: dict[str, Repository] = {}
         self.ledgers = {name: MemoryLedger() for name in names}
@@ -104,6 +113,7 @@ class PaperBundle:
         self.said: list[tuple[str, ControlEvent]] = []  # among repositories
         self.reports: list[Report] = []
         self.deaf: set[str] = set()
+        self.slow: set[str] = set()  # who is slow to say what it has
         self.lazy: set[str] = set()  # whose disks take their time
         self.full: set[str] = set()  # whose disks take nothing
         self.unwritten: dict[str, list[Commit]] = {name: [] for name in names}
@@ -111,7 +121,9 @@ class PaperBundle:
             self.start(name)
         if create:
             for name in names:
-                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold)
+                self.owner(
+                    name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold, keep=keep, expire=expire
+                )
             self.pass_time(2000)
             self.owner(names[0], TopicTask.GRANT, role="publisher", name="shop")
             for subscriber in ("billing", "audit"):
@@ -121,7 +133,7 @@ class PaperBundle:
 
     def start(self, name: str) -> None:
         self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
-        self.step(name, Opened(TOPIC, self.ledgers[name].load()))
+        self.step(name, Opened(TOPIC, self.ledgers[name].load(), wall=self.wall(name)))
         self.step(name, Linked(KEEPER))
 
     def add(self, name: str) -> None:
@@ -135,8 +147,16 @@ class PaperBundle:
         self.unwritten[name].clear()
 
     def step(self, name: str, happened: Input) -> None:
-        for effect in self.repositories[name].step(self.now, happened):
-            self._perform(name, effect)
+        """Something happens, and all that follows from it: what a step does is done before others act upon it."""
+        self._happening.append((name, happened))
+        if len(self._happening) > 1:
+            return
+        while self._happening:
+            name, happened = self._happening[0]
+            if name in self.repositories:
+                for effect in self.repositories[name].step(self.now, happened):
+                    self._perform(name, effect)
+            self._happening.popleft()
 
     def _perform(self, name: str, effect: Effect) -> None:
         match effect:
@@ -175,7 +195,7 @@ class PaperBundle:
             self.said += [(post.to, event) for event in post.events]
             names = list(self.repositories) if post.to == bundle_of(TOPIC) else [inboxes[post.to]]
             speaker = next((n for n in self.repositories if publisher_id(KEEPER, repository_name(n)) == sender), "")
-            if speaker in self.deaf:
+            if speaker in self.deaf or (speaker in self.slow and isinstance(post.events[0], _SAYING_WHAT_IT_HAS)):
                 return
             for name in names:
                 if name in self.repositories and name not in self.deaf:
@@ -187,15 +207,20 @@ class PaperBundle:
         for _ in range(milliseconds // pace):
             self.now += pace * MILLISECOND
             for name in list(self.repositories):
-                self.step(name, TimerFired(f"repository {TOPIC}"))
+                self.step(name, TimerFired(f"repository {TOPIC}", self.wall(name)))
+
+    def wall(self, name: str) -> int:
+        """What the clock on the wall of a repository shows."""
+        return YEAR + self.now + self.clocks.get(name, 0)
 
     # ---- clients
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False) -> None:  # fmt: skip
+              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False, keep: int = 0,
+              expire: int = 0, units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
         event = Registration(
-            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold,
-            principals=(KEEPER,) * len(repositories),
+            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
+            expire=expire, principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
 
@@ -273,10 +298,14 @@ class PaperBundle:
         self.reports.clear()
 
 
-def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC) -> Block:
+def block(
+    first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC, time: int = 0
+) -> Block:
     """Events of the shop; number n costs n % 5."""
     numbers = range(first, first + count)
     shop = publisher_id("", end_name("publisher", "shop", TOPIC))
-    origin = Origin(topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
+    origin = Origin(
+        topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), time or 1_000_000_000 * first
+    )
     bodies = [body or b"%d" % number for number in numbers]
     return Block(encode(origin, _SCHEMA, [[number % 5 for number in numbers]], bodies), _SCHEMA)

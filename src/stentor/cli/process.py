@@ -227,6 +227,7 @@ async def _serve_repository(
         unit=assignment.unit,
         topics=assignment.limits.reliable_topics,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
+        tail=assignment.limits.recent_events,
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None

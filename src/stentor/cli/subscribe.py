@@ -35,7 +35,11 @@ class SubscribeOptions(NamedTuple):
 def sub(
     pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest; with --name, one topic.")],
     where: Annotated[
-        str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")
+        str | None,
+        typer.Option(
+            help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\"; with --name, the one that it had "
+            "before unless another is given, and * is everything."
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The name of a subscriber of a reliable topic: what it has not got comes first.")
@@ -88,9 +92,9 @@ async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: f
         pass  # the reader of our output left: that is no error
 
 
-def _announce(errors: Console, wanted: SubscribeOptions) -> None:
+def _announce(errors: Console, wanted: SubscribeOptions, where: str | None) -> None:
     name = f" as {wanted.name}" if wanted.name is not None else ""
-    where = f" where {wanted.where}" if wanted.where else ""
+    where = f" where {where}" if where else ""
     errors.print(printable(f"subscribed to {wanted.pattern}{name}{where}"), markup=False, soft_wrap=True)
 
 
@@ -99,7 +103,7 @@ def _announce(errors: Console, wanted: SubscribeOptions) -> None:
 
 async def _print_live(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, wanted.where)
         if wanted.settled:
             _tell_settled(errors, await events.settled())
         await _print_batches(events, wanted, errors)
@@ -144,7 +148,7 @@ async def _print_stored(fabric: Fabric, wanted: SubscribeOptions, errors: Consol
     since = "now" if wanted.since is None else wanted.since
     subscription = fabric.subscribe(wanted.pattern, wanted.where, name=wanted.name, from_=since, ack="manual")
     async with subscription, watched(subscription, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, subscription.where)
         await _print_and_acknowledge(subscription, wanted)
 
 
@@ -176,4 +180,5 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
 def _show_stored(event: StoredEvent, json: bool) -> bytes:
     if not json:
         return as_line(event, event.topic, after=" redelivered" if event.redelivered else "")
-    return as_json(event, repository=event.repository, sequence=event.sequence, redelivered=event.redelivered)
+    place = {"repository": event.repository, "sequence": event.sequence, "epoch": event.epoch}
+    return as_json(event, **place, redelivered=event.redelivered)

@@ -27,3 +27,4 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     flows: Count = 65_536  # routes remembered per link
     reliable_topics: Count = 1_000  # that a repository manages; fewer if its process may not open as many files
     reliable_topics_per_owner: Count = 200  # unless the owner is whoever runs the repository
+    recent_events: Size = 64 << 20  # bytes that a repository keeps in memory of the newest events of all its topics

@@ -182,7 +182,7 @@ class Broker:
         if self._access.changed:
             self._access.review(self._now)
         self.network.settle()
-        if self.network.busy or self._subscriptions.tidy(0) or self._forwarder.tidy(0):
+        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
             self._turns.schedule(self._now)
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
@@ -206,7 +206,7 @@ class Broker:
     # ---- the hot path
 
     def _received(self, now: int, link: LinkId, data: bytes) -> None:
-        client = self._guests.get(link)
+        client = self._guests.links.get(link)
         if client is None:  # closed by us while these bytes were under way
             return
         self._census.bytes_in += len(data)
@@ -350,14 +350,14 @@ class Broker:
         self._guests.admit(now, happened, self.ready)
 
     def _lost(self, now: int, happened: LinkLost) -> None:
-        client = self._guests.get(happened.link)
+        client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.forget(now, client, happened.reason)
         else:
             self.network.unreachable(now, happened.link, happened.reason)
 
     def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
-        client = self._guests.get(happened.link)
+        client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
 

@@ -374,7 +374,8 @@ class Network:
         self.settlement.settle(is_told=not self._untold)
         if self.peers:
             self.profiles.flush()
-        self.access.settle()
+        if self.access.is_restless:
+            self.access.settle()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context

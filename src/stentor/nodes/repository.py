@@ -338,10 +338,11 @@ class RepositoryNode:
 
     def _machine(self, topic: str) -> Repository:
         """Return a machine that knows nothing yet; what becomes of traces is not traced."""
-        return Repository(topic, self._settings, None if topic == self._kept else self._post.trail)
+        return Repository(topic, self._settings, None if topic == self._kept else self._post.trail, self._room.recent)
 
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
+        managed.machine.store.release()
         if managed.machine.registry.deleted:
             self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):

@@ -12,6 +12,7 @@ import msgspec
 from stentor.model.access import TOPIC, SharedFact, TopicTerms
 from stentor.model.errors import Refusal, Refused
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.tail import TailBudget
 
 NO_FILES = "too many ledgers: raise `ulimit -n` and start this repository again, or move topics to another one"
 _FOR_TRACES = 1  # a ledger that a repository has for itself
@@ -24,6 +25,7 @@ class TopicRoom:
     def __init__(self, settings: RepositorySettings) -> None:
         self._settings = settings
         self.operator = ""
+        self.recent = TailBudget(settings.tail)  # of memory for recent records, which all topics share
 
     def has_ledger_for(self, managed: int) -> bool:
         """Return whether one more ledger can be open."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stentor.machine import SECOND, Collect, Report, Scanned
+from stentor.machine import Collect, Report, Scanned
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.bundle import Peer
@@ -34,10 +34,11 @@ class Collection:
         settings: RepositorySettings,
     ) -> None:
         self._commits, self._border, self._testimony = commits, border, testimony
-        self._unit, self._every = settings.unit, settings.collect_every
+        self._unit, self._every, self._age_unit = settings.unit, settings.collect_every, settings.age_unit
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
         self._looked = 0
+        self._ahead_since = 0  # when the oldest records were first seen to be stored in the future; 0 if they are not
 
     def tick(self, now: int) -> None:
         if now - self._looked > self._every:
@@ -65,7 +66,7 @@ class Collection:
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
             collect = Collect(self._topic, done[-1].end)
-            self._commits.then(lambda: self._dispatch.effects.append(collect))
+            self._commits.then(lambda _: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
 
@@ -81,7 +82,7 @@ class Collection:
         if line.kind is not Kind.EVENTS:
             self._pass(line)
             return line.kind is not Kind.RESERVED and not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
-        age = (self._store.newest - record.time) // SECOND
+        age = self._age(record)
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
@@ -109,6 +110,14 @@ class Collection:
             stream.cared = max(stream.cared, line.last)
         return True
 
+    def _age(self, record: Record) -> int:
+        """Return how long ago a record was stored, in the unit of topics. One that a clock ahead of ours has stamped
+        ages from the moment when it was the oldest.
+        """
+        now, stored = self._store.wall, record.stored
+        self._ahead_since = (self._ahead_since or now) if stored > now else 0
+        return (now - (self._ahead_since or stored)) // self._age_unit
+
     def _is_behind_void(self, line: Line) -> bool:
         """Its publisher may still send what is void, and must not be told that it is stored."""
         stream = self._store.streams[line.stream]
@@ -116,16 +125,19 @@ class Collection:
         return bool(void) and self._registry.is_current(*line.stream)
 
     def _pass(self, line: Line) -> None:
-        """What was skipped is for nobody for whom events were stored then: others must know."""
-        if line.kind is Kind.SKIPPED:
+        """What was skipped is for nobody for whom events were stored then: others must know. That does not hold for
+        what was passed over because others had forgotten it.
+        """
+        stream = self._store.streams[line.stream] if line.kind is Kind.SKIPPED else None
+        if stream is not None and self._unit and line.last > max(stream.floor, stream.cared):
             for each in self._table.destinations.values():
                 if each.served and line.sequence > each.epoch and not each.has(line):
                     each.mark(line.stream, line.first, line.last)
                     self._dispatch.dirty[each.name] = None
 
     def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
-        """Whether storages for the unit that a subscriber is in have said that they keep it for it: several, for one
-        alone may be lost. That they have the event is not enough: they may have skipped it.
+        """Whether storages for the unit that a subscriber is in have said that they keep it for it: as many as must
+        have an event before it is acknowledged. That they have it is not enough: they may have skipped it.
         """
         home = self._registry.subscriptions[destination.name].home
         keeping = [
@@ -136,4 +148,4 @@ class Collection:
             and is_within(home, peer.unit)
             and peer.cares.get(destination.name, {}).get(stream.id, 0) >= line.last
         ]
-        return len(keeping) >= max(2, self._registry.terms.copies)
+        return len(keeping) >= self._registry.terms.copies

@@ -1,19 +1,22 @@
 """Gaps: numbers that a publisher has used and nobody has. They become void, so that others do not wait behind them."""
 
 from stentor.machine import Report
-from stentor.model.control import GossipVoid, Held
+from stentor.model.control import GossipVoid, Held, RepositoryNak
 from stentor.model.span import Span
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 
+_MOST_MISSING = 64  # spans that a publisher is asked for at once
+
 
 class Gaps:
-    """Closes those of one topic at one repository."""
+    """Asks for those of one topic at one repository, and closes those that nobody can fill."""
 
     def __init__(
         self,
@@ -23,16 +26,34 @@ class Gaps:
         registry: Registry,
         dispatch: Dispatch,
         gossip: Gossip,
+        enrolment: Enrolment,
         border: Border,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._dispatch = store, registry, dispatch
-        self._gossip, self._border = gossip, border
+        self._gossip, self._enrolment, self._border = gossip, enrolment, border
+
+    def ask(self, now: int) -> bool:
+        """Ask the publishers that we steer for what they have sent and we have not; return whether there is any."""
+        busy = False
+        for number, publisher in self._enrolment.publishers.items():
+            stream = self._store.streams.get((number, publisher.incarnation))
+            if stream is None or not (missing := stream.asked_for):
+                continue
+            busy = True
+            overdue = stream.overdue(missing, now - self._settings.patience)
+            if overdue and now - stream.asked >= self._settings.again:
+                stream.asked = now
+                spans = tuple(overdue[:_MOST_MISSING])
+                nak = RepositoryNak(self._topic, self._settings.name, publisher.incarnation, spans)
+                self._enrolment.say(publisher.inbox, nak)
+        return busy
 
     def tick(self, now: int) -> None:
         """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them."""
         living = self._gossip.living(now)
-        for key, stream in list(self._store.streams.items()):
+        for stream in list(self._store.streams.unsettled):
+            key = stream.id
             if not (missing := self._hopeless(now, stream)):
                 continue
             if any(stream.wanted_from(peer.name) for peer in living):
@@ -43,7 +64,7 @@ class Gaps:
             details: dict[str, str | int | float] = {"topic": self._topic, "publisher": known.name if known else ""}
             self._dispatch.effects.append(Report(level, "a gap is closed", {**details, "events": _size(voided)}))
             self._gossip.say(GossipVoid(self._topic, self._settings.name, (voided,)))
-            self._gossip.touched[stream] = None
+            self._gossip.touched[stream] = self._gossip.changed[stream] = None
 
     def _hopeless(self, now: int, stream: Stream) -> list[Span]:
         """What is missing of a stream and has been waited for long enough."""

@@ -7,6 +7,8 @@ one has more asks for it. What is missing has its sequence numbers set aside as 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from stentor.machine import MILLISECOND, Report
 from stentor.model.control import (
     ControlEvent,
@@ -34,9 +36,11 @@ from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -44,7 +48,7 @@ from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
 _FEWEST, _MOST = 64, 16_384  # events that are asked for at once
-_WHOLE_EVERY = 10  # states, of which one names all streams
+_THOROUGH_EVERY = 10  # states, of which one also tells what costs more to compare
 
 
 class Gossip:
@@ -64,23 +68,26 @@ class Gossip:
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
+        self._floors = Floors(settings, store, table)
         self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""  # under which we are connected
-        self.ready = self.leaving = False
+        self.service = Service()
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
-        self._shared = 0  # … and on as many others as must have them
-        self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
+        self._shared = 0  # … and on all others that live
+        self._registered = 0  # how much was registered when it was last on as many others as must have it
+        self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
-        self._states = 0
-        self._changed: dict[Stream, None] = {}
+        self._states = 0  # that were told since all of it was
+        self._number = 0  # of the last one that was told to the bundle: who sees a gap in them asks for all
+        self.changed: dict[Stream, None] = {}  # of which others must be told something, since our state was last told
         self.differ: Callable[[Peer], None] = lambda _: None  # one that knows something else of subscribers
         self.handlers: dict[type[ControlEvent], Callable[[int, Peer, Any], None]] = {
             GossipState: self._hear_state,
@@ -94,29 +101,35 @@ class Gossip:
             GossipLeave: self._forget,
         }
 
+    @property
+    def ready(self) -> bool:
+        return self.service.state is State.SERVING
+
+    @property
+    def leaving(self) -> bool:
+        return self.service.state is State.LEAVING
+
     # ---- saying
 
-    def say(self, event: ControlEvent, to: Peer | str | None = None) -> None:
-        """To the whole bundle, or to one repository."""
+    def say(self, event: ControlEvent, to: Peer | str | None = None, *more: ControlEvent) -> None:
+        """To the whole bundle, or to one repository; all in one letter, which comes or is lost as a whole."""
         if to is None and not self.bundle.peers:
             return
         name = to.name if isinstance(to, Peer) else to
         topic = bundle_of(self._topic) if name is None else inbox_of(repository_name(name))
-        self._dispatch.effects.append(Post(topic, (event,)))
+        self._dispatch.effects.append(Post(topic, (event, *more)))
 
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
         self.company.since = now
-        self._states = 0
-        self.tell_state(now)
+        self.tell_all(now)
 
     def admit(self, now: int, units: Mapping[str, str]) -> list[str]:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
         if len(self.bundle.peers) > before:
-            self._states = 0
-            self.tell_state(now)
+            self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
         return gone
 
@@ -124,53 +137,41 @@ class Gossip:
         """These are durable here."""
         lines = list(lines)
         for line in lines:
-            self._changed[self._store.streams[line.stream]] = None
+            self.changed[self._store.streams[line.stream]] = None
         if lines and self.bundle.peers:
             stretches = tuple(stretch_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
-    def lost(self, line: Line) -> None:
-        """This turned out to be damaged: others must not count on it."""
-        self._changed[self._store.streams[line.stream]] = None
+    def tell_all(self, now: int) -> None:
+        """Tell the bundle all that we have."""
+        self._states = 0
+        self.tell_state(now)
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
         if not self.company.since:
             return
-        whole = to is not None or self._states % _WHOLE_EVERY == 0
-        if to is None:
-            self._told = now
-            self._states += 1
-        streams = self._store.streams.values() if whole else self._changed
-        held = tuple(
-            Held(
-                *stream.id,
-                stream.floor,
-                tuple(stream.durable.within(stream.floor + 1, stream.durable.last)),
-                stream.cared,
-                tuple(stream.skipped.within(stream.floor + 1, stream.skipped.last)),
-            )
-            for stream in streams
-        )
+        thorough = to is not None or self._states % _THOROUGH_EVERY == 0
+        whole = to is not None or self._states == 0 or (thorough and bool(self._settings.unit))
         untold = [peer for peer in self.bundle.peers.values() if not peer.retold]
-        asking = to is None and any(peer.heard or not self.ready for peer in untold)
+        lately = now - self._settings.suspicion  # nobody else would answer, unless it is that we have heard nobody yet
+        asking = to is None and any(peer.heard > lately or not self.ready for peer in untold)
+        streams = self._store.streams.values() if whole else self.changed
         if to is None:
-            self._changed = {}
-        self.say(
-            GossipState(
-                self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
-                asking, "", self._table.digest if whole else 0, self._settings.unit,
-                self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
-                self.stuck(),
-            ),
-            to,
+            self._told, self.changed = now, {}
+            self._states += 1
+            self._number += 1
+        state = GossipState(
+            self._topic, self._settings.name, self.ready, tuple(map(_held, streams)), self.facts, self.leaving, whole,
+            asking, "", self._table.digest if thorough else 0, self._settings.unit,
+            self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
+            self.stuck(), number=self._number,
         )  # fmt: skip
-        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if whole and stream.voids)
-        if voids:
-            self.say(GossipVoid(self._topic, self._settings.name, voids), to)
-        if whole and to is None:
+        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
+        self.say(state, to, *([GossipVoid(self._topic, self._settings.name, voids)] if voids else []))
+        if thorough and to is None:
             self._invite(now)
             for peer in self.bundle.peers.values():
                 if peer.unit:  # it may have missed whom we steer since then
@@ -222,8 +223,10 @@ class Gossip:
         return believed.wrote(sender, event.sender)
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._store.fetch(now, block, peer.unit == self._settings.unit)
+        blocks = list(blocks)
+        times = answer.stored if len(answer.stored) == len(blocks) else [block.time for block in blocks]
+        for block, stored in zip(blocks, times, strict=True):  # older repositories do not tell when they stored it
+            self._store.fetch(now, block, peer.unit == self._settings.unit, stored)
             self._mean = (7 * self._mean + len(block.frame) // block.count) // 8 + 1
         peer.asked = now if answer.more else 0
         if not answer.more:
@@ -250,7 +253,7 @@ class Gossip:
         for held in gossip.voids:
             stream = self._store.streams[held.publisher, held.incarnation]
             if self._store.void(stream, held.spans) or self._store.give_up_skipped(stream, held.spans):
-                self.touched[stream] = None
+                self.touched[stream] = self.changed[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
         self.stolen.append(gossip)
@@ -260,6 +263,8 @@ class Gossip:
             self.offered += gossip.names
 
     def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
+        if not peer.follow(state):
+            state = msgspec.structs.replace(state, held=())  # we have heard newer ones
         self.bundle.take_state(peer, state, self._store.streams)
         if state.asking and now - peer.answered >= self._settings.interval // 2:
             peer.answered = now
@@ -267,15 +272,16 @@ class Gossip:
             self.tell_state(now, peer)
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
-            self.touched[stream] = None
+            self.touched[stream] = self._store.streams.unsettled[stream] = None
             if not peer.unit:
-                self._begin(stream, held)
                 if held.floor > stream.floor:
-                    self._skip(stream, held)
+                    self.changed[stream] = None
+                self._floors.begin(stream, held)
+                self.cared |= self._floors.follow(stream, held, self.living(now))
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
-        if state.whole and state.syncs != self._table.digest:
+        if (state.whole or state.syncs) and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
 
@@ -295,30 +301,6 @@ class Gossip:
             )
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
-    def _begin(self, stream: Stream, held: Held) -> None:
-        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
-        if not self._settings.unit or stream.top or stream.floor:
-            return
-        served = [each for each in self._table.destinations.values() if each.served]
-        ends = [each.upto(stream.id) for each in served]
-        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
-        stream.forget(min([stored, *ends]))
-        if stream.floor:
-            self._store.mark_floor(stream)
-
-    def _skip(self, stream: Stream, held: Held) -> None:
-        """What others have forgotten is done with: we need not have it, but for those who still wait for it cannot be
-        served here.
-        """
-        for first, last in stream.absent([(1, held.floor)]):
-            self._store.void(stream, ((first, last),), Kind.SKIPPED if first <= held.cared else Kind.VOID)
-            for spans in (stream.held, stream.durable, stream.skipped):
-                spans.add(first, last)
-            if first <= held.cared > stream.cared:
-                stream.cared = held.cared
-                self._store.mark_floor(stream)
-                self.cared = True
-
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)
         self._store.remarks += rows
@@ -328,19 +310,23 @@ class Gossip:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
-            if line.sequence in skipped:
-                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             stream.learn(peer.name, ((line.first, line.last),))
-            self.touched[stream] = None
-            known = stream.digest_at(line.first)
-            place = stream.locate(line.first)
-            may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
-            if known is not None and known != line.digest and place is not None and not may_differ:
-                record = self._store.at(place[1])
-                if record is not None and record.line.length == line.length:
-                    self._store.clashes.append(line)
+            self.touched[stream] = self._store.streams.unsettled[stream] = None
+            if line.sequence in skipped:  # what it does not have, it cannot contradict
+                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
+            else:
+                self._compare(stream, line)
             if stream.waiting:
                 self._store.admit(stream)
+
+    def _compare(self, stream: Stream, line: Line) -> None:
+        """Note a clash if the record that begins here with the same number is another one than somebody else's."""
+        known, place = stream.digest_at(line.first), stream.locate(line.first)
+        may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
+        if known is not None and known != line.digest and place is not None and not may_differ:
+            record = self._store.at(place[1])
+            if record is not None and record.line.length == line.length:
+                self._store.clashes.append(line)
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
@@ -357,7 +343,7 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        wanted = self.bundle.wants(peer, self._store.streams.values(), settled, most, now - _ANSWER_WITHIN)
+        wanted = self.bundle.wants(peer, self._store.streams.unsettled, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
@@ -378,14 +364,17 @@ class Gossip:
 
     def are_facts_shared(self, now: int) -> bool:
         """Whether all others that live have what is registered here: else it could be lost with us, and one that does
-        not know a subscriber would let it begin anew.
+        not know a subscriber would let it begin anew. One that can write nothing has heard it, and is not waited for.
         """
         if self._shared != self._registry.digest:
-            living = self.living(now)
+            living = [peer for peer in self.living(now) if not peer.stuck]
             agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
-            if not agreeing or len(living) < self.copies(now) - 1:
+            are_enough = len(living) >= self.copies(now) - 1
+            if not agreeing or not (are_enough or self._registered == self._registry.registrations):
                 return False
             self._shared = self.facts
+            if are_enough:
+                self._registered = self._registry.registrations
         return True
 
     def tick(self, now: int) -> bool:
@@ -406,13 +395,25 @@ class Gossip:
         living = self.living(now)
         if self.company.is_awaited(now):
             return
-        streams = self._store.streams.values()
+        streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
         if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return
-        self.ready = True
+        self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
         self.tell_state(now)
+
+
+def _held(stream: Stream) -> Held:
+    """What is told of a stream."""
+    return Held(
+        *stream.id,
+        stream.durable_floor,
+        tuple(stream.durable.within(stream.durable_floor + 1, stream.durable.last)),
+        stream.cared,
+        tuple(stream.skipped.within(stream.durable_floor + 1, stream.skipped.last)),
+        tuple(stream.voids.within(1, stream.durable_floor)),
+    )

@@ -7,7 +7,8 @@ bundles of several. Its parts:
     commits     what must be durable before it is said
     agreement   what others must know of a subscriber before it is told
     gossip      what the repositories of a bundle tell each other
-    enrolment   clients that want to be steered
+    enrolment   clients that want to be steered; in it holders, of whom each name has one
+    departures  subscribers that end, for a while or for good
     owners      what they want of the topic
     membership  how this repository introduces itself, and leaves
     notices     what brokers are told of who may do what
@@ -17,7 +18,6 @@ bundles of several. Its parts:
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -43,13 +43,9 @@ from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
     RepositoryAck,
-    RepositoryNak,
     Retransmission,
     SubscriberAck,
-    SubscriberEnd,
     SubscriberNak,
-    end_name,
-    inbox_of,
     repository_name,
 )
 from stentor.model.ids import publisher_id
@@ -60,6 +56,8 @@ from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.conflicts import Conflicts
+from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -69,16 +67,16 @@ from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
-_MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -89,12 +87,15 @@ _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 class Repository:
     """One repository's part in one reliable topic."""
 
-    def __init__(self, topic: str, settings: RepositorySettings, trail: Trail | None = None) -> None:
+    def __init__(
+        self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
+    ) -> None:
+        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
         self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
+        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -104,6 +105,9 @@ class Repository:
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border,
+        )  # fmt: skip
+        self.departures = Departures(
+            topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
         )  # fmt: skip
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
@@ -116,16 +120,17 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
+        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
         )  # fmt: skip
+        self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
-        self._opened_at = 0
+        self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
         self._size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
@@ -134,12 +139,12 @@ class Repository:
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
+            **self.departures.handlers,
             **self.owners.handlers,
             **self.reading.handlers,
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,
-            SubscriberEnd: self._subscriber_end,
         }
 
     def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
@@ -161,6 +166,7 @@ class Repository:
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
+        self.store.wall = now + self._wall_lead
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -177,6 +183,7 @@ class Repository:
 
     def _opened(self, now: int, opened: Opened) -> None:
         self.unopened, self._opened_at = opened.reason, now
+        self._wall_lead = opened.wall - now if opened.wall else 0
         if opened.reason:  # other topics go on
             self._report("error", "a ledger cannot be opened", reason=opened.reason)
             self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
@@ -220,7 +227,7 @@ class Repository:
     def _scanned(self, now: int, scanned: Scanned) -> None:
         for line in scanned.damaged:
             if self.is_open and self.store.lose(line):
-                self.gossip.lost(line)
+                self.gossip.changed[self.store.streams[line.stream]] = None
                 self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
@@ -239,9 +246,11 @@ class Repository:
         news, syncs = self.commits.committed(now, committed.token)
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
+        self.gossip.changed |= self.store.marked
+        self.store.marked = {}
         self.gossip.stored(news)
         self.border.pass_on(news, self.enrolment.publishers)
-        self.commits.finish()
+        self.commits.finish(now)
         self.agreement.committed(now, syncs)
 
     # ---- events
@@ -256,7 +265,8 @@ class Repository:
         """There is a link, and it is known what was registered: the broker and the others learn of it."""
         self.membership.introduce()
         self.registry.unshared.clear()
-        self.commits.then(partial(self.notices.tell_all, self.registry.access()))
+        facts = self.registry.access()
+        self.commits.then(lambda _: self.notices.tell_all(facts))
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
         if not self.commits.full:
@@ -305,7 +315,7 @@ class Repository:
 
     def _subscriber_ack(self, now: int, sender: int, event: SubscriberAck) -> None:
         destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
+        if destination is None or not self.enrolment.holders.is_subscriber(event.sender, sender):
             return
         if event.repository == self._settings.name:
             reader = self.dispatch.readers.get(event.sender)
@@ -313,19 +323,20 @@ class Repository:
                 self.dispatch.acknowledge(now, reader, event.spans)
             return
         peer = self.gossip.bundle.peers.get(event.repository)
-        if peer is not None:
+        is_fenced = event.incarnation < self.enrolment.holders.newest("subscriber", event.sender)
+        if peer is not None and not is_fenced:
             for first, last in event.spans:
                 for stream, start, end in peer.translate(first, last):
                     destination.mark(stream, start, end)
             self.dispatch.dirty[event.sender] = None
 
-    def _is_subscriber(self, name: str, sender: int) -> bool:
-        known = self.registry.subscriptions.get(name)
-        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self.topic)) == sender
-
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
         reader = self.dispatch.readers.get(event.sender)
-        if reader is None or reader.attempt != event.attempt or not self._is_subscriber(event.sender, sender):
+        if (
+            reader is None
+            or reader.attempt != event.attempt
+            or not self.enrolment.holders.is_subscriber(event.sender, sender)
+        ):
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -336,24 +347,14 @@ class Repository:
         if event.after is not None:
             self.dispatch.inform(reader, event.after)
 
-    def _subscriber_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
-        destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
-            return
-        reader = self.dispatch.readers.get(event.sender)
-        if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
-            self.dispatch.end(reader, {(publisher, life): number for publisher, life, number in event.given})
-        elif reader is None and (destination.handed.life, destination.handed.ended) == (event.incarnation, True):
-            inbox = inbox_of(end_name("subscriber", event.sender, self.topic))
-            self.dispatch.part(event.sender, inbox, event.attempt)  # the answer was lost
-
     # ---- what was registered
 
     def _obey(self, now: int) -> None:
         """Act upon what was registered in this step, here or elsewhere."""
         learnt, self.gossip.learnt = self.gossip.learnt, []
         if learnt:
-            self.store.note()
+            if not all(fact.key.startswith(LIFE) for fact in learnt):
+                self.store.note()
             self.store.entries += learnt
         if self.registry.changed:
             self.registry.changed = False
@@ -362,12 +363,14 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            self.membership.obey_removal()
+            self.membership.obey(now)
             self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
-        self.enrolment.yield_to_others()
+        stolen, self.gossip.stolen = self.gossip.stolen, []
+        for steering in stolen:
+            self.enrolment.holders.yield_to(steering)
         if self.gossip.offered:
             self.enrolment.offer()
 
@@ -379,20 +382,21 @@ class Repository:
         copies = self.gossip.copies(now)
         if self.registry.digest != self._facts:
             digest = self._facts = self.registry.digest
-            self.commits.then(lambda: self.gossip.noted(now, digest))
+            self.commits.then(lambda later: self.gossip.noted(later, digest))
             if self.registry.unshared:
-                self.commits.then(partial(self.notices.tell, self.registry.access(self.registry.unshared)))
+                facts = self.registry.access(self.registry.unshared)
+                self.commits.then(lambda _: self.notices.tell(facts))
                 self.registry.unshared.clear()
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
             touched = dict.fromkeys(self.store.streams.values())
         self.agreement.settle(now, copies)
-        self.commits.flush()
+        self.commits.flush(now)
         if self.gossip.sharing and self.gossip.are_facts_shared(now):
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
-                action()
+                action(now)
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
         shown = self.store.horizon
@@ -401,17 +405,7 @@ class Repository:
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
-        suspects, self.store.suspects = self.store.suspects, []
-        for sequence, block in suspects:
-            self.dispatch.scan(partial(self._confront, block), sequence, 1)
-        for line in self.store.clashes:
-            what = "two bodies under one number: the second is refused"
-            self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)
-        self.store.clashes = []
-
-    def _confront(self, block: Block, now: int, scanned: Scanned) -> None:  # noqa: ARG002
-        for record in scanned.records[:1]:
-            self.store.confront(record, block)
+        self.conflicts.tell()
 
     def _acknowledge(self, stream: Stream, copies: int) -> None:
         """Tell the publisher that we steer up to where its events are stored."""
@@ -431,17 +425,19 @@ class Repository:
 
     # ---- time
 
-    def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+    def _tick(self, now: int, fired: TimerFired) -> None:
+        self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
         if not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
+        self.store.streams.settle()
         self.gossip.company.note(now, self.gossip.ready or self.gossip.leaving, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
-        busy = self._ask_publishers(now) or busy
+        busy = self.gaps.ask(now) or busy
         self.gaps.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
@@ -453,22 +449,6 @@ class Repository:
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
-
-    def _ask_publishers(self, now: int) -> bool:
-        """Ask the publishers that we steer for what they have sent and we have not."""
-        busy = False
-        for number, publisher in self.enrolment.publishers.items():
-            stream = self.store.streams.get((number, publisher.incarnation))
-            if stream is None or not (missing := stream.asked_for):
-                continue
-            busy = True
-            overdue = stream.overdue(missing, now - self._settings.patience)
-            if overdue and now - stream.asked >= self._settings.again:
-                stream.asked = now
-                spans = tuple(overdue[:_MOST_MISSING])
-                nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
-                self.enrolment.say(publisher.inbox, nak)
-        return busy
 
     # ---- people
 
@@ -489,4 +469,5 @@ class Repository:
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
+            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
         }

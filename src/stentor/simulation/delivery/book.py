@@ -9,13 +9,14 @@ from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.registry import top_of
+from stentor.simulation.delivery.stored_times import Key as Key
+from stentor.simulation.delivery.stored_times import StoredTimes
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
-Key = tuple[int, int, int]  # publisher, incarnation, catenation number
 
 
 class Told(NamedTuple):
@@ -48,6 +49,7 @@ class Shelf:
         self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.sequences: dict[Key, int] = {}  # … and under which number
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
@@ -61,6 +63,8 @@ class Shelf:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
+                for offset in range(line.length):
+                    self.sequences[*line.stream, line.first + offset] = line.sequence + offset
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is Kind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)
@@ -119,6 +123,7 @@ class Page:
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
         self.ended = False  # it has no right to anything any more
+        self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.acknowledged: dict[Key, None] = {}
@@ -144,6 +149,7 @@ class Book:
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.receipts: set[tuple[str, int]] = set()  # that repositories gave to the owner, by its tokens
         self.pages: dict[str, Page] = {}
+        self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
         self.issued: dict[Key, set[str]] = {}  # in which units their publishers sent them
@@ -187,7 +193,8 @@ class Book:
         own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
-            elsewhere = unit and self._holders(key)  # nobody in the unit wants it, or everyone has it
+            elsewhere = bool(unit and self._holders(key))  # nobody in the unit wants it, or everyone has it
+            elsewhere |= any(shelf.collected.has(key) for shelf in self.shelves.values())
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
@@ -199,14 +206,33 @@ class Book:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
 
-    def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
-        """A publisher that came back is told up to where an earlier life of it need not be repeated."""
+    def recover(
+        self, repository: str, publisher: int, asking: int, response: RecoveryResponse, heard: Sequence[str]
+    ) -> None:
+        """A publisher that came back is told up to where an earlier life of it need not be repeated, by a repository
+        that has `heard` what others have.
+        """
+        lives = [life for number, life in self.published if number == publisher and life >= response.incarnation]
+        for life in lives if response.incarnation != asking else [asking]:
+            stored = self._stored_upto(repository, (publisher, life), heard)
+            if stored > (response.last if life == response.incarnation else 0):
+                detail = f"{repository} said {response.last} of {response.incarnation}: {stored} of {life} are stored"
+                self.accuse("told-too-little", detail)
         for number in range(1, response.last + 1):
             key = publisher, response.incarnation, number
             if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
                 detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
+
+    def _stored_upto(self, repository: str, stream: StreamId, heard: Sequence[str]) -> int:
+        """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
+        number = 1
+        while (key := (*stream, number)) in self.promises and (
+            self.shelves[repository].keeps(key) or any(self.shelves[name].collected.has(key) for name in heard)
+        ):
+            number += 1
+        return number - 1
 
     def _holders(self, key: Key) -> list[str]:
         return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]
@@ -223,9 +249,23 @@ class Book:
             for number in [number for first, last in spans for number in range(first, last + 1)]:
                 key = (*stream, number)
                 others = [name for name in self.shelves if name != repository]
-                if key in self.promises and not self.is_kept(key, others):
+                if key in self.promises and not self.is_kept(key, others) and not self.has_expired(key):
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
         self.shelves[repository].wipe()
+
+    def collect(self, repository: str, stream: StreamId, floor: int) -> None:
+        """It forgets what it has of a stream up to here. Whoever lags may do so because another one has."""
+        shelf, others = self.shelves[repository], [each for name, each in self.shelves.items() if name != repository]
+        for first, last in shelf.durable[stream].within(1, floor):
+            keys = [(*stream, number) for number in range(first, last + 1)]
+            fresh = [key for key in keys if not any(other.collected.has(key) for other in others)]
+            self.stored_times.collect(repository, fresh)
+        shelf.forget(stream, floor)
+
+    def has_expired(self, key: Key) -> bool:
+        """Whether nobody can count on it any more, whoever has not got it."""
+        gone = self.stored_times.expire and any(shelf.collected.has(key) for shelf in self.shelves.values())
+        return bool(gone) or self.stored_times.has_expired(key)
 
     def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
         """It says that these are registered, at as many repositories as are required."""
@@ -274,7 +314,7 @@ class Book:
         ):
             return  # it came when this was forgotten
         stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
-        if stored and key not in page.acknowledged and page.must(told):
+        if stored and key not in page.acknowledged and page.must(told) and not self.has_expired(key):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
 
     # ---- subscribers
@@ -290,19 +330,19 @@ class Book:
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
 
-    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
-        """Events are given to an application."""
+    def release(self, name: str, turn: Turn, repository: str, block: Block, redelivered: bool) -> list[Key]:
+        """Events are given to an application in this life of it."""
         page = self.pages[name]
         keys: list[Key] = []
         for offset, body in zip(block.offsets(), block.bodies(), strict=True):
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
-            self._check(page, key, body, redelivered)
+            self._check(page, turn, key, body, redelivered)
             self._check_repository(page, self.shelves[repository], key)
         return keys
 
-    def _check(self, page: Page, key: Key, body: bytes, redelivered: bool) -> None:
-        turn, who = page.turns[-1], f"{page.name} in life {len(page.turns)}"
+    def _check(self, page: Page, turn: Turn, key: Key, body: bytes, redelivered: bool) -> None:
+        who, is_newest = f"{page.name} in life {page.turns.index(turn) + 1}", turn is page.turns[-1]
         told = self.published.get(key[:2], {}).get(key[2])
         if told is None or told.body != body:
             self.accuse("phantom", f"{who}: {key} {body!r} was never published")
@@ -310,7 +350,7 @@ class Book:
             self.accuse("phantom", f"{who}: {key} {dict(told.attributes)} is not what it asked for")
         if key in turn.released:
             self.accuse("duplicate", f"{who}: {key} again")
-        elif key in page.released and not redelivered:
+        elif key in page.released and not redelivered and is_newest:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
         elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.turns[:-1]):
             self.accuse("marked-in-vain", f"{who}: {key} is marked, and no earlier life was handed it")
@@ -319,7 +359,8 @@ class Book:
         elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
         turn.released[key] = None
-        page.released[key] = self._schedule.now
+        if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
+            page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
 

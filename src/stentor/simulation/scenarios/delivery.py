@@ -10,7 +10,11 @@ from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
+    draw_ages,
+    draw_newcomers,
     draw_plan,
+    draw_returns,
+    draw_rivals,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -33,9 +37,13 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_returns(Random(f"{seed}/returns"), plan)
+        plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
-        self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_visits(Random(f"{seed}/visits"), plan)
+        self.plan: Plan = draw_ages(Random(f"{seed}/ages"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)

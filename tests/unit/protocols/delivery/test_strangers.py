@@ -24,7 +24,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, StockRequest
 from stentor.protocols.delivery import registry as registry_module
-from stentor.protocols.delivery import store as store_module
+from stentor.protocols.delivery import streams as streams_module
 from stentor.protocols.delivery.post import Arrived, Heard
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.strangers import MOST_LIVES, MOST_STREAMS, Strangers
@@ -138,7 +138,7 @@ def test_orders_of_one_that_was_authorised_once_are_not_heard() -> None:
 
 
 def test_a_publisher_cannot_have_lives_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MOST_LIVES", 5)
+    monkeypatch.setattr(streams_module, "MOST_LIVES", 5)
     bundle = PaperBundle("r1")
     bundle.recover("publisher", "shop", "r1")
     for incarnation in range(100):
