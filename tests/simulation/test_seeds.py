@@ -45,6 +45,7 @@ EXPECTED = {
     ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
+        "deleted events-expired "
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
         "revoke roam rot sync-error torn"
     ),

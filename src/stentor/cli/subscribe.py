@@ -182,4 +182,5 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
 def _show_stored(event: StoredEvent, json: bool) -> bytes:
     if not json:
         return as_line(event, event.topic, after=" redelivered" if event.redelivered else "")
-    return as_json(event, repository=event.repository, sequence=event.sequence, redelivered=event.redelivered)
+    place = {"repository": event.repository, "sequence": event.sequence, "epoch": event.epoch}
+    return as_json(event, **place, redelivered=event.redelivered)

@@ -21,9 +21,9 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "floor", "floors", "heard",
-        "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped", "skips", "top", "voids",
-        "waiting",
+        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "durable_floor", "floor",
+        "floors", "heard", "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped",
+        "skips", "top", "voids", "waiting",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -35,6 +35,7 @@ class Stream:
         self.skipped = Spans()  # nobody here wants them
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
+        self.durable_floor = 0  # … and that is written down. Invariant: durable_floor <= floor
         self.cared = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
@@ -241,6 +242,11 @@ class Stream:
     def missing(self) -> list[Span]:
         """Numbers that are known to exist and are not here."""
         return [] if self.held.covers(1, self.ordered.last) else self.absent(self.ordered)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing of it waits, is missing, or is known to be somewhere else and not here."""
+        return not (self.waiting or self.missing or any(map(self.wanted_from, self.peers)))
 
     def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
         """What of these is not here, and is neither skipped nor, unless it may come `late`, void."""
