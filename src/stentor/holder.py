@@ -16,7 +16,7 @@ from stentor.model.ids import Incarnation
 from stentor.nodes.application import Connect, Disconnect, Halt, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.end import End
-from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, Forbid
+from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, DrawLife, Forbid, LifeDrawn
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.runtime.driver import Driver
@@ -62,6 +62,7 @@ class Holder:
             buffer=64 << 20,
             agent=f"stentor-python {role}",
             secure=access.tls is not None,
+            can_move=not access.stay,
         )
         self._log = LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}")
         self._driver: Driver | None = None
@@ -162,6 +163,9 @@ class Holder:
                         future.set_result(effect.copies)
                     else:
                         future.set_exception(_refused(effect.code, effect.reason))
+            case DrawLife():
+                assert self._driver is not None
+                self._driver.loop.call_soon(self._tell, LifeDrawn(incarnation()))
             case Complain():
                 self.trouble = effect.reason
                 self._log.unsteered(effect.reason)

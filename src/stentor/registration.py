@@ -213,9 +213,10 @@ class Registrar:
                 check_same(known, tuple(there), copies, keep, expire, hold)
         names, principals = tuple(there), tuple(report.principal for report in there.values())
         believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
+        after = await self._fabric._bundles.find_end(topic, _LONG_SILENCE)
         terms = self._registration(
             topic, TopicTask.CREATE, repositories=names, principals=principals, copies=copies, keep=keep,
-            expire=expire, hold=hold, born=time.time_ns() // 1_000_000,
+            expire=expire, hold=hold, born=max(time.time_ns() // 1_000_000, after + 1), after=after,
         )  # fmt: skip
         answers = await asyncio.gather(*(self._confirm(name, terms, believes, within) for name in names))
         for answer in answers:
@@ -283,6 +284,9 @@ class Registrar:
             seen, members = await asking._look(topic)
             if repository in seen and seen[repository].does_steer(role, name):
                 return
+            bundle = sorted({each for report in seen.values() for each in report.members})
+            if repository not in bundle:
+                raise InvalidInput(f"{repository} is no repository of {topic}: these are {', '.join(bundle)}")
             steering = [each for each in seen if seen[each].does_steer(role, name)]
             if steering:
                 await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
@@ -310,7 +314,9 @@ class Registrar:
         await self._change(topic, TopicTask.REMOVE_REPOSITORY, last=repository, repositories=(repository,))
 
     async def delete(self, topic: str) -> tuple[str, ...]:
-        """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
+        """Delete a topic and all that is stored of it; returns those of its repositories that did not answer. They
+        delete what they have when they are back: their brokers know that the topic is gone.
+        """
         asking = await self._as_operator()
         seen, members = await asking._look(topic)
         for name in seen:
@@ -386,6 +392,7 @@ class Registrar:
 
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric
+        what.setdefault("after", fabric._bundles.ended.get(topic, 0))
         registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
         check_readable(registration)
         return registration

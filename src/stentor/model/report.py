@@ -55,6 +55,9 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
     steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
+    # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
+    # has these, when every member is there and none has them, or when their loss is accepted.
+    awaits: dict[str, tuple[tuple[int, int, int], ...]] = {}
 
     def does_steer(self, role: str, name: str) -> bool:
         if role == "publisher":

@@ -163,7 +163,7 @@ class Correspondence:
                 case RefuseFlow():  # repositories tell us why
                     done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case TellBundle():
-                    told.append(Vouched(effect.topic, effect.members))
+                    told.append(Vouched(effect.topic, effect.members, effect.ended))
                 case _:
                     done.append(effect)
         return done, told

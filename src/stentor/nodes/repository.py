@@ -63,6 +63,7 @@ from stentor.protocols.delivery.post import (
     Listening,
     Post,
     ShareAccess,
+    Vouched,
 )
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -168,6 +169,7 @@ class RepositoryNode:
         managed = self._managed[topic] = ManagedTopic(self._machine(topic), owner)
         if topic != self._kept:
             self._post.listen(now, topic, letters=False)
+            self._post.watch_bundle(now, topic)
         if not self._post.hears(bundle_of(topic)):
             self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
@@ -279,10 +281,10 @@ class RepositoryNode:
                 case Heard():
                     if not self._is_concluding:
                         self._heard(now, each, told_by_topic)
-                case Listening():
-                    pass
+                case Vouched():
+                    told_by_topic.setdefault(each.topic, []).append(each)
                 case _:
-                    raise AssertionError(each)
+                    assert isinstance(each, Listening), each
         for topic, inputs in told_by_topic.items():
             self._hand(now, topic, inputs)
 
@@ -431,7 +433,7 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
-            if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
+            if max(event.born, event.after) > self._post.wall(now) // MILLISECOND + _EARLY:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
             if event.topic == MAIL and not is_operator_name(event.sender):
                 raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)

@@ -46,10 +46,13 @@ class Founded(Input, frozen=True, gc=False):
 
 
 class Vouched(Input, frozen=True):
-    """The broker says which repositories manage a topic, each under which principal: nobody else is believed."""
+    """The broker says which repositories manage a topic, each under which principal: nobody else is believed. A topic
+    of this name was deleted at the version `ended`; 0 is that none was.
+    """
 
     topic: str
     members: Mapping[str, str]
+    ended: int = 0
 
 
 class AccessShared(Input, frozen=True, gc=False):

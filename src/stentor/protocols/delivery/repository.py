@@ -64,10 +64,11 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -106,9 +107,10 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
+        self.lives = Lives(store, self.registry)
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
-            self.agreement, self.border,
+            self.agreement, self.border, self.lives,
         )  # fmt: skip
         self.departures = Departures(
             topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
@@ -124,7 +126,9 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
+        self.gaps = Gaps(
+            topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
+        )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self.size,
@@ -164,6 +168,7 @@ class Repository:
             TimerFired: self._tick,
             Measured: self._measured,
             Founded: self._founded,
+            Vouched: lambda now, vouched: self._obey(now) if self.membership.is_over(vouched.ended) else None,
             Listening: lambda *_: None,
             AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
@@ -220,6 +225,7 @@ class Repository:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
             self.is_open = True
+            self.lives.recall()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
@@ -337,12 +343,11 @@ class Repository:
             self.dispatch.dirty[event.sender] = None
 
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader = self.dispatch.readers.get(event.sender)
-        if (
-            reader is None
-            or reader.attempt != event.attempt
-            or not self.enrolment.holders.is_subscriber(event.sender, sender)
-        ):
+        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
+        if not holders.is_subscriber(event.sender, sender):
+            return
+        if reader is None or reader.attempt != event.attempt:
+            holders.remind(event)
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -371,6 +376,7 @@ class Repository:
                     stream.peers.pop(name, None)
             self.membership.obey(now)
             self.membership.introduce()
+            self.gossip.ask_all(now)  # of lives that were not known before, too
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
@@ -473,6 +479,7 @@ class Repository:
             **msgspec.structs.asdict(self.health),
             "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "awaits": self.lives.described(),
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),

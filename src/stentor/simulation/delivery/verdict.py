@@ -2,6 +2,7 @@
 
 from stentor.machine import SECOND
 from stentor.model.control import end_name
+from stentor.model.epoch import Epoch
 from stentor.model.ids import Incarnation
 from stentor.model.position import Position
 from stentor.protocols.delivery.steering import life_of
@@ -174,17 +175,23 @@ class Verdict:
 
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
-        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, told):
+        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, key, told):
             return False
         if self._book.has_expired(key):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
 
-    def _wants(self, page: Page, told: Told) -> bool:
-        everything = self._cast.plan.mail or (page.since == "beginning" and not self._cast.plan.keep)
-        since = everything or told.time > page.confirmed > 0
+    def _wants(self, page: Page, key: Key, told: Told) -> bool:
+        since = self._cast.plan.mail or told.time > page.confirmed > 0
+        if not self._cast.plan.keep:
+            since = since or page.since == "beginning" or self._is_behind_epoch(page, key)
         return since and page.must(told)
+
+    def _is_behind_epoch(self, page: Page, key: Key) -> bool:
+        """Whether it asked to begin with a number of a repository that this one has, or with an earlier one."""
+        epoch = Epoch.parse(page.since.removeprefix("epoch "))
+        return epoch is not None and self._book.shelves[epoch.repository].sequences.get(key, 0) >= epoch.number
 
     # ---- judgement
 

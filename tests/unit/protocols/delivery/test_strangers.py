@@ -144,12 +144,16 @@ def test_a_publisher_cannot_have_lives_without_end(monkeypatch: pytest.MonkeyPat
     for incarnation in range(100):
         bundle.order(1, 1, incarnation=1000 + incarnation)
         bundle.arrive(block(1, 1, 2000 + incarnation))
-    assert len(bundle.repositories["r1"].store.streams) == 5
-    bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=9000)
+    assert len(bundle.repositories["r1"].store.streams) == 1, "no fact tells of the others"
+    assert len(strangers_at(bundle).streams) == MOST_LIVES
+    for life in (6, 7, 8, 9):
+        bundle.recover("publisher", "shop", "r1", attempt=life, incarnation=life)
+    assert not bundle.told(Denial, "shop")
+    bundle.recover("publisher", "shop", "r1", attempt=10, incarnation=9000)
     (denial,) = bundle.told(Denial, "shop")
     assert denial.code is Refusal.TOO_MANY
     bundle.clear()
-    bundle.recover("publisher", "shop", "r1", attempt=3, incarnation=5)  # a life that it had
+    bundle.recover("publisher", "shop", "r1", attempt=11, incarnation=9)  # a life that it had
     bundle.pass_time(100)
     assert bundle.told(RecoveryResponse, "shop")
 

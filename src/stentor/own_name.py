@@ -1,4 +1,4 @@
-"""Names for clients that have none: nobody else has them."""
+"""What a client is called that was given no name: something that nobody else is called."""
 
 import os
 import socket
@@ -10,7 +10,6 @@ from stentor.model.ranges import check_client_name
 
 
 def fresh_name() -> str:
-    """Return a name of this host, this process and a random part."""
     return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
