@@ -42,6 +42,7 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.position import Position
 from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
@@ -88,11 +89,17 @@ class Publisher(Holder):
             raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
         self._stored_on = stored_on
         settings = PublisherSettings(buffer=buffer)
-        self.incarnation = int(resumption.incarnation if resumption else self._settings.incarnation)
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of what it publishes: its own, or the one that it resumes. If the clock was set back, its own
+        is known when a repository has answered.
+        """
+        return int(self._machine.incarnation)
 
     @property
     def recovered(self) -> tuple[int, int] | None:
@@ -433,6 +440,7 @@ class Ends:
     def subscription(
         self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
+        where = mail_filter(name) if topic == MAIL else where
         subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription

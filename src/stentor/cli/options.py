@@ -30,6 +30,9 @@ TokenOption = Annotated[
         show_default="that of your own fabric there",
     ),
 ]
+StayOption = Annotated[
+    bool, typer.Option("--stay", help="Stay at this broker, also when it asks to move to one that has less to do.")
+]
 WaitOption = Annotated[
     float,
     typer.Option(

@@ -34,6 +34,7 @@ class Peer:
         "stuck",
         "told",
         "unit",
+        "version",
         "wanted",
         "whole",
     )
@@ -44,6 +45,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
+        self.version = -1  # of the topic that it has; -1 until it has said so
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need

@@ -39,6 +39,7 @@ class Store:
         self.keeps_all = False  # … but what its publisher sent to us,
         self.home = 0  # … or sent on this topic, which is our unit's
         self.streams = Streams()
+        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether the fact of a life is here
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.first = 1  # everything before it is forgotten
@@ -122,11 +123,13 @@ class Store:
         self.streams.unsettled[stream] = None
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block, fetched=not whole, stored=stored)
+        if self.is_introduced(stream.id):  # else it is asked for again, when it is known what came before this life
+            self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
                 self.strangers += block.count
@@ -147,6 +150,7 @@ class Store:
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> Stream | None:
         """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
             return None
@@ -160,11 +164,12 @@ class Store:
         if known:
             self.admit(stream)
         stream.acknowledged.update(acknowledged)
+        stream.ordered.update(acknowledged)
         return stream
 
     def introduce(self, is_known: Callable[[int], bool]) -> None:
-        """Store what waited until it is known that its publisher may publish."""
-        for key in [key for key in self.streams.strangers.streams if is_known(key[0])]:
+        """Store what waited until it is known that its publisher may publish, and what came before this life."""
+        for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
             self.streams.find(key)
         for stream in list(self.streams.unsettled):
             if stream.waiting and is_known(stream.id[0]):
@@ -172,8 +177,15 @@ class Store:
 
     def admit(self, stream: Stream) -> None:
         """Store what waited for its order event."""
-        for block in stream.take_ordered():
+        for block in stream.take_ordered() if self.is_introduced(stream.id) else ():
             self._take(stream, block)
+
+    def set_aside(self, stream: Stream, last: int) -> None:
+        """Give all numbers of a stream up to this one their places before all that is stored from now on."""
+        self.streams.unsettled[stream] = None
+        stream.ordered.add(1, last)
+        if last > stream.top and self.next + last - stream.top <= LAST_SEQUENCE:
+            self._reserve(stream, stream.top + 1, last)
 
     def _take(self, stream: Stream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
         self._stored_at = self.wall if stored is None else min(stored, self.wall)

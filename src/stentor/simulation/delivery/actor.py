@@ -39,24 +39,39 @@ class Stage:
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
+        self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
-        self._lives: dict[str, int] = {}  # the newest of each name
+        self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
         self.office.watch = self.book.watch
 
     @property
     def now(self) -> int:
         return self.schedule.now
 
-    def begin_life(self, name: str) -> Incarnation:
-        """Return the incarnation of a life that begins now: newer than all that had this name."""
-        self._lives[name] = life = max(1 + self.now // MILLISECOND, self._lives.get(name, 0) + 1)
+    def begin_life(self, name: str, behind: int = 0) -> Incarnation:
+        """Return the incarnation of a life that begins now: newer than all that had this name, unless the clock is so
+        many nanoseconds behind.
+        """
+        lives = self._lives.setdefault(name, [])
+        life = 1 + (self.now - behind) // MILLISECOND
+        while life in lives or (not behind and life < max(lives, default=0)):
+            life += 1
+        return self.renew_life(name, life)
+
+    def renew_life(self, name: str, life: int) -> Incarnation:
+        """Somebody goes on in this life."""
+        self._lives[name].append(life)
         return Incarnation(life)
 
+    def highest_before(self, name: str) -> int:
+        """Return the highest incarnation of a name before the life that began last; 0 if there is none."""
+        return max(self._lives[name][:-1], default=0)
+
     def is_newest(self, name: str, life: Incarnation) -> bool:
-        return self._lives[name] == life
+        return self._lives[name][-1] == life
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)

@@ -13,15 +13,18 @@ from stentor.protocols.delivery.dialogue import (
     Attach,
     Awaited,
     Complain,
+    DrawLife,
     Entrusted,
     EntrustedMany,
     Forbid,
+    LifeDrawn,
     MakeRoom,
     TurnEnded,
 )
 from stentor.protocols.delivery.post import Post, Publish
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
@@ -63,7 +66,8 @@ class Author(Actor):
         self.ended = False  # it may not publish any more
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
-        self._stream = self._incarnation = Incarnation(0)
+        self._incarnation = Incarnation(0)
+        self._behind = 0  # nanoseconds by which its clock is set back in this life
         self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
@@ -72,6 +76,7 @@ class Author(Actor):
             Assure: self._assure,
             Attach: lambda _: None,
             Complain: lambda _: None,
+            DrawLife: self._draw,
             Forbid: self._forbid,
             MakeRoom: lambda _: None,
         }
@@ -89,9 +94,9 @@ class Author(Actor):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        self._incarnation = incarnation = self.stage.begin_life(self.name)
+        self._behind = self.stage.random.randrange(self.stage.now) if self._is_set_back() else 0
+        self._incarnation = incarnation = self.stage.begin_life(self.name, self._behind)
         resumption = self._resumption(incarnation)
-        self._stream = resumption.incarnation if resumption else incarnation
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
         self.publisher.trail = self.trail
         self._tokens.clear()
@@ -100,6 +105,9 @@ class Author(Actor):
         self.wander()
         self.connect()
         self.later(self.stage.random.randrange(self._pause), self._turn)
+
+    def _is_set_back(self) -> bool:
+        return self.stage.are_clocks_set_back and self.life > 0 and self.stage.random.random() < 0.5
 
     def _resumption(self, life: Incarnation) -> Resumption | None:  # noqa: ARG002
         return None
@@ -159,7 +167,7 @@ class Author(Actor):
         if publisher is None:
             return
         for number in range(self._checked + 1, publisher.outstanding.upto + 1):
-            key = self.id, self._stream, number
+            key = self.id, publisher.incarnation, number
             if key not in self.stage.book.promises:
                 self.accuse("stored-by-nobody", f"{self.short} believes that {key} is stored")
         self._checked = publisher.outstanding.upto
@@ -187,8 +195,27 @@ class Author(Actor):
     def _assured(self, said: int) -> None:
         """So many are stored, of all that were ever said."""
 
+    def _draw(self, draw: DrawLife) -> None:  # noqa: ARG002
+        self.stage.seen["life-drawn"] += 1
+        self.later(0, self._life_drawn)
+
+    @property
+    def _drawn_life(self) -> int:
+        """What its clock says that a life would be that began now."""
+        return 1 + (self.stage.now - self._behind) // MILLISECOND
+
+    def _life_drawn(self) -> None:
+        self.handle(LifeDrawn(self._drawn_life))
+        if self.publisher is not None and (life := life_of(self.publisher.steering.attempt)) != self._incarnation:
+            self._incarnation = self.stage.renew_life(self.name, life)
+
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
+        is_past = self._drawn_life > self.stage.highest_before(self.name)
+        if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
+            self.crash("fenced by its own clock")
+            self.stage.after(self._pause, self.start)
+            return
         is_fenced = forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation)
         self.stage.seen["fenced"] += is_fenced
         if not self.revoked and not is_fenced:

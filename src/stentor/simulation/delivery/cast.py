@@ -27,6 +27,7 @@ class Cast:
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
         stage.book.stored_times.keep, stage.book.stored_times.expire = plan.keep * AGE_UNIT, plan.expire * AGE_UNIT
+        stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         kind = Scribe if plan.scribes else Author
@@ -36,7 +37,8 @@ class Cast:
                 author.wrong_clocks = Random(f"{seed}/clock/{author.short}")
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
-        self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
+        twins = [self.owner, *self.scholars]
+        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -69,7 +71,7 @@ class Cast:
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        epoch = f"epoch {random.choice(list(self.depots))}:{random.choice((3, 10, 20))}"
+        epoch = f"epoch {random.choice(list(self.depots))}:{random.randrange(6, 24)}"
         since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
@@ -81,35 +83,63 @@ class Cast:
 
     def found(self) -> None:
         """The topic is created and everyone is registered, in peace."""
-        members = tuple(self.depots)
-        owner = self.owner
         for depot in self.depots.values():
             depot.member = True
             depot.start()
-        for name in members:
+        self.owner.start()
+        self._create(list(self.depots))
+        if self.plan.former:
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """A repository dies; the topic is deleted, and another one of its name is created in which it is a member."""
+        stage, author = self.stage, self.authors[0]
+        author.start()
+        stage.schedule.run(stage.now + 400 * MILLISECOND)
+        author.crash()
+        sleeper = stage.random.choice(list(self.depots.values()))
+        sleeper.crash("sleeps")
+        sleeper.shelf.is_former, sleeper.has_caught_up = True, False
+        others = [name for name, depot in self.depots.items() if depot is not sleeper]
+        self.owner.wish(TopicTask.DELETE, others)
+        self._obey()
+        while stage.seen["deleted"] < len(others):
+            stage.schedule.run(stage.now + 20 * MILLISECOND)
+        stage.schedule.run(stage.now + 40 * MILLISECOND)
+        stage.book.delete()
+        self._create(others)
+        stage.after(stage.random.randrange(1, self.plan.duration), sleeper.start)
+
+    def _create(self, asked: list[str]) -> None:
+        """All repositories are to manage the topic; these are asked to."""
+        members = tuple(self.depots)
+        owner, ended = self.owner, self.stage.brokers.ended
+        for name in asked:
             owner.wish(
                 TopicTask.CREATE,
                 (name,),
                 repositories=members,
                 principals=tuple(map(keeper_of, members)) if not self.plan.nameless else (),
-                born=self.stage.now // MILLISECOND,
+                born=max(self.stage.now // MILLISECOND, ended + 1),
                 copies=self.plan.copies,
                 keep=self.plan.keep,
                 expire=self.plan.expire,
                 hold=self.plan.hold,
             )
         for author in self.authors:
-            owner.wish(TopicTask.GRANT, members, role="publisher", name=author.short, holder=author.principal)
+            owner.wish(TopicTask.GRANT, asked, role="publisher", name=author.short, holder=author.principal)
         for reader in self.readers:
-            owner.wish(TopicTask.GRANT, members, role="subscriber", name=reader.short)
+            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=reader.short)
         for scholar in self.scholars:
-            owner.wish(TopicTask.GRANT, members, role="subscriber", name=scholar.short)
-        owner.start()
+            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=scholar.short)
+        self._obey()
+
+    def _obey(self) -> None:
         schedule = self.stage.schedule
-        while owner.wishes:
+        while self.owner.wishes:
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
-        assert not owner.refused, owner.refused
+        assert not self.owner.refused, self.owner.refused
 
     # ---- who is there
 

@@ -40,9 +40,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
+    clocks: bool = False  # authors' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
+    former: bool = False  # the topic was deleted and created again while one of its repositories was away
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -137,6 +139,17 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     )
 
 
+def draw_lives(random: Random, plan: Plan) -> Plan:
+    """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
+    of authors are set back.
+    """
+    plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
+    if random.random() >= 0.15:
+        return plan
+    strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
+    return msgspec.structs.replace(plan, duration=plan.duration + 1500 * MILLISECOND, strikes=tuple(strikes))
+
+
 def draw_returns(random: Random, plan: Plan) -> Plan:
     """Some repositories that are to leave are not to, after all."""
     leaves = [time for time, what in plan.strikes if what == "leave"]
@@ -175,6 +188,13 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
         return plan
     keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
+
+
+def draw_former(random: Random, plan: Plan) -> Plan:
+    """In a few worlds somebody has slept through the end of another topic of the same name."""
+    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless:
+        return plan
+    return msgspec.structs.replace(plan, former=random.random() < 0.15)
 
 
 def draw_unit(random: Random) -> str:
