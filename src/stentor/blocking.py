@@ -45,10 +45,11 @@ def connect(
     wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
+    stay: bool = False,
 ) -> "BlockingFabric":
     """As `stentor.connect`, and returns when it is connected: use it with `with`, or `close` it at the end."""
     fabric = client.connect(
-        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window
+        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window, stay=stay
     )
     return BlockingFabric(fabric)
 
@@ -137,8 +138,8 @@ class BlockingFabric:
     def inbox(self, where: str | None = None) -> "BlockingEvents":
         return BlockingEvents(self, self._fabric.inbox(where))
 
-    def move(self, url: str) -> None:
-        self._loop.run(self._fabric.move(url))
+    def move(self, url: str, timeout: float | None = 30.0) -> None:
+        self._loop.run(self._fabric.move(url, timeout))
 
     def flush(self, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.flush(timeout))
@@ -366,8 +367,8 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         return self._source.repository
 
     @property
-    def epoch(self) -> int:
-        """From which on events are its own, in the numbers of the repository that steers it."""
+    def epoch(self) -> str:
+        """From which on events are its own: the repository that steers it, and its sequence number."""
         return self._source.epoch
 
     @property

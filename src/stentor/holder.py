@@ -61,6 +61,7 @@ class Holder:
             buffer=64 << 20,
             agent=f"stentor-python {role}",
             secure=access.tls is not None,
+            can_move=not access.stay,
         )
         self._log = LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}")
         self._driver: Driver | None = None

@@ -166,7 +166,7 @@ class Reader:
         where: str = "",
         patience: float = 0.0,
     ) -> Available:
-        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch N", "time NANOSECONDS".
+        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch R:N", "time NANOSECONDS".
 
         Unreachable if nobody answers for `patience` seconds; 0 is what is usual.
         """

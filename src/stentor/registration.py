@@ -285,6 +285,9 @@ class Registrar:
             seen, members = await asking._look(topic)
             if repository in seen and seen[repository].does_steer(role, name):
                 return
+            bundle = sorted({each for report in seen.values() for each in report.members})
+            if repository not in bundle:
+                raise InvalidInput(f"{repository} is no repository of {topic}: these are {', '.join(bundle)}")
             steering = [each for each in seen if seen[each].does_steer(role, name)]
             if steering:
                 await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))

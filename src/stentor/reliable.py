@@ -33,6 +33,7 @@ from stentor.first_connection import Access
 from stentor.holder import Holder
 from stentor.machine import SECOND, Effect
 from stentor.model.attribute import Value
+from stentor.model.epoch import Epoch
 from stentor.model.errors import (
     BufferFull,
     Closed,
@@ -58,7 +59,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
-From = Literal["beginning", "now"] | int | datetime
+From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -235,7 +236,7 @@ class Subscription(Holder):
         self._readers = readers
         self._past: Past | None = None  # that it has not been given yet, or not acknowledged
         self.where = "" if where is None or where == "*" else where  # once it is open, the filter as it is registered
-        self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
+        self.epoch = ""  # from which on events are ours: the repository that steers us, and its sequence number
         wanted = where if where is None else str(Filter(where)) if where not in ("", "*") else ""
         settings = settings_of(pace)
         self._wanted = wanted  # None: what was registered before
@@ -408,7 +409,7 @@ class Subscription(Holder):
             self._arrived.set()
             return
         if isinstance(effect, Attach):
-            self.epoch = effect.epoch
+            self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:
                 self.where = self._wanted = effect.where
             if self._past is None and effect.past:
@@ -466,8 +467,9 @@ def since_of(from_: From) -> str:
     """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
-    if isinstance(from_, int) and not isinstance(from_, bool):
-        return f"epoch {from_}"
     if from_ in ("now", "beginning"):
         return str(from_)
-    raise InvalidInput(f"from_ is 'beginning', 'now', an epoch or a time, not {from_!r}")
+    epoch = None if isinstance(from_, bool) else Epoch.parse(str(from_))
+    if epoch is None:
+        raise InvalidInput(f"from_ is 'beginning', 'now', an epoch such as 'r1:107' or a time, not {from_!r}")
+    return f"epoch {epoch}"

@@ -1,7 +1,7 @@
 """What the paper says of repositories (000, sections 3 and 4), sentence by sentence, on machines without a network."""
 
 import pytest
-from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
+from tests.paper.bundle import DAY, KEEPER, TOPIC, PaperBundle, block
 
 from stentor.model.control import (
     Denial,
@@ -823,8 +823,8 @@ def test_the_coarser_storage_counts_a_unit_as_served_once_two_finer_ones_have_it
     bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
     bundle.recover("subscriber", "audit", "r1", node="south/b1")
     bundle.publish(1, 1)
-    bundle.publish(200_000, 1)  # a day later, and after a gap that is never filled
-    bundle.retransmit(2, 1)
+    bundle.now += DAY
+    bundle.pass_time(2000)
     line = bundle.repositories["r1"].store
     audit = bundle.told(Persistent, "audit")[-1]
     bundle.acknowledge("audit", "r1", (1, audit.upto))

@@ -12,15 +12,17 @@ from stentor.machine import CommitFailed
 from stentor.model.control import ControlEvent, Denial, GossipState, Held, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
-from stentor.model.record import Kind
+from stentor.model.record import Kind, Record
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
+from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import Commits, Noted
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
@@ -477,7 +479,46 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, "BundleMembers", Gullible)
 
 
+def age_is_measured_between_events(patch: pytest.MonkeyPatch) -> None:
+    newest: dict[Store, int] = {}
+    original = Store._put
+
+    def put(self: Store, record: Record) -> None:
+        newest[self] = max(newest.get(self, 0), record.time)
+        original(self, record)
+
+    def age(self: Collection, record: Record) -> int:
+        return (newest.get(self._store, 0) - record.time) // self._age_unit
+
+    patch.setattr(Store, "_put", put)
+    patch.setattr(Collection, "_age", age)
+
+
+def what_is_fetched_is_young(patch: pytest.MonkeyPatch) -> None:
+    original = Store.fetch
+    patch.setattr(Store, "fetch", lambda self, now, block, whole=False, _=None: original(self, now, block, whole))
+
+
+def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Collection, "_age", always(0))
+
+
+def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
+    original = Beginnings.locate
+
+    def locate(self: Beginnings, now: int, since: str, then: Any) -> None:
+        kind, _, number = since.partition(" ")
+        own = f"{kind} {self._own}:{number.rpartition(':')[2]}" if kind == "epoch" else since
+        original(self, now, own, then)
+
+    patch.setattr(Beginnings, "locate", locate)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (age_is_measured_between_events, {"forgotten-early"}),
+    (what_is_fetched_is_young, {"false-stored-time"}),
+    (nothing_grows_old, {"not-converged"}),
+    (an_epoch_is_read_as_our_own_number, {"lost-write"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

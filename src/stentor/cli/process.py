@@ -97,6 +97,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     traces: bool = True
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
+    path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
+    clients_per_broker: int = 0  # with more of them, newcomers are pointed elsewhere; 0 is as many as come
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -315,6 +317,8 @@ def _network(assignment: Assignment) -> NetworkSettings:
         channels=tuple(channels),
         traces=assignment.traces,
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
+        path_length=assignment.path_length,
+        clients_per_broker=assignment.clients_per_broker,
     )
 
 

@@ -296,4 +296,6 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         traces=config.fabric.traces,
         rules=config.access,
         access=config.fabric.access,
+        path_length=config.elasticity.path_length if config.elasticity is not None else 0.0,
+        clients_per_broker=config.elasticity.clients_per_broker if config.elasticity is not None else 0,
     )

@@ -21,6 +21,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 Forwarding = Literal["content", "flooding"]
 Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
+Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
 
 AccessDefault = Literal["granted", "open"]
@@ -136,6 +137,7 @@ class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
     most_brokers: Brokers = 8  # in a cluster, with those of the file
     purge_slow: bool = False  # stop a broker that answers health checks too slowly
     check_every: Seconds = 10.0
+    path_length: Hops = 0.0  # add links where paths between a unit's members have more, on average; 0 adds none
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,8 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
 
     A publisher says up to which number it has sent; a subscriber what it wants: `where`, or what it wanted before if it
-    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
+    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch REPOSITORY:NUMBER" or
+    "time NANOSECONDS".
     """
 
     role: Role
@@ -203,10 +204,12 @@ class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=Fa
 class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
     """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before.
 
-    With `more`, another letter of the same answer follows: what is missing is asked for after the last one.
+    With `more`, another letter of the same answer follows: what is missing is asked for after the last one. Between
+    repositories `stored` says of each frame when a repository first stored it.
     """
 
     more: bool = False
+    stored: ranges.Nanoseconds = ()
 
 
 # ---- subscribing

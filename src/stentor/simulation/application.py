@@ -144,6 +144,10 @@ class Application:
             self._offer(self.life, topic, size=10)
         self._say(TurnEnded())
 
+    def move_to(self, address: str) -> None:
+        self.moves += 1
+        self._say(Moved((address,)))
+
     # ---- what it is told
 
     def told(self, effect: Effect) -> None:

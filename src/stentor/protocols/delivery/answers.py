@@ -10,7 +10,6 @@ from stentor.protocols.delivery.dispatch import LETTER, Dispatch
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
-from stentor.wire.block import Block
 
 ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 
@@ -65,19 +64,20 @@ class Answers:
         self._dispatch.scan(found, sequence, ANSWER)
 
     def _send(self, peer: str, records: list[Record]) -> None:
-        letters: list[list[Block]] = []
+        letters: list[list[Record]] = []
         room = 0
         for record in records:
             if record.line.kind is Kind.EVENTS:
-                if room <= 0:
+                if room < len(record.frame):  # a letter is never cut: its times belong to its frames
                     letters.append([])
                     room = LETTER
-                letters[-1].append(self._store.block(record))
+                letters[-1].append(record)
                 room -= len(record.frame)
         to = inbox_of(repository_name(peer))
-        for left, blocks in zip(reversed(range(len(letters))), letters, strict=True):
-            event = Retransmission(self._topic, self._name, more=left > 0)
-            self._dispatch.effects.append(Post(to, (event,), blocks))
+        for left, letter in zip(reversed(range(len(letters))), letters, strict=True):
+            stored = tuple(record.stored for record in letter)
+            event = Retransmission(self._topic, self._name, more=left > 0, stored=stored)
+            self._dispatch.effects.append(Post(to, (event,), [self._store.block(record) for record in letter]))
 
 
 def _places(stream: Stream, wanted: Held) -> Iterator[int]:

@@ -72,7 +72,7 @@ class Enrolment:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
-        self.beginnings = Beginnings(store, dispatch, settings.lake)
+        self.beginnings = Beginnings(topic, settings, store, dispatch, gossip.bundle)
         self._agreement, self._lives = agreement, lives
         self.holders = Holders(topic, settings.name, registry, table, dispatch.readers, self.say)
         self.publishers = self.holders.publishers

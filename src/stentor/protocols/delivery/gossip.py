@@ -224,8 +224,10 @@ class Gossip:
         return believed.wrote(sender, event.sender)
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._store.fetch(now, block, peer.unit == self._settings.unit)
+        blocks = list(blocks)
+        times = answer.stored if len(answer.stored) == len(blocks) else [block.time for block in blocks]
+        for block, stored in zip(blocks, times, strict=True):  # older repositories do not tell when they stored it
+            self._store.fetch(now, block, peer.unit == self._settings.unit, stored)
             self._mean = (7 * self._mean + len(block.frame) // block.count) // 8 + 1
         peer.asked = now if answer.more else 0
         if not answer.more:

@@ -134,7 +134,7 @@ class Repository:
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
-        self._opened_at = 0
+        self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
         self._size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
@@ -170,6 +170,7 @@ class Repository:
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
+        self.store.wall = now + self._wall_lead
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -186,6 +187,7 @@ class Repository:
 
     def _opened(self, now: int, opened: Opened) -> None:
         self.unopened, self._opened_at = opened.reason, now
+        self._wall_lead = opened.wall - now if opened.wall else 0
         if opened.reason:  # other topics go on
             self._report("error", "a ledger cannot be opened", reason=opened.reason)
             self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
@@ -334,12 +336,11 @@ class Repository:
             self.dispatch.dirty[event.sender] = None
 
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader = self.dispatch.readers.get(event.sender)
-        if (
-            reader is None
-            or reader.attempt != event.attempt
-            or not self.enrolment.holders.is_subscriber(event.sender, sender)
-        ):
+        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
+        if not holders.is_subscriber(event.sender, sender):
+            return
+        if reader is None or reader.attempt != event.attempt:
+            holders.remind(event)
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -429,7 +430,8 @@ class Repository:
 
     # ---- time
 
-    def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+    def _tick(self, now: int, fired: TimerFired) -> None:
+        self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
         if not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:

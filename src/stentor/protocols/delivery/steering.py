@@ -86,7 +86,7 @@ class Steering:
         self._decision = self._complaint = NEVER
         self._probing = Patience(settings.first_pause, settings.longest_pause)
         self._asking = Patience(settings.answer, settings.answer)
-        self.homing = Homing(settings)
+        self.homing = Homing(settings, name)
 
     @property
     def due(self) -> int:

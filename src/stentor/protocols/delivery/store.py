@@ -44,7 +44,7 @@ class Store:
         self.next = 1
         self.first = 1  # everything before it is forgotten
         self.horizon = 0
-        self.newest = 0  # the latest time of an event
+        self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
         self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
         self.lines: list[Line] = []  # … and the lines among them
@@ -53,6 +53,7 @@ class Store:
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
+        self._stored_at = 0  # … and when a repository first stored it
         self._budget = budget
         self._tail = Tail(1, budget)
         self._audience = audience
@@ -114,16 +115,16 @@ class Store:
 
     # ---- from publishers and other repositories
 
-    def fetch(self, now: int, block: Block, whole: bool = False) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
+    def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
+        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        They are as old as it says, unless its clock is ahead of ours.
+        """
         stream = self.streams[block.publisher, block.incarnation]
         self.streams.unsettled[stream] = None
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        if self.is_introduced(stream.id):
-            self._take(stream, block, fetched=not whole)
-        else:
-            stream.hold_back(block)
+        if self.is_introduced(stream.id):  # else it is asked for again, when it is known what came before this life
+            self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
@@ -186,7 +187,8 @@ class Store:
         if last > stream.top and self.next + last - stream.top <= LAST_SEQUENCE:
             self._reserve(stream, stream.top + 1, last)
 
-    def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
+    def _take(self, stream: Stream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
+        self._stored_at = self.wall if stored is None else min(stored, self.wall)
         self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
         if self.next + last - stream.top > LAST_SEQUENCE:  # so much is set aside only for who makes up numbers
@@ -262,7 +264,6 @@ class Store:
             sequence = self.next
             self.next += block.count
         audience = self._audience(block)
-        self.newest = max(self.newest, block.time)
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
@@ -271,7 +272,7 @@ class Store:
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
                 line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
-                record = Record(line, bytes(part.frame), wanting, part.time)
+                record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             stream.file(line)
             self._put(record)
 

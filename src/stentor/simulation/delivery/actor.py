@@ -124,6 +124,11 @@ class Actor:
     def clock(self) -> int:
         return self.stage.now + self._skew
 
+    @property
+    def wall(self) -> int:
+        """What the clock on its wall shows; 0 is that it has none."""
+        return 0
+
     # ---- lives
 
     def start(self) -> None:
@@ -265,7 +270,7 @@ class Actor:
     def _start_timer(self, start: StartTimer) -> None:
         self._stop_timer(start.timer)
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
-        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer)))
+        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
     def _stop_timer(self, timer: str) -> None:
         former = self._timers.pop(timer, None)

@@ -1,6 +1,7 @@
 """An author: a process that publishes reliably, and begins anew without any memory when it has crashed."""
 
 from collections.abc import Mapping
+from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
@@ -45,7 +46,8 @@ _SETTINGS = PublisherSettings(
 )
 
 
-_HASTE = 20  # times as fast events grow old, so that some are forgotten in a run
+_HASTE = 20  # times as fast as the run publishers' clocks go, so that some begin somewhere in the middle of it
+_CLOCK_ERRORS = (0, 0, 2 * 86_400 * SECOND, -2 * 86_400 * SECOND)
 
 
 class Author(Actor):
@@ -59,6 +61,7 @@ class Author(Actor):
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.left = events  # to publish
+        self.wrong_clocks: Random | None = None  # … of which each event may be of another one
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
         self._pause = pause  # between turns, on average
@@ -140,7 +143,8 @@ class Author(Actor):
 
     @property
     def _time(self) -> int:
-        return _HASTE * self.stage.now
+        error = self.wrong_clocks.choice(_CLOCK_ERRORS) if self.wrong_clocks is not None else 0
+        return _HASTE * self.stage.now + error
 
     def _say(self) -> None:
         body, attributes = self._body(), draw_attributes(self.stage.random)

@@ -9,13 +9,14 @@ from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.registry import top_of
+from stentor.simulation.delivery.stored_times import Key as Key
+from stentor.simulation.delivery.stored_times import StoredTimes
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
-Key = tuple[int, int, int]  # publisher, incarnation, catenation number
 
 
 class Told(NamedTuple):
@@ -48,6 +49,7 @@ class Shelf:
         self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.sequences: dict[Key, int] = {}  # … and under which number
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
@@ -61,6 +63,8 @@ class Shelf:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
+                for offset in range(line.length):
+                    self.sequences[*line.stream, line.first + offset] = line.sequence + offset
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is Kind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)
@@ -145,6 +149,7 @@ class Book:
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.receipts: set[tuple[str, int]] = set()  # that repositories gave to the owner, by its tokens
         self.pages: dict[str, Page] = {}
+        self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
         self.accepted: set[Key] = set()  # whose loss somebody accepted
@@ -258,9 +263,23 @@ class Book:
             for number in [number for first, last in spans for number in range(first, last + 1)]:
                 key = (*stream, number)
                 others = [name for name in self.shelves if name != repository]
-                if key in self.promises and not self.is_kept(key, others):
+                if key in self.promises and not self.is_kept(key, others) and not self.has_expired(key):
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
         self.shelves[repository].wipe()
+
+    def collect(self, repository: str, stream: StreamId, floor: int) -> None:
+        """It forgets what it has of a stream up to here. Whoever lags may do so because another one has."""
+        shelf, others = self.shelves[repository], [each for name, each in self.shelves.items() if name != repository]
+        for first, last in shelf.durable[stream].within(1, floor):
+            keys = [(*stream, number) for number in range(first, last + 1)]
+            fresh = [key for key in keys if not any(other.collected.has(key) for other in others)]
+            self.stored_times.collect(repository, fresh)
+        shelf.forget(stream, floor)
+
+    def has_expired(self, key: Key) -> bool:
+        """Whether nobody can count on it any more, whoever has not got it."""
+        gone = self.stored_times.expire and any(shelf.collected.has(key) for shelf in self.shelves.values())
+        return bool(gone) or self.stored_times.has_expired(key)
 
     def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
         """It says that these are registered, at as many repositories as are required."""
@@ -309,7 +328,7 @@ class Book:
         ):
             return  # it came when this was forgotten
         stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
-        if stored and key not in page.acknowledged and page.must(told):
+        if stored and key not in page.acknowledged and page.must(told) and not self.has_expired(key):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
 
     # ---- subscribers

@@ -1,5 +1,7 @@
 """The cast: everyone who takes part in a run, and how they come together."""
 
+from random import Random
+
 from stentor.machine import MILLISECOND
 from stentor.model.control import TopicTask
 from stentor.protocols.delivery.registry import is_within
@@ -8,7 +10,7 @@ from stentor.simulation.delivery.actor import Actor, Stage
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.depot import Depot, keeper_of
 from stentor.simulation.delivery.owner import Owner
-from stentor.simulation.delivery.plan import Plan
+from stentor.simulation.delivery.plan import AGE_UNIT, Plan
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
@@ -24,11 +26,15 @@ class Cast:
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
+        stage.book.stored_times.keep, stage.book.stored_times.expire = plan.keep * AGE_UNIT, plan.expire * AGE_UNIT
         stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         kind = Scribe if plan.scribes else Author
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
+        if plan.wrong_clocks:
+            for author in self.authors:
+                author.wrong_clocks = Random(f"{seed}/clock/{author.short}")
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
         self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
@@ -52,16 +58,20 @@ class Cast:
             void_anew=700 * MILLISECOND,
             rectify_after=250 * MILLISECOND,
             collect_every=300 * MILLISECOND,
+            age_unit=AGE_UNIT,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
         self.owner.believed.principals[name] = depot.principal
+        if plan.wrong_clocks:
+            depot.wrong_clocks = Random(f"{self._seed}/clock/{name}")
         if plan.nodes:
             depot.node = self.stage.random.choice([node for node in plan.nodes if is_within(node, unit)])
         return depot
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        since = random.choice(("now", "now", "beginning", "beginning", "epoch 3", "time 30000000000"))
+        epoch = f"epoch {random.choice(list(self.depots))}:{random.choice((3, 10, 20))}"
+        since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:
@@ -86,6 +96,7 @@ class Cast:
                 born=self.stage.now // MILLISECOND,
                 copies=self.plan.copies,
                 keep=self.plan.keep,
+                expire=self.plan.expire,
                 hold=self.plan.hold,
             )
         for author in self.authors:

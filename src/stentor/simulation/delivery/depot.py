@@ -8,6 +8,7 @@ import numpy as np
 
 from stentor.machine import (
     MILLISECOND,
+    SECOND,
     Collect,
     Commit,
     CommitFailed,
@@ -28,6 +29,7 @@ from stentor.model.control import (
     Registration,
     RegistrationReceipt,
     RepositoryAck,
+    Retransmission,
     Sync,
     chorus_of,
     inbox_of,
@@ -38,19 +40,21 @@ from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Heard, Post, ShareAccess
+from stentor.protocols.delivery.post import Arrived, Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.delivery.book import Key, Numbers, Shelf
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
 _SEGMENT = 4 << 10  # bytes, so that a run has several
 _TORN = DiskFaults(sync_error=1.0)
+_DAY = 86_400 * SECOND
+_YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
 
 
 def keeper_of(name: str) -> str:
@@ -77,7 +81,11 @@ class Depot(Actor):
         self.joining = self.leaving = self.left = False
         self.returning = False  # it was to leave, and is not to any more
         self.torn = False  # the power is cut in the middle of its next commit
+        self.wrong_clocks: Random | None = None  # … of which each life may have one
+        self._clock_error = 0
+        self._came: dict[Key, int] = {}  # when events first came from their publishers in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
+        stage.book.stored_times.clocks[name] = lambda: self.wall
         self._busy = 0  # until then
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
@@ -104,11 +112,17 @@ class Depot(Actor):
     def serves(self) -> bool:
         return self.alive and self.member and not self.left
 
+    @property
+    def wall(self) -> int:
+        return _YEAR + self.stage.now + self._clock_error
+
     # ---- lives
 
     def start(self) -> None:
         if self.alive or self.dead or self.left:
             return
+        if self.wrong_clocks is not None and self.wrong_clocks.random() < 0.5:
+            self._clock_error = self.wrong_clocks.choice((0, -_DAY, _DAY, -100 * MILLISECOND, 100 * MILLISECOND))
         self.ledger = SegmentLedger(self.disk, TOPIC, _SEGMENT)
         try:
             holdings = self.ledger.load()
@@ -129,9 +143,10 @@ class Depot(Actor):
         self._stuck = self._busy = 0
         self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
+        self._came.clear()
         self._is_opening = True
         self.begin(self.repository)
-        self.handle(Opened(TOPIC, holdings))
+        self.handle(Opened(TOPIC, holdings, wall=self.wall))
         if self.repository is None:
             return
         for stream in self.repository.store.streams.values():
@@ -178,6 +193,17 @@ class Depot(Actor):
         self.rotten = True
         self.note("bit rot")
         return True
+
+    def handle(self, happened: Input) -> None:
+        """Note when events come that another repository has not sent."""
+        if isinstance(happened, Arrived | Heard) and happened.blocks:
+            fetched = isinstance(happened, Heard) and any(isinstance(each, Retransmission) for each in happened.events)
+            for block in happened.blocks:
+                if not fetched or block.publisher == happened.sender:  # type: ignore[union-attr]
+                    for offset in block.offsets():
+                        key = block.publisher, block.incarnation, block.catenation + offset
+                        self._came.setdefault(key, self.wall)
+        super().handle(happened)
 
     # ---- the ledger
 
@@ -231,6 +257,7 @@ class Depot(Actor):
 
     def _write(self, commit: Commit) -> None:
         assert self.ledger is not None
+        self._note_times(commit)  # what fails may be there nevertheless
         if self.torn:
             self._tear(commit)
             return
@@ -269,6 +296,11 @@ class Depot(Actor):
             wanted = [unpack(bits, line.length) for bits in audience.values()]
             if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
                 self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
+
+    def _note_times(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
@@ -320,7 +352,7 @@ class Depot(Actor):
         assert self.repository is not None
         for stream in self.repository.store.streams.values():
             self.stage.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
-            self.shelf.forget(stream.id, stream.floor)
+            self.stage.book.collect(self.short, stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None

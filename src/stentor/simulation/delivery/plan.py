@@ -27,7 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: int  # of each author
     pause: int  # between an author's turns
     duration: int  # of the troubles
-    keep: int  # seconds, of which there are many in one; 0 is for ever
+    keep: int  # in units of AGE_UNIT; 0 is for ever
     weather: Weather
     strikes: tuple[tuple[int, str], ...]  # when what happens
     window: int
@@ -42,6 +42,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
     clocks: bool = False  # authors' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
+    expire: int = 0  # in units of AGE_UNIT; 0 is never
+    wrong_clocks: bool = False  # of publishers and repositories
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -89,6 +91,7 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(found))
 
 
+AGE_UNIT = 50 * MILLISECOND  # instead of a second, so that some events are forgotten in a run
 LONGEST = 30 * SECOND  # that it may take until all is well
 
 
@@ -176,6 +179,14 @@ def draw_scholars(random: Random, plan: Plan) -> Plan:
 
 def draw_strangers(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strangers=random.random() < 0.3, nameless=random.random() < 0.1)
+
+
+def draw_ages(random: Random, plan: Plan) -> Plan:
+    """In some worlds events grow old, and clocks are wrong."""
+    if plan.visits or random.random() >= 0.3:
+        return plan
+    keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
+    return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
 
 
 def draw_unit(random: Random) -> str:

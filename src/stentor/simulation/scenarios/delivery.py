@@ -10,6 +10,7 @@ from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
+    draw_ages,
     draw_lives,
     draw_newcomers,
     draw_plan,
@@ -43,7 +44,8 @@ class _Play:
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
-        self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_visits(Random(f"{seed}/visits"), plan)
+        self.plan: Plan = draw_ages(Random(f"{seed}/ages"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)

@@ -73,6 +73,15 @@ def test_an_older_life_is_told_at_once_by_the_repository_that_steers_it(role: Ro
     assert bundle.repositories["r1"].status(bundle.now)["steers"] == []
 
 
+def test_an_older_subscriber_that_did_not_hear_it_is_told_again_when_it_asks() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    come(bundle, "subscriber", "billing", "r2", 6)
+    bundle.clear()
+    bundle.miss("billing", "r1", attempt=attempt(5), after=0)
+    assert answers(bundle) == [("r1", attempt(5), Refusal.FENCED)]
+
+
 @each_role
 def test_the_newest_life_survives_the_death_of_all_repositories(role: Role, name: str) -> None:
     bundle = PaperBundle("r1", "r2")
