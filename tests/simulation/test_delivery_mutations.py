@@ -156,7 +156,7 @@ def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
 
 
 def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "known", property(lambda self: self.held.last))
+    patch.setattr(Stream, "known_durably", property(lambda self: self.held.last))
 
 
 def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:

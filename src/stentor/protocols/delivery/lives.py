@@ -105,7 +105,7 @@ class Lives:
         """Return this stream of a publisher, else the newest, that begins with something stored, and up to where it has
         no gap: what comes after one was never acknowledged.
         """
-        found = {life: stream.known for life, stream in self._store.streams.lives(publisher).items()}
+        found = {life: stream.known_durably for life, stream in self._store.streams.lives(publisher).items()}
         if found.get(incarnation):
             return incarnation, found[incarnation]
         return max([each for each in found.items() if each[1]], default=(0, 0))

@@ -280,7 +280,15 @@ class Stream:
     @property
     def known(self) -> int:
         """Up to which number all of it is stored: here, or on one that is away."""
-        everywhere = _union(self.held, self.acknowledged)
+        return self._stored_anywhere(self.held)
+
+    @property
+    def known_durably(self) -> int:
+        """The same without what is still being written here: it may be told."""
+        return self._stored_anywhere(_union(self.durable, Spans(((1, self.floor),))))
+
+    def _stored_anywhere(self, here: Spans) -> int:
+        everywhere = _union(here, self.acknowledged)
         for name, theirs in self.peers.items():
             skipped = self.skips.get(name, Spans())
             everywhere.update(rest for span in theirs for rest in skipped.missing(*span))
