@@ -132,11 +132,14 @@ class BlockingFabric:
     ) -> None:
         self._loop.run(self._fabric.publish_many(topic, bodies, attributes))
 
-    def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        self._loop.run(self._fabric.send(to, body, **attributes))
+    def send(self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value) -> None:
+        self._loop.run(self._fabric.send(to, body, guaranteed=guaranteed, **attributes))
 
     def inbox(self, where: str | None = None) -> "BlockingEvents":
         return BlockingEvents(self, self._fabric.inbox(where))
+
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> "BlockingSubscription":
+        return BlockingSubscription(self, self._fabric.mailbox(ack=ack))
 
     def move(self, url: str, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.move(url, timeout))

@@ -35,6 +35,7 @@ from stentor.first_connection import Access, FirstConnection
 from stentor.holder import incarnation
 from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
+from stentor.mail import Mail
 from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
@@ -169,6 +170,7 @@ class Fabric:
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
+        self._mail = Mail(self._ends, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
 
@@ -256,14 +258,26 @@ class Fabric:
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)
 
-    async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
-        for name in dict.fromkeys(to):
+    async def send(
+        self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value
+    ) -> None:
+        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are. What is
+        `guaranteed` is stored until each of them has it from its `mailbox`, whenever it comes.
+        """
+        names = list(dict.fromkeys(to))
+        if guaranteed:
+            await self._mail.send(names, body, attributes)
+            return
+        for name in names:
             await self.publish(inbox_of(name), body, attributes=attributes)
 
     def inbox(self, where: str | None = None) -> Events:
         """The events that were sent to this client by its name."""
         return self.subscribe(inbox_of(self.name), where)
+
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> Subscription:
+        """What was sent to this client by its name with `guaranteed`, each event once and in order per sender."""
+        return self._mail.box(ack)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True

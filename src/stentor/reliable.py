@@ -42,6 +42,7 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.position import Position
 from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
@@ -439,6 +440,7 @@ class Ends:
     def subscription(
         self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
+        where = mail_filter(name) if topic == MAIL else where
         subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription

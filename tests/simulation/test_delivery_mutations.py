@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
+from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
+from stentor.model.reading import Page, PageRequest, ReaderAck
 from stentor.model.record import Kind, Record
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, registry, repository, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
@@ -35,7 +36,7 @@ from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.membership import OwnMembership
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
@@ -378,7 +379,7 @@ def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
+    patch.setattr(registry.Registry, "filter_of", lambda _, event: event.where)
 
 
 def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -479,6 +480,17 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, "BundleMembers", Gullible)
 
 
+def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPatch) -> None:
+    """As it was before topics named who asks."""
+
+    def is_forged(heard: Heard, event: ControlEvent) -> bool:
+        return isinstance(event, Registration | ReaderAck) and heard.sender != publisher_id(
+            event.principal, event.sender
+        )
+
+    patch.setattr(repository, "is_forged", is_forged)
+
+
 def age_is_measured_between_events(patch: pytest.MonkeyPatch) -> None:
     newest: dict[Store, int] = {}
     original = Store._put
@@ -529,6 +541,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (topics_of_one_name_are_one, {"former-topic", "not-converged"}),
     (nobody_ends_a_topic_that_was_deleted_elsewhere, {"former-topic"}),
     (an_epoch_is_read_as_our_own_number, {"lost-write"}),
+    (repositories_obey_whoever_has_the_id_of_somebody_else, {"refused", "lost-write", "not-converged"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

@@ -67,6 +67,9 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     lake: str = ""  # a directory; "" is none
     home: str  # the directory that only one process may use
     http: str | None = None  # unless it is inside a broker, which shows it
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
+    most_topics: int = 0  # 0 is as many as the limits say
+    most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
     certificates: str | None
     token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     log: str
@@ -227,7 +230,9 @@ async def _serve_repository(
     settings = RepositorySettings(
         name=assignment.name,
         unit=assignment.unit,
-        topics=assignment.limits.reliable_topics,
+        accepts=assignment.accepts,
+        topics=assignment.most_topics or assignment.limits.reliable_topics,
+        most_bytes=assignment.most_bytes,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
         tail=assignment.limits.recent_events,
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),

@@ -9,7 +9,7 @@ from msgspec import Meta
 from stentor.config.address import Address
 from stentor.config.topology import ROOT, Connect
 from stentor.model.errors import ConfigError, InvalidInput
-from stentor.model.limits import Count, Limits, Seconds
+from stentor.model.limits import Count, DiskSize, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.suggestion import suggestion
 from stentor.policies.access import AccessRule
@@ -128,6 +128,16 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
     ] = None
     http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')] = None
+    accepts: Annotated[
+        tuple[str, ...], Meta(description="topics and topic patterns that it is willing to manage; default: all")
+    ] = ()
+    most_topics: Annotated[
+        Count | None, Meta(description="topics that it manages; default: reliable_topics of [limits]")
+    ] = None
+    most_bytes: Annotated[
+        DiskSize | None,
+        Meta(description="on its disk, with which it is still willing to manage more topics; default: any number"),
+    ] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):

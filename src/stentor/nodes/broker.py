@@ -120,8 +120,9 @@ class Broker:
         )
         self._orders = orders.Orders(self.network, self._act, self._guests.redirection)
         self._access = AccessControl(
-            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
-        )
+            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests,
+            str(path),
+        )  # fmt: skip
         self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access.on_charter_change)
         self._guests.on_leave = self._keeper.forget
         settlement = self.network.settlement

@@ -26,8 +26,7 @@ from stentor.model.control import (
     inbox_of,
     within_of,
 )
-from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.filter import Filter
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.position import Position
 from stentor.model.record import Fact
@@ -237,7 +236,7 @@ class Enrolment:
             else:
                 self._hold_on(inbox, event)
             return
-        where = _filter_of(event, known)
+        where = self._registry.filter_of(event)
         self.remember(held)
         if known is None:
 
@@ -484,13 +483,3 @@ class Enrolment:
         for destination in self._table.destinations.values():
             if destination.until:
                 self._see_off(destination)
-
-
-def _filter_of(event: Recovery, known: KnownSubscription | None) -> str:
-    """Return what a subscriber wants: what it says, or what it wanted before if it keeps that."""
-    if event.keeps:
-        return known.where if known is not None else ""
-    try:
-        return str(Filter(event.where)) if event.where else ""
-    except FilterError as error:
-        raise Refused(Refusal.FILTER, str(error)) from None

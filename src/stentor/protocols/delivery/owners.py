@@ -8,7 +8,7 @@ import msgspec
 from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
-from stentor.model.ids import publisher_id
+from stentor.model.mail import KEPT_FOR, MAIL
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
@@ -40,10 +40,8 @@ class Owners:
         self._notices = notices
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
         code, reason, report = None, "", b""
-        if publisher_id(event.principal, event.sender) != sender:
-            return  # whoever it names did not send it, and would believe our receipt
         try:
             self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
@@ -64,8 +62,8 @@ class Owners:
         self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            keep = event.keep or _KEEP
-            terms = TopicTerms(event.principal, copies, keep, event.expire, event.hold, after=event.after)
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == MAIL else 0)
+            terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
             self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task is not TopicTask.SHOW:

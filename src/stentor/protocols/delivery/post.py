@@ -9,11 +9,14 @@ from stentor.wire.block import Block
 
 
 class Heard(Input, frozen=True):
-    """A letter came. `sender` is the id under which it was published, which brokers do not let anybody forge."""
+    """A letter came. `sender` is the id under which it was published, which brokers do not let anybody forge, and
+    `requester` the name of its sender, if it came on a topic that tells: brokers compare that as a text.
+    """
 
     sender: int
     events: Sequence[ControlEvent]
     blocks: Sequence[Block] = ()
+    requester: str = ""
 
 
 class Arrived(Input, frozen=True):

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Role
-from stentor.model.errors import Refusal, Refused
+from stentor.model.control import Recovery, Role
+from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.facts import Facts, Stamped
+from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
+from stentor.model.mail import mail_filter
 from stentor.model.record import Fact
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
@@ -64,8 +66,9 @@ def top_of(node: str) -> str:
 class Registry:
     """The facts of one topic."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, *, is_mail: bool = False) -> None:
         self._repository = repository
+        self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
@@ -271,6 +274,8 @@ class Registry:
 
     def granted(self, role: Role, name: str) -> Grant | None:
         value = self._facts.get(f"{GRANT}{role}/{name}", (0, "", b""))[2]
+        if not value and self._is_mail and name:
+            return Grant()
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
@@ -317,6 +322,8 @@ class Registry:
 
     def check_reader(self, topic: str, name: str, principal: str) -> None:
         """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
+        if name and self._is_mail:
+            raise Refused(Refusal.NOT_AUTHORISED, "mail is read by whom it is for: `fabric.mailbox()`")
         if name or self._is_open_to(principal, topic):
             self.check("subscriber", topic, name, principal)
         elif principal != self.terms.owner:
@@ -385,6 +392,17 @@ class Registry:
         known = self.publishers[publisher]
         news = msgspec.structs.replace(known, ends=ends[-MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{publisher:016x}", news)
+
+    def filter_of(self, event: Recovery) -> str:
+        """Return what a subscriber gets: what it says, or what it wanted before if it keeps that; of mail, its own."""
+        if event.keeps and not self._is_mail:
+            known = self.subscriptions.get(event.sender)
+            return known.where if known is not None else ""
+        where = mail_filter(event.sender) if self._is_mail else event.where
+        try:
+            return str(Filter(where)) if where else ""
+        except FilterError as error:
+            raise Refused(Refusal.FILTER, str(error)) from None
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         again = name not in self.subscriptions and _SUBSCRIPTION + name in self._facts

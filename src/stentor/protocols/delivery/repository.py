@@ -53,6 +53,7 @@ from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
@@ -64,6 +65,7 @@ from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
@@ -95,8 +97,10 @@ class Repository:
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
-        self.registry = Registry(settings.name)
-        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
+        self.mailboxes = Mailboxes(topic, self.table)
+        self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
+        audience = self.mailboxes.audience
+        self.store = store = Store(budget or TailBudget(settings.tail), audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -127,7 +131,7 @@ class Repository:
         )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
-            lambda: self._size,
+            lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
@@ -136,7 +140,7 @@ class Repository:
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
-        self._size = 0  # bytes on the disk
+        self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
@@ -246,7 +250,7 @@ class Repository:
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
-        self._size = measured.size
+        self.size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(now, committed.token)
@@ -284,7 +288,9 @@ class Repository:
             self.store.receive(now, block, known=True, ordered=True)
             return
         known = self.registry.is_authorised(block.publisher)
-        if known or block.publisher not in self.registry.publishers:
+        if not self.mailboxes.has_room(block):
+            self._report("error", "mail is not taken: it is for more names than can be kept", most=MOST_NAMES)
+        elif known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
         else:
             self.store.strangers += block.count  # it was authorised once
@@ -293,7 +299,7 @@ class Repository:
         if heard.sender == self._id:
             return  # the bundle includes ourselves
         for event in heard.events:
-            if event.topic != self.topic:
+            if event.topic != self.topic or is_forged(heard, event):
                 continue
             handler = self._words.get(type(event))
             if handler is not None:
@@ -383,6 +389,7 @@ class Repository:
     # ---- the end of a step
 
     def _finish(self, now: int) -> None:
+        self.mailboxes.enlist(self.enrolment)
         if not self.gossip.ready:
             self.gossip.judge(now)  # clients wait for it: not only when time has passed
         copies = self.gossip.copies(now)
@@ -470,7 +477,7 @@ class Repository:
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
-            "bytes": self._size,
+            "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             "awaits": self.lives.described(),
             **survey.topic(store, registry),

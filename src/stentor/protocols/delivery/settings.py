@@ -27,8 +27,10 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     age_unit: int = SECOND  # in which topics say how long events are kept; simulations have no time for seconds
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
     topics: int = 1_000  # that it manages
     topics_per_owner: int = 200  # … of one owner, unless that is whoever runs it
+    most_bytes: int = 0  # on the disk, with which it is still willing to manage more topics; 0 is any number
     ledgers: int = 1 << 30  # that its process can have open at once
 
 

@@ -37,7 +37,8 @@ class Cast:
                 author.wrong_clocks = Random(f"{seed}/clock/{author.short}")
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
-        self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
+        twins = [self.owner, *self.scholars]
+        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan

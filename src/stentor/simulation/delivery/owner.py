@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stentor.machine import MILLISECOND, Effect, Input
-from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
@@ -71,7 +72,7 @@ class Owner(Actor):
         match happened:
             case Ask(to) if self.wishes:
                 registration = msgspec.structs.replace(self.wishes[0].registration, after=self.stage.brokers.ended)
-                return [Post(inbox_of(repository_name(to)), (registration,))]
+                return [Post(request_topic(self.name, to), (registration,))]
             case Heard():
                 for event in happened.events:
                     if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):

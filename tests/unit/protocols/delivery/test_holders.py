@@ -248,7 +248,7 @@ def steer(bundle: PaperBundle, to: str, role: Role, name: str, repository: str, 
         TOPIC, owner, 7, TopicTask.STEER, "" if owner == "owner" else owner, (repository,), role=role, name=name
     )
     bundle.clear()
-    bundle.step(to, Heard(publisher_id(event.principal, owner), [event]))
+    bundle.step(to, Heard(publisher_id(event.principal, owner), [event], requester=owner))
     return bundle.told(RegistrationReceipt)[-1].code
 
 
