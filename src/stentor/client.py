@@ -45,7 +45,6 @@ from stentor.model.errors import (
     Refusal,
     Refused,
     StentorError,
-    Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
@@ -78,6 +77,7 @@ from stentor.nodes.application import (
 from stentor.nodes.client import Client, Settings
 from stentor.own_name import fresh_name, made_up_name
 from stentor.pace import Pace
+from stentor.questions import Questions
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
@@ -156,7 +156,7 @@ class Fabric:
             )
         )
         self._driver: Driver | None = None
-        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
+        self._questions = Questions()
         self._first: FirstConnection | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = self._unflushed = False
@@ -365,16 +365,9 @@ class Fabric:
 
     async def _answered(self, token: int, question: Callable[[int], Input], timeout: float | None) -> Answer | None:
         self._check()
-        assert self._driver is not None
-        future = self._waiting[token] = self._driver.loop.create_future()
-        try:
-            self._tell(question(token))
-            answer: Answer | None = await asyncio.wait_for(future, timeout)
-        except TimeoutError:
-            raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
-        finally:
-            self._waiting.pop(token, None)
-        return answer
+        self._questions.expect(token)
+        self._tell(question(token))
+        return await self._questions.answered(token, self.url, timeout)
 
     @overload
     def subscribe(self, pattern: str, where: str | None = None) -> Events: ...
@@ -443,7 +436,7 @@ class Fabric:
             case MakeRoom():
                 self._wake()
             case Settle() | Tell():
-                self._answer(effect)
+                self._questions.answer(effect)
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
             case TellBundle():
@@ -452,7 +445,7 @@ class Fabric:
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
                 self._log.up(effect.node, self.url)
-                self._answer(Settle(self._moving))
+                self._questions.answer(Settle(self._moving))
                 if self._first is not None:
                     self._first.succeed()
             case Disconnect():
@@ -468,23 +461,10 @@ class Fabric:
                 self._log.refused(refused)
                 self._fail(refused)
 
-    def _answer(self, effect: Settle | Tell) -> None:
-        future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
-        if future is None or future.done():
-            return
-        if isinstance(effect, Tell):
-            future.set_result(effect.answer)
-        elif effect.reason:
-            future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
-        else:
-            future.set_result(None)
-
     def _forget_flows(self) -> None:
         """The link is gone: nobody waits for what its broker would have said."""
         self._best_effort.forget()
-        for token in self._checking:
-            if not self._waiting[token].done():
-                self._waiting[token].set_result(None)
+        self._questions.give_up(self._checking)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected
@@ -501,8 +481,6 @@ class Fabric:
         self._set_connected(False)
         if self._first is not None:
             self._first.fail(error)
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
+        self._questions.fail(error)
         self._subscriptions.end(error)
         self._wake()
