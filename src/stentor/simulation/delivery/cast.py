@@ -104,7 +104,6 @@ class Cast:
         author.crash()
         sleeper = stage.random.choice(list(self.depots.values()))
         sleeper.crash("sleeps")
-        sleeper.shelf.is_former, sleeper.has_caught_up = True, False
         others = [name for name, depot in self.depots.items() if depot is not sleeper]
         self.owner.wish(TopicTask.DELETE, others)
         self._obey()
@@ -112,6 +111,7 @@ class Cast:
             stage.schedule.run(stage.now + 20 * MILLISECOND)
         stage.schedule.run(stage.now + 40 * MILLISECOND)
         stage.book.delete()
+        sleeper.shelf.is_former, sleeper.has_caught_up = True, False
         self._create(others)
         stage.after(stage.random.randrange(1, self.plan.duration), sleeper.start)
 

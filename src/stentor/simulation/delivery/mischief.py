@@ -322,9 +322,13 @@ class Mischief:
         def added(receipt: RegistrationReceipt) -> None:
             depot.leaving = depot.leaving and receipt.code is not None
 
-        members = [name for name in self._cast.members() if name != depot.short]
+        others = [name for name in self._cast.members() if name != depot.short]
         self._cast.owner.wish(
-            TopicTask.ADD_REPOSITORY, members, added, repositories=(depot.short,), principals=(depot.principal,)
+            TopicTask.ADD_REPOSITORY,
+            others or [depot.short],
+            added,
+            repositories=(depot.short,),
+            principals=(depot.principal,),
         )
 
     def _outlive(self) -> bool:
