@@ -35,6 +35,7 @@ from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
@@ -515,6 +516,10 @@ def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Collection, "_age", always(0))
 
 
+def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mailboxes, "enlist", always(None))
+
+
 def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
     original = Beginnings.locate
 
@@ -535,6 +540,7 @@ def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) ->
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (mail_is_kept_for_those_who_came, {"lost-write"}),
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),
     (nothing_grows_old, {"not-converged"}),

@@ -53,7 +53,7 @@ EXPECTED = {
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
-        "published redirected relayed repeated-bytes stall swapped-bytes"
+        "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
     "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }

@@ -6,7 +6,6 @@ import numpy as np
 
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
 from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
-from stentor.model.mail import MAIL
 from stentor.model.position import Position
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
@@ -28,7 +27,7 @@ class Dispatch:
     """All readers of a topic at one repository."""
 
     def __init__(self, topic: str, store: Store, settings: RepositorySettings) -> None:
-        self._topic, self._repository = topic, settings.name
+        self._topic, self._repository, self._is_mail = topic, settings.name, topic == settings.mail
         self._store = store
         self._window = settings.window
         self._rectify_after = settings.rectify_after
@@ -334,7 +333,7 @@ class Dispatch:
         if spans != [(line.sequence, line.end)]:
             rows = np.concatenate([np.arange(first, last + 1) for first, last in spans]) - line.sequence
             block = Block(block.excerpt(rows), block.schema)
-        if self._topic == MAIL and where is not None:
+        if self._is_mail and where is not None:
             rows = np.flatnonzero(where.select(block.column, block.count))
             if not len(rows):
                 return

@@ -67,8 +67,11 @@ class Floors:
 
     def _limit(self, stream: Stream, floor: int, kept: Spans) -> int:
         """Return how far the floor may rise."""
+        here = stream.held.within(stream.floor + 1, floor)
+        unwritten = [gap for span in here for gap in stream.durable.missing(*span)]  # readers must not pass these yet
+        floor = min([floor, *(first - 1 for first, _ in unwritten)])
         there = kept.copy()
-        there.update(stream.held.within(stream.floor + 1, floor))
+        there.update(here)
         for destination in self._served:
             done = destination.done.get(stream.id, Spans())
             lacking = [gap for span in there for gap in done.missing(*span)]

@@ -6,7 +6,7 @@ mail. So wherever the name appears, and whichever repository is left by then, th
 
 from collections.abc import Callable, Mapping
 
-from stentor.model.mail import MAIL, RECIPIENT, mail_filter, recipients_of
+from stentor.model.mail import RECIPIENT, mail_filter, recipients_of
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.registry import KnownSubscription
@@ -18,9 +18,9 @@ MOST_NAMES = 10_000  # each is a fact that is written down, and looked at whenev
 class Mailboxes:
     """The names to which mail was sent that is being stored."""
 
-    def __init__(self, topic: str, table: DisseminationTable) -> None:
+    def __init__(self, table: DisseminationTable, *, is_mail: bool) -> None:
         """Of any other topic than that of mail, `audience` is the table's own."""
-        self.is_mail = topic == MAIL
+        self.is_mail = is_mail
         self._table = table
         self._new: dict[str, None] = {}  # names of this step that are no subscribers yet
         self.audience: Callable[[Block], Mapping[int, bytes]] = self._audience if self.is_mail else table.audience

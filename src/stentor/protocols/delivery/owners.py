@@ -8,7 +8,7 @@ import msgspec
 from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
-from stentor.model.mail import KEPT_FOR, MAIL
+from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
@@ -62,7 +62,7 @@ class Owners:
         self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == MAIL else 0)
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
             terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
             self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return

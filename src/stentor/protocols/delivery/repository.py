@@ -97,7 +97,7 @@ class Repository:
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
-        self.mailboxes = Mailboxes(topic, self.table)
+        self.mailboxes = Mailboxes(self.table, is_mail=topic == settings.mail)
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
         audience = self.mailboxes.audience
         self.store = store = Store(budget or TailBudget(settings.tail), audience, bool(settings.unit))

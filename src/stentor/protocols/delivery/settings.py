@@ -3,6 +3,7 @@
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
+from stentor.model.mail import MAIL
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 
@@ -12,6 +13,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     unit: str = ""  # that it serves; "" is everyone
     lake: bool = False  # what is forgotten may be in a lake
+    mail: str = MAIL  # the topic whose subscribers are those to whom its events are sent
     window: int = 8192  # events that a subscriber is told of before it acknowledges some
     tail: int = 64 << 20  # bytes of the newest events in memory, of all topics together
     interval: int = 500 * MILLISECOND  # between states that repositories tell each other

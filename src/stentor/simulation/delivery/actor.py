@@ -41,6 +41,7 @@ class Stage:
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
+        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)

@@ -4,9 +4,10 @@ from random import Random
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import TopicTask
+from stentor.model.mail import MAIL
 from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.simulation.delivery.actor import Actor, Stage
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.depot import Depot, keeper_of
 from stentor.simulation.delivery.owner import Owner
@@ -15,7 +16,7 @@ from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.delivery.stranger import Stranger
-from stentor.simulation.workload import CONDITIONS, Condition
+from stentor.simulation.workload import CONDITIONS, Condition, mail_condition
 
 
 class Cast:
@@ -26,6 +27,7 @@ class Cast:
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
+        stage.recipients = tuple(f"reader{place}" for place in range(plan.readers)) if plan.mail else ()
         stage.book.stored_times.keep, stage.book.stored_times.expire = plan.keep * AGE_UNIT, plan.expire * AGE_UNIT
         stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
@@ -60,6 +62,7 @@ class Cast:
             rectify_after=250 * MILLISECOND,
             collect_every=300 * MILLISECOND,
             age_unit=AGE_UNIT,
+            mail=TOPIC if plan.mail else MAIL,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
         self.owner.believed.principals[name] = depot.principal
@@ -73,6 +76,8 @@ class Cast:
         random = self.stage.random
         epoch = f"epoch {random.choice(list(self.depots))}:{random.randrange(6, 24)}"
         since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
+        if self.plan.mail:
+            return Reader(self.stage, f"reader{place}", "now", mail_condition(f"reader{place}"), self.plan.slowness)
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:
@@ -126,9 +131,9 @@ class Cast:
                 expire=self.plan.expire,
                 hold=self.plan.hold,
             )
-        for author in self.authors:
+        for author in self.authors if not self.plan.mail else ():
             owner.wish(TopicTask.GRANT, asked, role="publisher", name=author.short, holder=author.principal)
-        for reader in self.readers:
+        for reader in self.readers if not self.plan.mail else ():
             owner.wish(TopicTask.GRANT, asked, role="subscriber", name=reader.short)
         for scholar in self.scholars:
             owner.wish(TopicTask.GRANT, asked, role="subscriber", name=scholar.short)

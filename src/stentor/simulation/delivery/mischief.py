@@ -203,7 +203,7 @@ class Mischief:
             return False
         actor = self._stage.random.choice(there)
         actor.crash()
-        if isinstance(actor, Reader) and self._stage.random.random() < 0.2:
+        if isinstance(actor, Reader) and not self._cast.plan.mail and self._stage.random.random() < 0.2:
             self._stage.seen["filter-change"] += 1
             actor.condition = self._cast.draw_condition()
         self._soon(actor.start, 400)

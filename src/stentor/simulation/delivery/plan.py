@@ -44,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
+    mail: bool = False  # each event is for one reader, whether that came before or not
     former: bool = False  # the topic was deleted and created again while one of its repositories was away
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
@@ -188,6 +189,14 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
         return plan
     keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
+
+
+def draw_mail(random: Random, plan: Plan) -> Plan:
+    """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
+    if plan.nodes or random.random() >= 0.15:
+        return plan
+    strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave"))
+    return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
 
 
 def draw_former(random: Random, plan: Plan) -> Plan:

@@ -183,7 +183,7 @@ class Verdict:
         return self._book.is_kept(key, holders)
 
     def _wants(self, page: Page, key: Key, told: Told) -> bool:
-        since = told.time > page.confirmed > 0
+        since = self._cast.plan.mail or told.time > page.confirmed > 0
         if not self._cast.plan.keep:
             since = since or page.since == "beginning" or self._is_behind_epoch(page, key)
         return since and page.must(told)

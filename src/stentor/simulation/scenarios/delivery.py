@@ -13,6 +13,7 @@ from stentor.simulation.delivery.plan import (
     draw_ages,
     draw_former,
     draw_lives,
+    draw_mail,
     draw_newcomers,
     draw_plan,
     draw_returns,
@@ -47,7 +48,8 @@ class _Play:
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
-        self.plan: Plan = draw_ages(Random(f"{seed}/ages"), plan)
+        plan = draw_ages(Random(f"{seed}/ages"), plan)
+        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)

@@ -50,7 +50,7 @@ from stentor.model.control import (
 )
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
-from stentor.model.messages import Hello, SchemaDefinition, Subscription, Topic
+from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
 from stentor.model.record import Holdings
 from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
@@ -201,6 +201,7 @@ class _Attack:
             "repository": [REPOSITORY, "r9"],
             "unit": ["fuzz/b9", "fuzz", _PATH, ""],
             "scope": ["fuzz", ""],
+            "mark": [f"{MARKS}1/1/{owner}" for owner in (_PATH, "fuzz/b9", "b9", "")],
             "task": [each.value for each in TopicTask if each not in (TopicTask.DRAIN, TopicTask.RETIRE)],
             "incarnation": [1, 1, 2, 7],
             "attempt": [_ATTEMPT],
