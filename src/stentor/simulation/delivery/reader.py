@@ -199,7 +199,7 @@ class Reader(Actor):
             self.stage.seen["fenced"] += 1
             self.is_fenced = True
             return
-        if "cannot translate" in forbid.reason:
+        if any(why in forbid.reason for why in ("cannot translate", "is no repository of")):  # it may have left
             self.stage.seen["untranslated"] += 1
         elif not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
