@@ -45,6 +45,7 @@ class Stage:
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
+        self.contested: set[str] = set()  # names that several processes believe to be theirs
         self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
         self.office.watch = self.book.watch
 
@@ -72,7 +73,8 @@ class Stage:
         return max(self._lives[name][:-1], default=0)
 
     def is_newest(self, name: str, life: Incarnation) -> bool:
-        return self._lives[name][-1] == life
+        """Whether a life is the one that may hold a name: what began last, or of rivals what has the highest number."""
+        return life == (max(self._lives[name]) if name in self.contested else self._lives[name][-1])
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)

@@ -234,6 +234,7 @@ class Mischief:
         rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
@@ -246,6 +247,7 @@ class Mischief:
         rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
