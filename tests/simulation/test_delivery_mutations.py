@@ -282,10 +282,6 @@ def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> 
     patch.setattr(Lives, "_is_introduced", always(True))
 
 
-def what_was_acknowledged_is_given_up_like_any_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lives, "awaited", always([]))
-
-
 def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
     def denied(self: Steering, now: int, denial: Denial) -> None:
         original(self, now, msgspec.structs.replace(denial, newest=0))
@@ -575,7 +571,6 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (ends_of_lives_are_not_fixed, {"lives-out-of-order"}),
     (ends_of_lives_are_not_set_aside, {"lives-out-of-order"}),
     (events_do_not_wait_for_the_fact_of_their_life, {"lives-out-of-order"}),
-    (what_was_acknowledged_is_given_up_like_any_gap, {"lives-out-of-order", "nonmonotonic-poll"}),
     (clocks_that_were_set_back_end_a_publisher, {"refused"}),
     (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),

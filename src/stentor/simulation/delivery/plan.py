@@ -148,7 +148,15 @@ def draw_lives(random: Random, plan: Plan) -> Plan:
     if random.random() >= 0.15:
         return plan
     strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
-    return msgspec.structs.replace(plan, duration=plan.duration + 1500 * MILLISECOND, strikes=tuple(strikes))
+    longer = random.choice((1500, 6500)) * MILLISECOND  # whoever is left alone goes on after some seconds
+    return msgspec.structs.replace(
+        plan,
+        repositories=max(plan.repositories, 2),
+        duration=plan.duration + longer,
+        events=4 * plan.events,  # so that there is something to publish in several lives
+        pause=100 * MILLISECOND,
+        strikes=tuple(strikes),
+    )
 
 
 def draw_returns(random: Random, plan: Plan) -> Plan:
