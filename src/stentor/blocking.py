@@ -27,7 +27,7 @@ from stentor.model.attribute import Value
 from stentor.model.errors import Closed, Unresponsive
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
-from stentor.reliable import From, Publisher, Resume, Stored, Subscription
+from stentor.reliable import From, LostEvents, Publisher, Resume, Stored, Subscription
 
 E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Batch)
@@ -311,6 +311,11 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
     def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
         """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
         self._loop.run(_connected(self._source, connected, timeout))
+
+    @property
+    def lost(self) -> list[LostEvents]:
+        """What was lost since this was opened: it was damaged, and an operator gave it up."""
+        return self._source.lost
 
     @property
     def connected(self) -> bool:

@@ -337,6 +337,14 @@ class Registrar:
         believes = _wrote_by(BundleMembers({repository: report.principal}))
         await asking._tell([repository], asking._registration("", task), believes, WITHIN)
 
+    async def accept_loss(self, repository: str, topic: str) -> TopicReport:
+        """Give up what is damaged of a topic at a repository, and what nobody else has; readers are told so."""
+        asking = await self._as_operator()
+        report = (await asking._present([repository]))[repository]
+        believes = _wrote_by(BundleMembers({repository: report.principal}))
+        registration = asking._registration(topic, TopicTask.ACCEPT_LOSS)
+        return _decode(await asking._tell([repository], registration, believes, _CHANGED_WITHIN), TopicReport)
+
     # ---- asking
 
     async def _as_operator(self) -> "Registrar":

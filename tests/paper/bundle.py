@@ -273,10 +273,14 @@ class PaperBundle:
         self.reports.clear()
 
 
-def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC) -> Block:
-    """Events of the shop; number n costs n % 5."""
+def block(
+    first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC, seconds: int = 0
+) -> Block:
+    """Events of the shop; number n costs n % 5, and happens after n seconds, or after so many."""
     numbers = range(first, first + count)
     shop = publisher_id("", end_name("publisher", "shop", TOPIC))
-    origin = Origin(topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
+    origin = Origin(
+        topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * (seconds or first)
+    )
     bodies = [body or b"%d" % number for number in numbers]
     return Block(encode(origin, _SCHEMA, [[number % 5 for number in numbers]], bodies), _SCHEMA)

@@ -12,7 +12,7 @@ from stentor.machine import CommitFailed
 from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
-from stentor.model.record import Kind
+from stentor.model.record import Kind, Line
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
@@ -29,6 +29,7 @@ from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.publisher_requests import PublisherRequests
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
@@ -129,6 +130,18 @@ def gaps_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gaps, "_hopeless", always([]))
 
 
+def damage_is_given_up_like_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "undamaged", lambda _, spans: list(spans))
+
+
+def damage_is_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "is_damaged", property(lambda _: False))
+
+
+def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dispatch, "report_losses", always(None))
+
+
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReliablePublisher, "_letters", always([]))
 
@@ -138,7 +151,7 @@ def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Repository, "_ask_publishers", always(False))
+    patch.setattr(PublisherRequests, "tick", always(False))
 
 
 def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:
@@ -411,6 +424,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_duplicate_suppression_at_the_subscriber, {"duplicate"}),
     (readers_pass_what_is_reserved, {"raised", "lost-write", "poll-skip"}),
     (gaps_are_given_up_at_once, {"nonmonotonic-poll"}),
+    (damage_is_given_up_like_a_gap, {"lost-in-silence"}),
+    (damage_is_a_gap, {"lost-in-silence"}),
+    (losses_are_told_to_nobody, {"lost-in-silence"}),
     (no_retransmission_by_the_publisher, {"not-converged"}),
     (no_retransmission_by_the_repository, {"lost-write", "not-converged"}),
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),

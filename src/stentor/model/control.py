@@ -210,6 +210,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
+    Events that were `lost` you would have been told of, unless your filter does not take them.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -219,6 +220,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     redelivered: ranges.SequenceNumber = 0
     left: ranges.SequenceNumber = 0
     known: bool = False
+    lost: StreamsHeld = ()
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -274,6 +276,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     redelivered: ranges.SequenceNumber = 0
     left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
+    lost: StreamsHeld = ()
 
 
 # ---- between repositories
@@ -311,6 +314,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     cares: ranges.SubscriberNames = ()  # in this unit, for whom it has all that they have not got, if it is `whole`
     inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
+    damaged: StreamsHeld = ()  # of the streams that it names, what was here and cannot be read any more
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
@@ -360,9 +364,12 @@ class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=F
 
 
 class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
-    """R → B: nobody has these, and their publisher is gone."""
+    """R → B: nobody has these, and their publisher is gone; or they were damaged and are `lost`, which an operator has
+    accepted.
+    """
 
     voids: StreamsHeld
+    lost: bool = False
 
 
 class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=False):
@@ -393,6 +400,7 @@ class TopicTask(enum.StrEnum):
     STATUS = "status"  # of the repository itself; the topic is ""
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
+    ACCEPT_LOSS = "accept loss"  # give up what is damaged and nobody has any more
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

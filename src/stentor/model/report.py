@@ -24,6 +24,16 @@ class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: int  # events that it has and we do not
 
 
+class DamageReport(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one life of a publisher that a repository had and cannot read any more. Without a publisher it does not
+    know whose they were, and these are sequence numbers of its own.
+    """
+
+    publisher: str
+    incarnation: int
+    numbers: tuple[tuple[int, int], ...]  # from, to
+
+
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     """A reliable topic at one repository."""
 
@@ -52,6 +62,8 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     steers: tuple[str, ...]
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
+    damaged: int = 0  # events that were stored here and cannot be read
+    damage: tuple[DamageReport, ...] = ()  # … which they are
 
 
 class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):

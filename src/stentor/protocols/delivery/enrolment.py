@@ -406,6 +406,7 @@ class Enrolment:
                 chorus=destination.chorus, past=known.past,
             )  # fmt: skip
             reader.rewind()
+            self._dispatch.report_losses(reader)
             reader.active, reader.tuned = True, False
             self._dispatch.serve(reader)
 

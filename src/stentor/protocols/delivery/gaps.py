@@ -51,6 +51,7 @@ class Gaps:
         missing = stream.missing
         if self._registry.terms.open:
             return missing  # what was sent after it is here, and nobody sends it again
+        missing = stream.undamaged(missing)
         lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
         stream.lost = (stream.lost or now) if lost else 0
         turn = self._gossip.company.turn(now)

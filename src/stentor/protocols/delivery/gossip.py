@@ -131,9 +131,9 @@ class Gossip:
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
-    def lost(self, line: Line) -> None:
-        """This turned out to be damaged: others must not count on it."""
-        self._changed[self._store.streams[line.stream]] = None
+    def lost(self, stream: Stream) -> None:
+        """Some of this turned out to be damaged: others must not count on it."""
+        self._changed[stream] = None
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
@@ -163,13 +163,15 @@ class Gossip:
                 self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
                 asking, "", self._table.digest if whole else 0, self._settings.unit,
                 self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
-                self.stuck(),
+                self.stuck(), tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
             ),
             to,
         )  # fmt: skip
         voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if whole and stream.voids)
-        if voids:
-            self.say(GossipVoid(self._topic, self._settings.name, voids), to)
+        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if whole and each.written_off)
+        for is_lost, numbers in ((True, lost), (False, voids)):
+            if numbers:
+                self.say(GossipVoid(self._topic, self._settings.name, numbers, is_lost), to)
         if whole and to is None:
             self._invite(now)
             for peer in self.bundle.peers.values():
@@ -249,7 +251,8 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in gossip.voids:
             stream = self._store.streams[held.publisher, held.incarnation]
-            if self._store.void(stream, held.spans) or self._store.give_up_skipped(stream, held.spans):
+            spans = held.spans if gossip.lost else stream.readable(held.spans)
+            if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
                 self.touched[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
@@ -344,7 +347,7 @@ class Gossip:
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
-            stream.peers.pop(peer.name, None)
+            stream.dismiss(peer.name)
         peer.leaving = True
         if peer.departed:
             del self.bundle.peers[peer.name]

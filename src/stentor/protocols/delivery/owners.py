@@ -12,6 +12,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
@@ -32,12 +33,13 @@ class Owners:
         commits: Commits,
         enrolment: Enrolment,
         notices: AccessNotices,
+        damage: Damage,
         report: Callable[[int], dict[str, Any]],
     ) -> None:
         """`report` is what an owner is told of the topic."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
-        self._notices = notices
+        self._notices, self._damage = notices, damage
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
     def _registration(self, now: int, sender: int, event: Registration) -> None:
@@ -45,7 +47,7 @@ class Owners:
         if publisher_id(event.principal, event.sender) != sender:
             return  # whoever it names did not send it, and would believe our receipt
         try:
-            self._carry_out(event)
+            self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
         except Refused as refused:
             code, reason = refused.code, refused.reason
@@ -57,7 +59,7 @@ class Owners:
         else:
             self._enrolment.when_safe(lambda: self._notices.answer(inbox_of(event.sender), receipt))
 
-    def _carry_out(self, event: Registration) -> None:
+    def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
         if registry.deleted:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
@@ -91,6 +93,8 @@ class Owners:
                 self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
+            case TopicTask.ACCEPT_LOSS:
+                self._damage.accept(now)
             case _:
                 pass
 
@@ -99,8 +103,10 @@ class Owners:
         is_operator = is_operator_name(event.sender)
         if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
-        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        if not (leaves and (is_operator or event.principal == self._gossip.principal)):
+        concerns_us = event.task is TopicTask.ACCEPT_LOSS or (
+            event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        )
+        if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 
     def _add(self, principals: dict[str, str]) -> None:

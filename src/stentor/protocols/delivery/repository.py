@@ -13,6 +13,7 @@ bundles of several. Its parts:
     notices     what brokers are told of who may do what
     collection  what may be forgotten
     gaps        what nobody has: those behind it do not wait for ever
+    damage      what was stored and cannot be read: an error until it is mended, or accepted
     reading     those who read what is stored, at rest
 """
 
@@ -43,7 +44,6 @@ from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
     RepositoryAck,
-    RepositoryNak,
     Retransmission,
     SubscriberAck,
     SubscriberEnd,
@@ -61,6 +61,7 @@ from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.conflicts import Conflicts
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -69,6 +70,7 @@ from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.publisher_requests import PublisherRequests
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -79,7 +81,6 @@ from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
 _BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
-_MOST_MISSING = 64  # spans that a publisher is asked for at once
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -110,9 +111,11 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
+        self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.owners = Owners(
-            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
-        )
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.damage,
+            self.status,
+        )  # fmt: skip
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
@@ -123,6 +126,7 @@ class Repository:
             lambda: self._size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
+        self.requests = PublisherRequests(topic, settings, store, self.enrolment)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
@@ -178,10 +182,9 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        self.unopened, self._opened_at = opened.reason, now
-        if opened.reason:  # other topics go on
-            self._report("error", "a ledger cannot be opened", reason=opened.reason)
-            self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+        self._opened_at = now
+        if opened.reason:
+            self._cannot_open(now, opened.reason)
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
@@ -205,25 +208,33 @@ class Repository:
         self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
 
+    def _cannot_open(self, now: int, reason: str) -> None:
+        """Try again later; other topics go on."""
+        self.unopened = reason
+        self._report("error", "a ledger cannot be opened", reason=reason)
+        self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+
     def _load_tail(self, first: int) -> None:
         """Read what readers have not been shown, before anything else."""
         if first < self.store.next:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
-            self.is_open = True
+            self.is_open, self.unopened = True, ""
+            self.damage.find()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
 
     def _seen(self, now: int, scanned: Scanned) -> None:
+        if scanned.reason:
+            self._cannot_open(now, scanned.reason)
+            return
         self.testimony.recall(now, scanned.records)
         self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
-        for line in scanned.damaged:
-            if self.is_open and self.store.lose(line):
-                self.gossip.lost(line)
-                self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
+        if self.is_open:
+            self.damage.scanned(scanned)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
             then(now, scanned)
@@ -363,7 +374,7 @@ class Repository:
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
-                    stream.peers.pop(name, None)
+                    stream.dismiss(name)
             self.membership.obey_removal()
             self.membership.introduce()
         if self.gossip.cared:
@@ -397,6 +408,7 @@ class Repository:
                 action()
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
+        self.damage.tell_losses()
         shown = self.store.horizon
         if self.store.advance(copies, self.gossip.bundle.mates):
             self.testimony.stable(now, shown + 1, self.store.horizon)
@@ -424,7 +436,9 @@ class Repository:
     # ---- time
 
     def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
-        if not self.is_open and self.unopened:
+        if not self.is_open and self.store.next > 1:
+            self._load_tail(self.store.horizon + 1)
+        elif not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
@@ -433,40 +447,26 @@ class Repository:
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
-        busy = self._ask_publishers(now) or busy
+        busy = self.requests.tick(now) or busy
         self.gaps.tick(now)
+        self.damage.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
-        may_leave = self.gossip.leaving and not self.notices.is_answering
+        may_leave = self.gossip.leaving and not self.notices.is_answering and not self.damage.is_found
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
         self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
 
-    def _ask_publishers(self, now: int) -> bool:
-        """Ask the publishers that we steer for what they have sent and we have not."""
-        busy = False
-        for number, publisher in self.enrolment.publishers.items():
-            stream = self.store.streams.get((number, publisher.incarnation))
-            if stream is None or not (missing := stream.asked_for):
-                continue
-            busy = True
-            overdue = stream.overdue(missing, now - self._settings.patience)
-            if overdue and now - stream.asked >= self._settings.again:
-                stream.asked = now
-                spans = tuple(overdue[:_MOST_MISSING])
-                nak = RepositoryNak(self.topic, self._settings.name, publisher.incarnation, spans)
-                self.enrolment.say(publisher.inbox, nak)
-        return busy
-
     # ---- people
 
     @property
     def health(self) -> TopicHealth:
-        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.unopened or self.commits.trouble)
+        trouble = self.unopened or self.commits.trouble or self.damage.trouble
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
@@ -478,7 +478,7 @@ class Repository:
             **msgspec.structs.asdict(self.health),
             "bytes": self._size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
-            **survey.topic(store, registry),
+            **survey.topic(store, registry, self.damage),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
         }

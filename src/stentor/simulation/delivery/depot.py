@@ -49,6 +49,7 @@ from stentor.storage.segments import SegmentLedger
 
 _SEGMENT = 4 << 10  # bytes, so that a run has several
 _TORN = DiskFaults(sync_error=1.0)
+_MOST_TRIED = 8  # of the newest bodies rot: not everybody has these yet
 
 
 def keeper_of(name: str) -> str:
@@ -175,6 +176,21 @@ class Depot(Actor):
         self.rotten = True
         self.note("bit rot")
         return True
+
+    def rot_body(self, random: Random) -> bool:
+        """A bit of a body flips: what is left of its record tells what was there."""
+        bodies = list(self.stage.book.entrusted)[-_MOST_TRIED:]
+        for body in random.sample(bodies, len(bodies)):
+            for name in self.disk.names():
+                file = self.disk.open(name)
+                at = file.synced.find(body)
+                if body and at >= 0:
+                    file.rot(at + random.randrange(len(body)))
+                    self.shelf.doubtful = self.shelf.durable.copy()
+                    self.rotten = True
+                    self.note(f"bit rot in {body!r}")
+                    return True
+        return False
 
     # ---- the ledger
 
@@ -396,6 +412,9 @@ class Depot(Actor):
         if repository is None:
             return
         self.has_caught_up |= repository.gossip.ready
+        if repository.damage.is_found:
+            for key, stream in repository.store.streams.items():
+                self.shelf.told_damaged[key].update(stream.damaged)
         if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)

@@ -16,6 +16,7 @@ from stentor.protocols.delivery.dialogue import (
     Forbid,
     Leaving,
     Release,
+    ReportLoss,
     Wanted,
 )
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
@@ -67,6 +68,7 @@ class Reader(Actor):
             Assure: self._assure,
             Attach: self._attach,
             Complain: lambda _: None,
+            ReportLoss: self._lose,
             Forbid: self._forbid,
         }
 
@@ -162,6 +164,11 @@ class Reader(Actor):
     def _attach(self, attach: Attach) -> None:  # noqa: ARG002
         self.stage.seen["attached"] += 1
         self.page.confirmed = self.page.confirmed or self.stage.now
+
+    def _lose(self, report: ReportLoss) -> None:
+        self.stage.seen["told-lost"] += 1
+        for held in report.lost:
+            self.page.lost[held.publisher, held.incarnation].update(held.spans)
 
     def _assure(self, assure: Assure) -> None:
         if assure.token == _FAREWELL:
