@@ -28,6 +28,7 @@ from stentor.model.errors import Closed, Unresponsive
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
 from stentor.reliable import From, LostEvents, Publisher, Resume, Stored, Subscription
+from stentor.settling import Settled
 
 E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Batch)
@@ -174,7 +175,7 @@ class BlockingFabric:
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
     ) -> "BlockingEvents | BlockingSubscription":
-        """As `Fabric.subscribe`, and returns when it is in force."""
+        """As `Fabric.subscribe`, and returns when it is in force at this broker; see `BlockingEvents.settled`."""
         if name is None:
             return BlockingEvents(self, self._fabric.subscribe(pattern, where))
         return BlockingSubscription(self, self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack))
@@ -283,6 +284,10 @@ class BlockingEvents(_Reading[Event, Batch]):
     def missed(self) -> int:
         """Events dropped because this application was too slow."""
         return self._source.missed
+
+    def settled(self, timeout: float = 10.0) -> Settled:
+        """Return when every broker that can be reached knows this subscription; see `Events.settled`."""
+        return self._loop.run(self._source.settled(timeout))
 
 
 class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):

@@ -273,12 +273,16 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
-    async def add(self, topic: str, repository: str) -> None:
+    async def add(self, topic: str, repository: str, *, join: bool = False) -> None:
         """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
-        already is believed under the principal that it has now.
+        already is believed under the principal that it has now. A unit that has a repository of its own gets another
+        one only if that is to `join` it.
         """
-        principal = (await self._present([repository]))[repository].principal
-        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
+        report = (await self._present([repository]))[repository]
+        await self._change(
+            topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
+            units=(report.unit,), joins=join,
+        )  # fmt: skip
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""
@@ -331,19 +335,17 @@ class Registrar:
 
     async def drain(self, repository: str, *, retire: bool = False) -> None:
         """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
-        asking = await self._as_operator()
-        report = (await asking._present([repository]))[repository]
-        task = TopicTask.RETIRE if retire else TopicTask.DRAIN
-        believes = _wrote_by(BundleMembers({repository: report.principal}))
-        await asking._tell([repository], asking._registration("", task), believes, WITHIN)
+        await self._order(repository, "", TopicTask.RETIRE if retire else TopicTask.DRAIN, WITHIN)
 
     async def accept_loss(self, repository: str, topic: str) -> TopicReport:
         """Give up what is damaged of a topic at a repository, and what nobody else has; readers are told so."""
+        return _decode(await self._order(repository, topic, TopicTask.ACCEPT_LOSS, _CHANGED_WITHIN), TopicReport)
+
+    async def _order(self, repository: str, topic: str, task: TopicTask, within: float) -> RegistrationReceipt:
         asking = await self._as_operator()
         report = (await asking._present([repository]))[repository]
         believes = _wrote_by(BundleMembers({repository: report.principal}))
-        registration = asking._registration(topic, TopicTask.ACCEPT_LOSS)
-        return _decode(await asking._tell([repository], registration, believes, _CHANGED_WITHIN), TopicReport)
+        return await asking._tell([repository], asking._registration(topic, task), believes, within)
 
     # ---- asking
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, GossipState, Held, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind, Line
@@ -17,6 +17,7 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
+from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
@@ -25,6 +26,7 @@ from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
@@ -36,6 +38,7 @@ from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.trail import Trail
@@ -51,6 +54,10 @@ def always(answer: Any) -> Callable[..., Any]:
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 400
+
+
+def batches_are_kept_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(store, "cut", lambda audience, count: [Part(0, count - 1, audience)])
 
 
 def no_gossip(patch: pytest.MonkeyPatch) -> None:
@@ -218,11 +225,23 @@ def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "load", load)
 
 
+def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
+    def follow(self: Floors, stream: Stream, held: Held, living: Any) -> bool:
+        for first, last in stream.absent([(1, held.floor)]):
+            self._store.void(stream, ((first, last),))
+            for spans in (stream.held, stream.durable, stream.skipped):
+                spans.add(first, last)
+        return False
+
+    patch.setattr(Floors, "follow", follow)
+
+
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip, now: int) -> None:
-        self.ready = not self.leaving and bool(self.company.since)
+        if self.company.since and not self.leaving:
+            self.service.state = State.SERVING
 
-    patch.setattr(Gossip, "_judge", judge)
+    patch.setattr(Gossip, "judge", judge)
 
 
 def what_is_damaged_is_served(patch: pytest.MonkeyPatch) -> None:
@@ -244,7 +263,7 @@ def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_come_before_registrations_are_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1]())
+    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1](0))
 
 
 def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -254,6 +273,10 @@ def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
         original(self, now, peer, msgspec.structs.replace(state, facts=self._registry.digest))
 
     patch.setattr(Gossip, "_hear_state", hear)
+
+
+def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(TRANSITIONS, (State.LEAVING, Change.ADDED_AGAIN), State.LEAVING)
 
 
 def members_are_invited_once(patch: pytest.MonkeyPatch) -> None:
@@ -340,9 +363,9 @@ def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = Commits.flush
 
-    def flush(self: Commits) -> None:
+    def flush(self: Commits, now: int) -> None:
         self._testimony.stored(0, self._store.entries)
-        original(self)
+        original(self, now)
 
     patch.setattr(Commits, "flush", flush)
 
@@ -436,6 +459,8 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (syncs_are_not_compared, {"not-converged"}),
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
+    (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
+    (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
@@ -449,6 +474,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),
     (forgotten_before_its_traces_are_kept, {"untold"}),
+    (batches_are_kept_whole, {"kept-in-vain"}),
     (pages_claim_more_than_they_hold, {"wrong-batch"}),
     (the_first_letter_of_a_page_is_enough, {"wrong-batch"}),
 ]

@@ -17,6 +17,7 @@ from stentor.matching.topics import is_wild
 from stentor.model.errors import InvalidInput
 from stentor.registration import Registrar
 from stentor.reliable import From, LostEvents, Subscription
+from stentor.settling import Settled
 
 
 class SubscribeOptions(NamedTuple):
@@ -28,6 +29,7 @@ class SubscribeOptions(NamedTuple):
     since: From | None
     most: int | None
     json: bool
+    settled: bool
 
 
 def sub(
@@ -41,6 +43,9 @@ def sub(
     from_: FromOption = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Say when all brokers know it: nothing that is published later is missed.")
+    ] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
@@ -54,8 +59,10 @@ def sub(
         raise InvalidInput("--from is where a new name of a reliable topic begins: give it a --name, too")
     if name is not None and is_wild(pattern):
         raise InvalidInput(f"--name subscribes to one reliable topic, and {pattern!r} holds a wildcard")
+    if name is not None and settled:
+        raise InvalidInput("--settled is for best effort: with --name, repositories keep what is published meanwhile")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json), url, tls, wait))
+    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), url, tls, wait))
 
 
 async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: float) -> None:
@@ -93,7 +100,19 @@ def _announce(errors: Console, wanted: SubscribeOptions) -> None:
 async def _print_live(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
         _announce(errors, wanted)
+        if wanted.settled:
+            _tell_settled(errors, await events.settled())
         await _print_batches(events, wanted, errors)
+
+
+def _tell_settled(errors: Console, settled: Settled) -> None:
+    if settled.is_everywhere:
+        errors.print(f"settled: {settled.brokers} of {settled.brokers} brokers know it")
+        return
+    silent = ", ".join(settled.silent)
+    errors.print(
+        f"[yellow]not settled: no answer from {silent}: what is published there may be missed[/]", soft_wrap=True
+    )
 
 
 async def _print_batches(events: Events, wanted: SubscribeOptions, errors: Console) -> None:

@@ -180,6 +180,9 @@ def bundle(
     name: TopicArgument,
     action: Annotated[Action, typer.Argument(metavar="add|remove", help="Whether it joins or leaves.")],
     repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="Which one.")],
+    join: Annotated[
+        bool, typer.Option("--join", help="It serves its unit together with a repository that does so already.")
+    ] = False,
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -191,7 +194,7 @@ def bundle(
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
-                await _join(asking, name, repository, timeout)
+                await _join(asking, name, repository, join, timeout)
                 typer.echo(f"{repository} has all of {name}")
             else:
                 await _leave(asking, name, repository, timeout)
@@ -200,14 +203,14 @@ def bundle(
     asyncio.run(run())
 
 
-async def _join(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
+async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> None:
     def waits(seen: dict[str, TopicReport]) -> str:
         if repository not in seen:
             return f"{repository} has not joined yet"
         missing = max((peer.missing for peer in seen[repository].peers.values()), default=0)
         return f"{repository} has yet to get {missing:,} events"
 
-    await asking.add(topic, repository)
+    await asking.add(topic, repository, join=join)
     with waiting(f"{repository} joins {topic}") as progress:
         await asking.until(topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress)
 

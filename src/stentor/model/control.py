@@ -419,6 +419,8 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
     principals: ranges.Principals = ()  # of the repositories, in the same order
     born: ranges.Millisecond = 0  # since 1970, when a topic is created
+    units: ranges.Units = ()  # that the repositories serve, in the same order
+    joins: bool = False  # one that is added may serve a unit together with the one that it has
 
     def check(self) -> None:
         """What is asked of the repository itself is about no topic."""

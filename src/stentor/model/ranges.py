@@ -155,6 +155,7 @@ StreamNumber = tuple[Id, Life, EventNumber]  # a stream and one of its numbers
 StreamNumbers = Annotated[tuple[StreamNumber, ...], Meta(max_length=MOST_ITEMS)]
 RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
 Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
+Units = Annotated[tuple[Path, ...], Meta(max_length=4096)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 

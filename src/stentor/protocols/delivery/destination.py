@@ -17,6 +17,7 @@ from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.audience import pack, unpack
 from stentor.protocols.delivery.registry import Frontier, KnownSubscription
 from stentor.protocols.delivery.stream import Stream
 from stentor.wire.block import Block
@@ -150,7 +151,7 @@ class Destination:
             bits = record.audience.get(self.slot)
             if bits is None:
                 return _NONE
-            rows = _unpack(bits, line.length)
+            rows = np.flatnonzero(unpack(bits, line.length))
         else:
             rows = self._evaluate(block, line)
         done = self.done.get(line.stream)
@@ -220,12 +221,6 @@ def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np
 
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
-
-
-def _unpack(bits: bytes, count: int) -> NDArray[np.intp]:
-    if not bits:
-        return np.arange(count)
-    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little"))
 
 
 def stretch_of(line: Line) -> Stretch:
@@ -335,5 +330,5 @@ class DisseminationTable:
         for slot in np.unique(slots).tolist():
             wanted = np.zeros(block.count, np.bool_)
             wanted[events[slots == slot]] = True
-            found[slot] = b"" if wanted.all() else np.packbits(wanted, bitorder="little").tobytes()
+            found[slot] = pack(wanted)
         return found

@@ -34,7 +34,7 @@ from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.border import Border
-from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.commits import PROGRESS, Action, Commits
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -88,9 +88,9 @@ class Enrolment:
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
 
-    def when_safe(self, action: Callable[[], None]) -> None:
+    def when_safe(self, action: Action) -> None:
         """When what is registered is durable, here and on as many others as events must be on."""
-        self._commits.then(lambda: self._gossip.sharing.append(action))
+        self._commits.then(lambda _: self._gossip.sharing.append(action))
 
     # ---- clients that look for a repository
 
@@ -186,13 +186,17 @@ class Enrolment:
         end = end_name("publisher", event.sender, self._topic)
         self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
         self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
-        incarnation, last = self._newest(sender, event.incarnation)
-        self._commits.then(lambda: self._respond(inbox, event, incarnation=incarnation, last=last))
+        self._commits.then(lambda _: self._recall_publisher(inbox, event, sender))
         self._announce(event)
         if event.last:
             stream.ordered.add(1, event.last)
         self._store.admit(stream)
         self._gossip.touched[stream] = None
+
+    def _recall_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
+        """Answer with what is known by now."""
+        incarnation, last = self._newest(sender, event.incarnation)
+        self._respond(inbox, event, incarnation=incarnation, last=last)
 
     def _newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
         """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no
@@ -396,7 +400,7 @@ class Enrolment:
         """It must know that we steer it before it is told anything."""
         reader.live = topic_id(within_of(self._border.unit_of(event.node), self._topic))
 
-        def respond() -> None:
+        def respond(_: int) -> None:
             destination = reader.destination
             known = self._registry.subscriptions.get(destination.name)
             if known is None or self._dispatch.readers.get(destination.name) is not reader:

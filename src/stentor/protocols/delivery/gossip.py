@@ -34,9 +34,11 @@ from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -64,16 +66,17 @@ class Gossip:
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
+        self._floors = Floors(settings, store, table)
         self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""  # under which we are connected
-        self.ready = self.leaving = False
+        self.service = Service()
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
         self._shared = 0  # … and on as many others as must have them
-        self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
+        self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
@@ -94,6 +97,14 @@ class Gossip:
             GossipLeave: self._forget,
         }
 
+    @property
+    def ready(self) -> bool:
+        return self.service.state is State.SERVING
+
+    @property
+    def leaving(self) -> bool:
+        return self.service.state is State.LEAVING
+
     # ---- saying
 
     def say(self, event: ControlEvent, to: Peer | str | None = None) -> None:
@@ -107,16 +118,14 @@ class Gossip:
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
         self.company.since = now
-        self._states = 0
-        self.tell_state(now)
+        self.tell_all(now)
 
     def admit(self, now: int, units: Mapping[str, str]) -> list[str]:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
         if len(self.bundle.peers) > before:
-            self._states = 0
-            self.tell_state(now)
+            self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
         return gone
 
@@ -135,6 +144,11 @@ class Gossip:
         """Some of this turned out to be damaged: others must not count on it."""
         self._changed[stream] = None
 
+    def tell_all(self, now: int) -> None:
+        """Tell the bundle all that we have."""
+        self._states = 0
+        self.tell_state(now)
+
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
         if not self.company.since:
@@ -151,6 +165,7 @@ class Gossip:
                 tuple(stream.durable.within(stream.floor + 1, stream.durable.last)),
                 stream.cared,
                 tuple(stream.skipped.within(stream.floor + 1, stream.skipped.last)),
+                tuple(stream.voids.within(1, stream.floor)),
             )
             for stream in streams
         )
@@ -272,9 +287,8 @@ class Gossip:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = None
             if not peer.unit:
-                self._begin(stream, held)
-                if held.floor > stream.floor:
-                    self._skip(stream, held)
+                self._floors.begin(stream, held)
+                self.cared |= self._floors.follow(stream, held, self.living(now))
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
@@ -298,30 +312,6 @@ class Gossip:
             )
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
-    def _begin(self, stream: Stream, held: Held) -> None:
-        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
-        if not self._settings.unit or stream.top or stream.floor:
-            return
-        served = [each for each in self._table.destinations.values() if each.served]
-        ends = [each.upto(stream.id) for each in served]
-        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
-        stream.forget(min([stored, *ends]))
-        if stream.floor:
-            self._store.mark_floor(stream)
-
-    def _skip(self, stream: Stream, held: Held) -> None:
-        """What others have forgotten is done with: we need not have it, but for those who still wait for it cannot be
-        served here.
-        """
-        for first, last in stream.absent([(1, held.floor)]):
-            self._store.void(stream, ((first, last),), Kind.SKIPPED if first <= held.cared else Kind.VOID)
-            for spans in (stream.held, stream.durable, stream.skipped):
-                spans.add(first, last)
-            if first <= held.cared > stream.cared:
-                stream.cared = held.cared
-                self._store.mark_floor(stream)
-                self.cared = True
-
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)
         self._store.remarks += rows
@@ -331,19 +321,23 @@ class Gossip:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
-            if line.sequence in skipped:
-                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             stream.learn(peer.name, ((line.first, line.last),))
             self.touched[stream] = None
-            known = stream.digest_at(line.first)
-            place = stream.locate(line.first)
-            may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
-            if known is not None and known != line.digest and place is not None and not may_differ:
-                record = self._store.at(place[1])
-                if record is not None and record.line.length == line.length:
-                    self._store.clashes.append(line)
+            if line.sequence in skipped:  # what it does not have, it cannot contradict
+                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
+            else:
+                self._compare(stream, line)
             if stream.waiting:
                 self._store.admit(stream)
+
+    def _compare(self, stream: Stream, line: Line) -> None:
+        """Note a clash if the record that begins here with the same number is another one than somebody else's."""
+        known, place = stream.digest_at(line.first), stream.locate(line.first)
+        may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
+        if known is not None and known != line.digest and place is not None and not may_differ:
+            record = self._store.at(place[1])
+            if record is not None and record.line.length == line.length:
+                self._store.clashes.append(line)
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
@@ -414,7 +408,7 @@ class Gossip:
             return
         if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return
-        self.ready = True
+        self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )

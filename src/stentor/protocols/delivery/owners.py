@@ -55,16 +55,18 @@ class Owners:
         if code is not None or event.task is TopicTask.SHOW:
             self._enrolment.say(inbox_of(event.sender), receipt)
         elif event.task is TopicTask.DELETE:
-            self._commits.then(lambda: self._enrolment.say(inbox_of(event.sender), receipt))  # nobody is left to agree
+            self._commits.then(
+                lambda _: self._enrolment.say(inbox_of(event.sender), receipt)
+            )  # nobody is left to agree
         else:
-            self._enrolment.when_safe(lambda: self._notices.answer(inbox_of(event.sender), receipt))
+            self._enrolment.when_safe(lambda _: self._notices.answer(inbox_of(event.sender), receipt))
 
     def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
         if registry.deleted:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if len(event.principals) not in (0, len(event.repositories)):
-            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal, or none is named")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
             terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
@@ -90,6 +92,8 @@ class Owners:
             case TopicTask.REVOKE:
                 self._enrolment.remember(registry.revoke(event.role, event.name))
             case TopicTask.ADD_REPOSITORY:
+                if not event.joins:
+                    self._check_units(event)
                 self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
@@ -119,6 +123,18 @@ class Owners:
             self._enrolment.remember(registry.set_member(name, unit, principal or known))
         for name in principals:
             self._gossip.say(self._gossip.invitation(), name)
+
+    def _check_units(self, event: Registration) -> None:
+        """Refuse a second storage of the same level for a unit: the two would not know which of them counts."""
+        units = self._registry.units
+        for name, unit in zip(event.repositories, event.units, strict=False):
+            there = [each for each in self._registry.members if unit and units[each] == unit and each != name]
+            if there:
+                raise Refused(
+                    Refusal.TOPIC,
+                    f"{unit} has a storage for {self._topic} already, {', '.join(there)}: `stentor topic bundle "
+                    f"{self._topic} add {name} --join` lets {name} serve it together with {there[0]}",
+                )
 
     def _remove(self, repositories: tuple[str, ...]) -> None:
         for name in repositories:

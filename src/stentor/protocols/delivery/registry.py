@@ -20,6 +20,7 @@ from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
 from stentor.model.ranges import (
     ClientName,
+    EventNumber,
     FilterText,
     Life,
     Path,
@@ -41,6 +42,10 @@ Frontier = StreamNumbers  # the last number of each stream before something begi
 _MOST_CHANGES = 8  # of a filter that are remembered
 _MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
+_MOST_ENDS = 4096  # lives of a publisher with events that are stored: as many as it may have streams
+# Of a life, the last number that was known to be acknowledged, or stored without a gap, when the next one was first
+# steered: every repository sets all up to it aside before it stores anything of a later life.
+PublisherEnds = Annotated[tuple[tuple[Life, EventNumber], ...], Meta(max_length=_MOST_ENDS)]
 
 
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +57,7 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     resumed: Annotated[
         tuple[Life, ...], Meta(max_length=64)
     ] = ()  # those that it goes on with when it comes back, in the order in which they began
+    ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -376,7 +382,7 @@ class Registry:
         resumed = known.resumed
         if resumes and incarnation not in resumed:
             resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
-        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed)
+        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, known.ends)
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:

@@ -18,7 +18,6 @@ bundles of several. Its parts:
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -254,7 +253,7 @@ class Repository:
             self.gossip.touched[self.store.streams[line.stream]] = None
         self.gossip.stored(news)
         self.border.pass_on(news, self.enrolment.publishers)
-        self.commits.finish()
+        self.commits.finish(now)
         self.agreement.committed(now, syncs)
 
     # ---- events
@@ -269,7 +268,8 @@ class Repository:
         """There is a link, and it is known what was registered: the broker and the others learn of it."""
         self.membership.introduce()
         self.registry.unshared.clear()
-        self.commits.then(partial(self.notices.tell_all, self.registry.access()))
+        facts = self.registry.access()
+        self.commits.then(lambda _: self.notices.tell_all(facts))
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
         if not self.commits.full:
@@ -375,7 +375,7 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.dismiss(name)
-            self.membership.obey_removal()
+            self.membership.obey(now)
             self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False
@@ -392,20 +392,21 @@ class Repository:
         copies = self.gossip.copies(now)
         if self.registry.digest != self._facts:
             digest = self._facts = self.registry.digest
-            self.commits.then(lambda: self.gossip.noted(now, digest))
+            self.commits.then(lambda later: self.gossip.noted(later, digest))
             if self.registry.unshared:
-                self.commits.then(partial(self.notices.tell, self.registry.access(self.registry.unshared)))
+                facts = self.registry.access(self.registry.unshared)
+                self.commits.then(lambda _: self.notices.tell(facts))
                 self.registry.unshared.clear()
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
             touched = dict.fromkeys(self.store.streams.values())
         self.agreement.settle(now, copies)
-        self.commits.flush()
+        self.commits.flush(now)
         if self.gossip.sharing and self.gossip.are_facts_shared(now):
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
-                action()
+                action(now)
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
         self.damage.tell_losses()

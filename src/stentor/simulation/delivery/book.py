@@ -189,7 +189,8 @@ class Book:
         own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
-            elsewhere = unit and self._holders(key)  # nobody in the unit wants it, or everyone has it
+            elsewhere = bool(unit and self._holders(key))  # nobody in the unit wants it, or everyone has it
+            elsewhere |= any(shelf.collected.has(key) for shelf in self.shelves.values())
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
@@ -201,14 +202,33 @@ class Book:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
 
-    def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
-        """A publisher that came back is told up to where an earlier life of it need not be repeated."""
+    def recover(
+        self, repository: str, publisher: int, asking: int, response: RecoveryResponse, heard: Sequence[str]
+    ) -> None:
+        """A publisher that came back is told up to where an earlier life of it need not be repeated, by a repository
+        that has `heard` what others have.
+        """
+        lives = [life for number, life in self.published if number == publisher and life >= response.incarnation]
+        for life in lives if response.incarnation != asking else [asking]:
+            stored = self._stored_upto(repository, (publisher, life), heard)
+            if stored > (response.last if life == response.incarnation else 0):
+                detail = f"{repository} said {response.last} of {response.incarnation}: {stored} of {life} are stored"
+                self.accuse("told-too-little", detail)
         for number in range(1, response.last + 1):
             key = publisher, response.incarnation, number
             if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
                 detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
+
+    def _stored_upto(self, repository: str, stream: StreamId, heard: Sequence[str]) -> int:
+        """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
+        number = 1
+        while (key := (*stream, number)) in self.promises and (
+            self.shelves[repository].keeps(key) or any(self.shelves[name].collected.has(key) for name in heard)
+        ):
+            number += 1
+        return number - 1
 
     def _holders(self, key: Key) -> list[str]:
         return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]

@@ -41,6 +41,7 @@ class Mischief:
             "body-rot": self._rot_body,
             "join": self._join,
             "leave": self._leave,
+            "return": self._return,
             "revoke": self._revoke,
         }
 
@@ -67,7 +68,7 @@ class Mischief:
                 self._cast.owner.wish(
                     TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
                 )
-            elif depot.leaving and not depot.left and not depot.dead:
+            elif (depot.leaving and not depot.left and not depot.dead) or (depot.left and depot.joining):
                 others = [name for name in members if name != depot.short]
                 self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
 
@@ -239,6 +240,9 @@ class Mischief:
         depot = self._cast.add_depot(draw_unit(self._stage.random) if self._cast.plan.nodes else "")
         depot.start()
         depot.joining = True
+        if self._cast.plan.newcomers:
+            late = self._stage.random.randrange(600) * MILLISECOND
+            self._stage.office.muffled[depot.name] = self._stage.now + late
 
         def joined(receipt: RegistrationReceipt) -> None:
             depot.member = receipt.code is None
@@ -257,6 +261,19 @@ class Mischief:
             return False  # publishers in its unit would be turned away
         depot.leaving = True
         self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
+        return True
+
+    def _return(self) -> bool:
+        """One that was to leave is not to, if it is still there."""
+        depots = [each for each in self._cast.depots.values() if each.leaving and not each.left and not each.dead]
+        if not depots:
+            return False
+        depot = self._stage.random.choice(depots)
+        depot.leaving, depot.joining = False, True
+        members = [name for name in self._cast.members() if name != depot.short]
+        self._cast.owner.wish(
+            TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
+        )
         return True
 
     def _revoke(self) -> bool:

@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
+    newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -130,6 +131,30 @@ def draw_rot(random: Random, plan: Plan) -> Plan:
     if random.random() < 0.5:
         plan = msgspec.structs.replace(plan, repositories=1, copies=1, finer=(), hold=False)
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *rots, *kills))))
+
+
+def draw_newcomers(random: Random, plan: Plan) -> Plan:
+    """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
+    if random.random() >= 0.2:
+        return plan
+    duration = plan.duration + 1500 * MILLISECOND
+    joins = [(random.randrange(duration // 3, duration), "join") for _ in range(random.randint(1, 3))]
+    crashes = [(random.randrange(duration), "author-crash") for _ in range(random.randint(1, 3))]
+    strikes = tuple(sorted((*plan.strikes, *joins, *crashes)))
+    pause, events = 120 * MILLISECOND, 3 * plan.events  # so that something is published all the time
+    return msgspec.structs.replace(
+        plan, newcomers=True, keep=1, duration=duration, pause=pause, events=events, strikes=strikes
+    )
+
+
+def draw_returns(random: Random, plan: Plan) -> Plan:
+    """Some repositories that are to leave are not to, after all."""
+    leaves = [time for time, what in plan.strikes if what == "leave"]
+    leaves += [random.randrange(plan.duration)] * (random.random() < 0.08)
+    returns = [time + random.randrange(10, 400) * MILLISECOND for time in leaves if random.random() < 0.6]
+    kept = [strike for strike in plan.strikes if strike[1] != "leave"]
+    strikes = [*kept, *((time, "leave") for time in leaves), *((time, "return") for time in returns)]
+    return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
 
 
 def draw_scholars(random: Random, plan: Plan) -> Plan:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.control import bundle_of, inbox_of
+from stentor.model.control import GossipState, bundle_of, inbox_of
 from stentor.model.filter import Filter
 from stentor.protocols.delivery.post import Arrived, Heard, Post
 from stentor.simulation.schedule import Schedule
@@ -67,6 +67,7 @@ class PostOffice:
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
         self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
+        self.muffled: dict[str, int] = {}  # until when somebody does not hear what repositories have
         self._people: dict[str, Addressee] = {}  # by inbox
         self._blocked: Counter[tuple[str, str]] = Counter()
 
@@ -115,6 +116,9 @@ class PostOffice:
         assert isinstance(happened, Heard | Arrived)
         if not sender.is_stranger:
             self.watch(target.name, target.node, happened.blocks)
+        if self.muffled.get(target.name, 0) > self.schedule.now and _is_state(happened):
+            self.seen["muffled"] += 1
+            return
         random, weather, link = self.random, self.weather, target.link
         copies = 1
         if weather.loss and random.random() < weather.loss:
@@ -133,6 +137,10 @@ class PostOffice:
     def _arrive(self, target: Addressee, link: int, happened: Input) -> None:
         if target.link == link:
             target.handle(happened)
+
+
+def _is_state(happened: Heard | Arrived) -> bool:
+    return isinstance(happened, Heard) and any(isinstance(event, GossipState) for event in happened.events)
 
 
 def _excerpt(block: Block, where: Filter | None) -> Block | None:

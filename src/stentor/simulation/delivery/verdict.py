@@ -22,6 +22,7 @@ class Verdict:
         return [
             *self._unfinished(),
             *self._different(),
+            *self._unforgotten(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
             *self._unread(),
         ]
@@ -60,6 +61,18 @@ class Verdict:
                 mine, theirs = _held(first), _held(depot)
                 if mine != theirs and not depot.settings.unit:
                     found.append(f"{first.short} has {mine}, {depot.short} has {theirs}")
+        return found
+
+    def _unforgotten(self) -> list[str]:
+        """What one that stores all has forgotten, another one has a record of, or it does not wait for it."""
+        found: list[str] = []
+        depots = [each for each in self._cast.serving() if not each.settings.unit and not each.leaving]
+        stores = {each.short: each.repository.store for each in depots if each.repository is not None}
+        for name, store in stores.items():
+            for key, stream in store.streams.items():
+                floor = max(other.streams[key].floor for other in stores.values() if key in other.streams)
+                if stream.floor < floor and stream.locate(stream.floor + 1) is None:
+                    found.append(f"{name} holds on to {key} after {stream.floor}: all up to {floor} is forgotten")
         return found
 
     def _lagging(self, depot: Depot) -> list[str]:
@@ -120,6 +133,8 @@ class Verdict:
             self._judge_losses(reader.page)
             self._judge_skips(reader.page)
             self._judge_frontier(reader.page)
+        for trouble in self._unforgotten()[:_MOST]:
+            book.accuse("not-forgotten", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 

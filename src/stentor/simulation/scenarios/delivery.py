@@ -10,7 +10,9 @@ from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
+    draw_newcomers,
     draw_plan,
+    draw_returns,
     draw_rot,
     draw_scholars,
     draw_scribes,
@@ -35,6 +37,8 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
