@@ -41,6 +41,7 @@ from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
@@ -360,6 +361,10 @@ def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Trail, "release", always(None))
 
 
+def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TraceSum, "add", always(None))
+
+
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = Commits.flush
 
@@ -470,6 +475,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (whatever_a_later_life_gets_is_marked, {"marked-in-vain"}),
     (an_end_forgets_what_was_handed_out, {"duplicate"}),
     (releases_are_not_traced, {"false-trace"}),
+    (sums_forget_what_they_are_about, {"false-trace"}),
     (traced_before_it_is_durable, {"false-trace"}),
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),

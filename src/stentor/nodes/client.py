@@ -102,7 +102,7 @@ class Client:
         self._connection: Connection | None = None
         self._dialling: LinkId | None = None
         self._greeting: Greeting | None = None  # how this link began
-        self.traces = False  # whether the broker wants to be told what is done with events
+        self.traces = self.sums = False  # whether the broker wants to be told what is done with events, summed up
         self.is_operator = False  # whether the broker obeys our orders
         self._links = 0
         self._pause = _FIRST_PAUSE
@@ -351,7 +351,7 @@ class Client:
         connection.outbox.grant(welcome.window)
         self.publisher.largest_body = welcome.largest_body
         self._pause = _FIRST_PAUSE
-        self.traces, self.is_operator = welcome.traces, welcome.is_operator
+        self.traces, self.sums, self.is_operator = welcome.traces, welcome.sums, welcome.is_operator
         self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
             connection.outbox.post(request_of(wish))

@@ -42,9 +42,10 @@ class Door:
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
+        sums: bool,
         check_name: Callable[[Guest], None],
     ) -> None:
-        self._traces = traces
+        self._traces, self._sums = traces, sums
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
         self._act, self._post, self._check_name = act, post, check_name
@@ -115,6 +116,7 @@ class Door:
             traces=self._traces,
             proof=proof,
             is_operator=guest.credentials.is_operator,
+            sums=self._sums,
         )
         self._post(connection.outbox, welcome)
         self._act(StopTimer(f"hello/{connection.link}"))

@@ -24,4 +24,5 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
+    sums: bool = False  # … summed up
     access: AccessSettings = AccessSettings()
