@@ -282,9 +282,9 @@ def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
     """What was released after later ones of its stream."""
     keys = (*_END, "incarnation")
     along = Window.partitionBy(*keys).orderBy("catenation").rowsBetween(Window.unboundedPreceding, -1)
-    found = (
-        traces.where("kind = 'released'").withColumn("highest", sql.max("last").over(along)).where("first <= highest")
-    )
+    rows = traces.where("kind = 'released'").withColumn("highest", sql.max("last").over(along))
+    parts = claim.numbers(rows).where("first <= highest")
+    found = parts.withColumn("last", sql.least("last", "highest"))  # a sum goes on behind what came late
     again = repeats.select(*keys, sql.col("first").alias("low"), sql.col("last").alias("high"))
     same = [found[key].eqNullSafe(again[key]) for key in keys]
     swapped = found.join(

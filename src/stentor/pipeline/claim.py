@@ -65,7 +65,12 @@ def _at_an_end(traces: DataFrame, kind: str) -> DataFrame:
     rows = traces.where(sql.col("kind") == kind).select(
         *_NUMBERS, "keeper", "subscriber", "incarnation", "catenation", "body"
     )
-    return spread(rows, sql.from_json(_text(), _SPANS)).drop("body")
+    return numbers(rows).drop("body")
+
+
+def numbers(rows: DataFrame) -> DataFrame:
+    """The same rows for each stretch of numbers that their bodies list."""
+    return spread(rows, sql.from_json(_text(), _SPANS))
 
 
 def wanted(traces: DataFrame) -> DataFrame:
@@ -82,7 +87,7 @@ def wanted(traces: DataFrame) -> DataFrame:
     )  # fmt: skip
     named = spread(stored.select("*", sql.explode("audience").alias("subscriber", "spans")), sql.col("spans"))
     unnamed = stored.join(sql.broadcast(_of_everything(traces)), ["about", "keeper"]).where(
-        "audience is not null and not map_contains_key(audience, subscriber)"
+        "audience is not null and coalesce(size(audience[subscriber]) > 0, true)"  # a sum may name it for some
     )
     columns = (*_NUMBERS, "keeper", "born", "ahead", "subscriber")
     claims = named.select(*columns).union(unnamed.select(*columns))
