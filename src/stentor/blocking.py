@@ -17,16 +17,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, overload
+from typing import Generic, Literal, Self, TypeVar, Unpack, overload
 
 from stentor import client
 from stentor.event import Batch, Event, StoredBatch, StoredEvent
-from stentor.loop_thread import CLOSED
+from stentor.loop_thread import CLOSED, within
 from stentor.loop_thread import Loop as Loop
 from stentor.model.attribute import Value
-from stentor.model.errors import Closed, Unresponsive
+from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
+from stentor.pace import Pace
 from stentor.reliable import From, LostEvents, Publisher, Resume, Stored, Subscription
 from stentor.settling import Settled
 
@@ -44,10 +45,11 @@ def connect(
     wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
+    stay: bool = False,
 ) -> "BlockingFabric":
     """As `stentor.connect`, and returns when it is connected: use it with `with`, or `close` it at the end."""
     fabric = client.connect(
-        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window
+        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window, stay=stay
     )
     return BlockingFabric(fabric)
 
@@ -90,7 +92,6 @@ class BlockingFabric:
 
     @property
     def node(self) -> str:
-        """The broker's name."""
         return self._fabric.node
 
     @property
@@ -130,14 +131,17 @@ class BlockingFabric:
     ) -> None:
         self._loop.run(self._fabric.publish_many(topic, bodies, attributes))
 
-    def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        self._loop.run(self._fabric.send(to, body, **attributes))
+    def send(self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value) -> None:
+        self._loop.run(self._fabric.send(to, body, guaranteed=guaranteed, **attributes))
 
     def inbox(self, where: str | None = None) -> "BlockingEvents":
         return BlockingEvents(self, self._fabric.inbox(where))
 
-    def move(self, url: str) -> None:
-        self._loop.run(self._fabric.move(url))
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> "BlockingSubscription":
+        return BlockingSubscription(self, self._fabric.mailbox(ack=ack))
+
+    def move(self, url: str, timeout: float | None = 30.0) -> None:
+        self._loop.run(self._fabric.move(url, timeout))
 
     def flush(self, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.flush(timeout))
@@ -165,6 +169,7 @@ class BlockingFabric:
         name: str,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> "BlockingSubscription": ...
     def subscribe(
         self,
@@ -174,11 +179,13 @@ class BlockingFabric:
         name: str | None = None,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> "BlockingEvents | BlockingSubscription":
         """As `Fabric.subscribe`, and returns when it is in force at this broker; see `BlockingEvents.settled`."""
         if name is None:
             return BlockingEvents(self, self._fabric.subscribe(pattern, where))
-        return BlockingSubscription(self, self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack))
+        source = self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack, **pace)
+        return BlockingSubscription(self, source)
 
     def publisher(
         self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
@@ -221,13 +228,13 @@ class _Reading(Generic[E, B]):
 
     def next(self, timeout: float | None = None) -> E | None:
         """Return the next event, or None if none came within `timeout` seconds; Closed if no more can come."""
-        if not self._events:
+        if not self._events or self._is_over:
             self._loop.run(self._within(self._fetch_events, timeout))
         return self._events.popleft() if self._events else None
 
     def next_batch(self, timeout: float | None = None) -> B | None:
         """Return the next batch, or None if none came within `timeout` seconds; Closed if no more can come."""
-        if not self._batches:
+        if not self._batches or self._is_over:
             self._loop.run(self._within(self._fetch_batch, timeout))
         return self._batches.popleft() if self._batches else None
 
@@ -241,6 +248,11 @@ class _Reading(Generic[E, B]):
             if batch is None:
                 return
             yield batch
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether an error is what comes next, not what is buffered."""
+        return False
 
     async def _fetch_events(self) -> None:
         raise NotImplementedError
@@ -303,12 +315,20 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         else:
             self._loop.run(self._source.__aexit__(kind, error, trace))
 
+    @property
+    def _is_over(self) -> bool:
+        return not self._source.is_open  # another life may be handed the same by now
+
     async def _fetch_events(self) -> None:
         self._events.append(await anext(self._source))
 
     def sync(self, timeout: float | None = None) -> None:
         """Return when all acknowledgements are durable: none of these events comes again."""
         self._loop.run(self._source.sync(timeout))
+
+    def unsubscribe(self, timeout: float | None = 30.0) -> None:
+        """End this subscription for good, then close: nothing is kept for its name any more."""
+        self._loop.run(self._source.unsubscribe(timeout))
 
     def move(self, url: str) -> None:
         self._loop.call(self._source.move, url)
@@ -319,7 +339,6 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
 
     @property
     def lost(self) -> list[LostEvents]:
-        """What was lost since this was opened: it was damaged, and an operator gave it up."""
         return self._source.lost
 
     @property
@@ -354,8 +373,8 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         return self._source.repository
 
     @property
-    def epoch(self) -> int:
-        """From which on events are its own, in the numbers of the repository that steers it."""
+    def epoch(self) -> str:
+        """From which on events are its own: the repository that steers it, and its sequence number."""
         return self._source.epoch
 
     @property
@@ -409,7 +428,7 @@ class BlockingPublisher:
 
     def room(self, timeout: float | None = None) -> None:
         """Return when there is room for more; Unresponsive after a timeout."""
-        self._loop.run(_within(self._publisher.room, timeout, "no room for more events within"))
+        self._loop.run(within(self._publisher.room, timeout, "no room for more events within"))
 
     def flush(self, timeout: float | None = None) -> Stored:
         return self._loop.run(self._publisher.flush(timeout))
@@ -477,14 +496,4 @@ def _close(loop: Loop, fabric: client.Fabric) -> None:
 
 async def _connected(twin: client.Fabric | Publisher | Subscription, connected: bool, timeout: float | None) -> None:
     state = "not connected" if connected else "connected"
-    await _within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")
-
-
-async def _within(wait: Callable[[], Awaitable[None]], timeout: float | None, otherwise: str) -> None:
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            await wait()
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise Unresponsive(f"{otherwise} {timeout:g} s") from None
+    await within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")

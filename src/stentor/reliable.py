@@ -31,8 +31,9 @@ from weakref import WeakSet
 from stentor.event import StoredBatch, StoredEvent, check_body
 from stentor.first_connection import Access
 from stentor.holder import Holder
-from stentor.machine import Effect
+from stentor.machine import SECOND, Effect
 from stentor.model.attribute import Value
+from stentor.model.epoch import Epoch
 from stentor.model.errors import (
     BufferFull,
     Closed,
@@ -41,7 +42,9 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.position import Position
+from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
 from stentor.protocols.delivery.dialogue import (
     Acknowledged,
@@ -58,7 +61,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
-From = Literal["beginning", "now"] | int | datetime
+From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -96,11 +99,17 @@ class Publisher(Holder):
             raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
         self._stored_on = stored_on
         settings = PublisherSettings(buffer=buffer)
-        self.incarnation = int(resumption.incarnation if resumption else self._settings.incarnation)
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of what it publishes: its own, or the one that it resumes. If the clock was set back, its own
+        is known when a repository has answered.
+        """
+        return int(self._machine.incarnation)
 
     @property
     def recovered(self) -> tuple[int, int] | None:
@@ -227,19 +236,23 @@ class Subscription(Holder):
         access: Access,
         topic: str,
         name: str,
-        where: str,
+        where: str | None,
         from_: From,
         ack: Literal["auto", "manual"],
         window: int,
         readers: Readers,
+        pace: Pace,
     ) -> None:
         super().__init__(access, "subscriber", topic, name, window)
         self._readers = readers
         self._past: Past | None = None  # that it has not been given yet, or not acknowledged
-        self.where = where
-        self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
-        self._canonical = str(Filter(where)) if where else ""
-        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, since_of(from_))
+        self.where = "" if where is None or where == "*" else where  # once it is open, the filter as it is registered
+        self.epoch = ""  # from which on events are ours: the repository that steers us, and its sequence number
+        wanted = where if where is None else str(Filter(where)) if where not in ("", "*") else ""
+        settings = settings_of(pace)
+        self._wanted = wanted  # None: what was registered before
+        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, wanted, since_of(from_), settings)
+        self._ack_every = min(_ACK_EVERY, settings.ack_after / SECOND / 2)
         self._auto = ack == "auto"
         self._batches: deque[StoredBatch] = deque()
         self._current: deque[StoredEvent] = deque()
@@ -256,7 +269,7 @@ class Subscription(Holder):
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
         self._thread = threading.get_ident()
-        await self._open(self._machine, self._canonical)
+        await self._open(self._machine, self._wanted)
         return self
 
     async def __aexit__(
@@ -273,22 +286,35 @@ class Subscription(Holder):
                 await self.sync(_LINGER)
                 self._hand_out_no_more()
                 await self._assured(lambda token: Leaving(token, self._handed), _LINGER)
+        await self._close_links()
+
+    async def _close_links(self) -> None:
         if self._past is not None:
             await self._past.close()
         await self._end()
         self._arrived.set()
 
+    async def unsubscribe(self, timeout: float | None = 30.0) -> None:
+        """End this subscription for good, then close: nothing is kept for its name any more, at any repository. Its
+        grant stays: it may subscribe again, and begins anew then. Unresponsive if that is not confirmed in time.
+        """
+        self._tell_acks()
+        self._hand_out_no_more()
+        await self._assured(lambda token: Leaving(token, self._handed, unsubscribes=True), timeout)
+        await self._close_links()
+
     def _hand_out_no_more(self) -> None:
         self._is_leaving = True
+        self._drop_buffer()
+
+    def _drop_buffer(self) -> None:
         self._current.clear()
         self._batches.clear()
         self._arrived.set()
 
     @property
     def lost(self) -> list[LostEvents]:
-        """What was lost since this was opened: a repository found it damaged, and an operator gave it up. Nobody knows
-        whether the filter would have taken it.
-        """
+        """What was damaged and given up since this was opened; nobody knows whether the filter would have taken it."""
         streams = sorted(self._lost.streams.items())
         return [LostEvents(f"{key[0]:016x}", key[1], *span) for key, spans in streams for span in spans]
 
@@ -350,7 +376,7 @@ class Subscription(Holder):
         else:
             self._note_present(first, last)
         if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(_ACK_EVERY, self._tell_acks)
+            self._telling = asyncio.get_running_loop().call_later(self._ack_every, self._tell_acks)
 
     def _note_present(self, first: int, last: int) -> None:
         unacked = self._unacked
@@ -373,7 +399,9 @@ class Subscription(Holder):
         while self._past is not None and not self._past.over and not self._batches:
             self._check()
             self._tell_acks()
-            self._batches.extend(await self._past.take(self._acknowledge))
+            batches = await self._past.take(self._acknowledge)
+            if self._error is None:
+                self._batches.extend(batches)
         while self._is_leaving or not self._batches:
             if self._is_leaving:
                 raise StopAsyncIteration
@@ -403,14 +431,17 @@ class Subscription(Holder):
             self._lost = self._lost.plus(news)
             self._log.lost(news)
         if isinstance(effect, Attach):
-            self.epoch = effect.epoch
+            self.epoch = str(Epoch(effect.repository, effect.epoch))
+            if self._wanted is None:
+                self.where = self._wanted = effect.where
             if self._past is None and effect.past:
-                self._past = Past(self._readers, self.topic, self.name, self._canonical, Position.of(effect.past))
+                self._past = Past(self._readers, self.topic, self.name, self._wanted, Position.of(effect.past))
         super()._perform(effect)
 
     def _fail(self, error: Exception) -> None:
+        """What is buffered comes again in another life, perhaps at once: this one hands out nothing more."""
         super()._fail(error)
-        self._arrived.set()
+        self._drop_buffer()
 
 
 class Ends:
@@ -428,9 +459,10 @@ class Ends:
         return publisher
 
     def subscription(
-        self, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
+        self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
-        subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers)
+        where = mail_filter(name) if topic == MAIL else where
+        subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription
 
@@ -458,8 +490,9 @@ def since_of(from_: From) -> str:
     """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
-    if isinstance(from_, int) and not isinstance(from_, bool):
-        return f"epoch {from_}"
     if from_ in ("now", "beginning"):
         return str(from_)
-    raise InvalidInput(f"from_ is 'beginning', 'now', an epoch or a time, not {from_!r}")
+    epoch = None if isinstance(from_, bool) else Epoch.parse(str(from_))
+    if epoch is None:
+        raise InvalidInput(f"from_ is 'beginning', 'now', an epoch such as 'r1:107' or a time, not {from_!r}")
+    return f"epoch {epoch}"

@@ -30,7 +30,7 @@ def status(
     """
 
     async def ask() -> tuple[NodeStatus, dict[str, RepositoryReport]]:
-        async with connect(url, tls=tls, wait=wait) as fabric:
+        async with connect(url, tls=tls, wait=wait, stay=True) as fabric:
             found = await fabric.status()
             if not found.reliable:
                 return found, {}

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
+from stentor.cli.options import FromOption, StayOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line, groups
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
@@ -35,7 +35,11 @@ class SubscribeOptions(NamedTuple):
 def sub(
     pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest; with --name, one topic.")],
     where: Annotated[
-        str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")
+        str | None,
+        typer.Option(
+            help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\"; with --name, the one that it had "
+            "before unless another is given, and * is everything."
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The name of a subscriber of a reliable topic: what it has not got comes first.")
@@ -49,6 +53,7 @@ def sub(
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
+    stay: StayOption = False,
 ) -> None:
     """Subscribe and print events until Ctrl-C, or --count of them.
 
@@ -62,10 +67,11 @@ def sub(
     if name is not None and settled:
         raise InvalidInput("--settled is for best effort: with --name, repositories keep what is published meanwhile")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), url, tls, wait))
+    client = connect(url, tls=tls, wait=wait, stay=stay)
+    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), client))
 
 
-async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: float) -> None:
+async def _run(wanted: SubscribeOptions, client: Fabric) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -79,7 +85,7 @@ async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: f
         loop.add_signal_handler(number, interrupt)
     errors = Console(stderr=True, highlight=False)
     try:
-        async with connect(url, tls=tls, wait=wait) as fabric:
+        async with client as fabric:
             await (_print_live if wanted.name is None else _print_stored)(fabric, wanted, errors)
     except asyncio.CancelledError:
         if not interrupted:
@@ -88,9 +94,9 @@ async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: f
         pass  # the reader of our output left: that is no error
 
 
-def _announce(errors: Console, wanted: SubscribeOptions) -> None:
+def _announce(errors: Console, wanted: SubscribeOptions, where: str | None) -> None:
     name = f" as {wanted.name}" if wanted.name is not None else ""
-    where = f" where {wanted.where}" if wanted.where else ""
+    where = f" where {where}" if where else ""
     errors.print(printable(f"subscribed to {wanted.pattern}{name}{where}"), markup=False, soft_wrap=True)
 
 
@@ -99,7 +105,7 @@ def _announce(errors: Console, wanted: SubscribeOptions) -> None:
 
 async def _print_live(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, wanted.where)
         if wanted.settled:
             _tell_settled(errors, await events.settled())
         await _print_batches(events, wanted, errors)
@@ -144,7 +150,7 @@ async def _print_stored(fabric: Fabric, wanted: SubscribeOptions, errors: Consol
     since = "now" if wanted.since is None else wanted.since
     subscription = fabric.subscribe(wanted.pattern, wanted.where, name=wanted.name, from_=since, ack="manual")
     async with subscription, watched(subscription, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, subscription.where)
         await _print_and_acknowledge(subscription, wanted, errors)
 
 
@@ -181,4 +187,5 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
 def _show_stored(event: StoredEvent, json: bool) -> bytes:
     if not json:
         return as_line(event, event.topic, after=" redelivered" if event.redelivered else "")
-    return as_json(event, repository=event.repository, sequence=event.sequence, redelivered=event.redelivered)
+    place = {"repository": event.repository, "sequence": event.sequence, "epoch": event.epoch}
+    return as_json(event, **place, redelivered=event.redelivered)

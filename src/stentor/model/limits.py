@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 Size = Annotated[int, msgspec.Meta(ge=1024, le=1 << 32)]
+DiskSize = Annotated[int, msgspec.Meta(ge=1024, le=1 << 60)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
@@ -27,3 +28,4 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     flows: Count = 65_536  # routes remembered per link
     reliable_topics: Count = 1_000  # that a repository manages; fewer if its process may not open as many files
     reliable_topics_per_owner: Count = 200  # unless the owner is whoever runs the repository
+    recent_events: Size = 64 << 20  # bytes that a repository keeps in memory of the newest events of all its topics

@@ -33,6 +33,7 @@ class ManagedTopic:
 
     def renew(self, machine: Repository) -> None:
         """Go on with a machine that knows nothing yet."""
+        self.machine.store.release()
         self._stale_upto = max(self.machine.dispatch.tokens, self.machine.commits.tokens)
         machine.dispatch.tokens = machine.commits.tokens = self._stale_upto
         self.machine = machine

@@ -27,12 +27,14 @@ class Peer:
         "leaving",
         "lines",
         "name",
+        "number",
         "passed",
         "ready",
         "since",
         "stuck",
         "told",
         "unit",
+        "version",
         "wanted",
         "whole",
     )
@@ -43,10 +45,12 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
+        self.version = -1  # of the topic that it has; -1 until it has said so
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
-        self.told = False  # it has told us all that it has
+        self.number = 0  # of the last state that we heard of it; it counts those that it tells to the bundle
+        self.told = False  # it has told us all that it has, and we have heard all that it told since then
         self.whole = 0  # … when it last did
         self.facts = 0  # the digest of its registry
         self.passed = 0  # the last of its numbers under which it passed on something to us
@@ -66,6 +70,18 @@ class Peer:
     def retold(self) -> bool:
         """Whether it has told all that it has since it came back from a long silence."""
         return self.told and self.whole >= self.since
+
+    def follow(self, state: GossipState) -> bool:
+        """Note which of its states this is; return whether what it tells of streams is new. If it is not the next one,
+        some did not come, or it has begun anew: it has not told us all that it has.
+        """
+        if not state.whole and state.number:
+            if state.number not in (self.number, self.number + 1):
+                self.told = False
+            if state.number <= self.number:
+                return False
+        self.number = state.number
+        return True
 
     def enter(self, line: Line) -> bool:
         """A row of the repository table; False if it is known."""
@@ -113,6 +129,7 @@ class Bundle:
         """It is heard until others have all that it has, and counts for nothing."""
         peer = self.peers.setdefault(name, Peer(name))
         peer.departed = peer.leaving = True
+        peer.told = False  # what it has is told anew, if it still speaks
         peer.cares = {}
         return peer
 

@@ -25,9 +25,10 @@ class Noted(NamedTuple):
     done: tuple[Held, ...]
     whole: bool
     handed: HandedOut
+    registration: int  # of the name, if it is not its first
 
 
-_NOTHING = Noted(0, (), False, HandedOut())
+_NOTHING = Noted(0, (), False, HandedOut(), 0)
 
 
 class Commits:
@@ -96,7 +97,8 @@ class Commits:
             if destination is not None:
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
                 whole = destination.renewed
-                syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed)
+                registration = destination.registration
+                syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed, registration)
         self._dispatch.dirty = {}
         return syncs
 
@@ -116,8 +118,10 @@ class Commits:
             store.committed(token)
             for name, noted in self._syncs.pop(token).items():
                 earlier = syncs.get(name, _NOTHING)
+                if earlier.registration != noted.registration:
+                    earlier = _NOTHING
                 whole = earlier.whole or noted.whole
-                syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), whole, noted.handed)
+                syncs[name] = noted._replace(done=(*earlier.done, *noted.done), whole=whole)
                 self._testimony.progressed(name, noted.done)
             self._due += self._after.pop(token)
         news, store.news = store.news, []

@@ -35,6 +35,7 @@ class Progress(msgspec.Struct, array_like=True):
     until: int = 0
     needs: tuple[tuple[int, int, int], ...] = ()
     handed: HandedOut = HandedOut(given=None)  # one that was written without it may have been handed anything
+    registration: int = 0
 
 
 _progress = msgspec.msgpack.Decoder(Progress)
@@ -44,12 +45,13 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "handed", "name", "needs", "renewed",
-        "served", "slot", "steerer", "sync", "until", "where",
+        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "handed", "name", "needs", "registration",
+        "renewed", "served", "slot", "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
         self.name = name
+        self.registration = 0  # of the name, if it is not its first
         self.slot = slot
         self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
         self.sync = 0  # everything up to this sequence number is done with
@@ -182,9 +184,11 @@ class Destination:
     def note(self) -> bytes:
         """What to write down."""
         needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
-        return msgspec.msgpack.encode(
-            Progress(self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed)
-        )
+        progress = Progress(
+            self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed,
+            self.registration,
+        )  # fmt: skip
+        return msgspec.msgpack.encode(progress)
 
     def reached(self) -> tuple[Held, ...]:
         """What it is done with, to be told to others."""
@@ -208,7 +212,7 @@ class Destination:
         destination.bind(known.where, known.changes)
         destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
         destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
-        destination.handed = progress.handed
+        destination.handed, destination.registration = progress.handed, progress.registration
         destination.advance(progress.done)
         destination.take_news()
         return destination
@@ -268,7 +272,7 @@ class DisseminationTable:
         """A new subscriber."""
         destination = Destination(name, self._slots + 1, epoch, known.where)
         destination.bind(known.where, known.changes)
-        destination.served = served
+        destination.served, destination.registration = served, known.registration
         self.changed[name] = None
         self._enter(destination)
         return destination

@@ -26,8 +26,7 @@ from stentor.model.control import (
     inbox_of,
     within_of,
 )
-from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.filter import Filter
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.position import Position
 from stentor.model.record import Fact
@@ -39,11 +38,14 @@ from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.holders import Holders
+from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, is_within
+from stentor.protocols.delivery.registry import LIFE, Frontier, KnownSubscription, Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
-from stentor.protocols.delivery.store import MOST_LIVES, Store
+from stentor.protocols.delivery.steering import life_of
+from stentor.protocols.delivery.store import Store
 
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
@@ -64,13 +66,15 @@ class Enrolment:
         commits: Commits,
         agreement: Agreement,
         border: Border,
+        lives: Lives,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
-        self.beginnings = Beginnings(store, dispatch, settings.lake)
-        self._agreement = agreement
-        self.publishers: dict[int, SteeredPublisher] = {}
+        self.beginnings = Beginnings(topic, settings, store, dispatch, gossip.bundle)
+        self._agreement, self._lives = agreement, lives
+        self.holders = Holders(topic, settings.name, registry, table, dispatch.readers, self.say)
+        self.publishers = self.holders.publishers
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.trouble)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -83,7 +87,8 @@ class Enrolment:
     def remember(self, facts: list[Fact]) -> None:
         """Registrations take sequence numbers of their own; others hear of them at once."""
         if facts:
-            self._store.note()
+            if not all(fact.key.startswith(LIFE) for fact in facts):
+                self._store.note()
             self._store.entries += facts
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
@@ -145,6 +150,8 @@ class Enrolment:
         if publisher_id(event.principal, end) != sender:
             return  # whoever it names did not send it, and would believe our refusal
         try:
+            if self._registry.is_ended(event.ended):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             if self.is_outdone(now):
@@ -158,7 +165,12 @@ class Enrolment:
             else:
                 self._steer_subscriber(now, inbox, event)
         except Refused as refused:
-            self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
+            is_fenced = event.role == "publisher" and refused.code is Refusal.FENCED
+            newest = (
+                max(self.holders.newest("publisher", event.sender), self._lives.newest_of(sender)) if is_fenced else 0
+            )
+            denial = Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason, newest)
+            self.say(inbox, denial)
 
     def _respond(self, inbox: str, event: Recovery, **details: Any) -> None:
         terms, members = self._registry.terms, self._registry.members
@@ -177,41 +189,41 @@ class Enrolment:
         self._gossip.say(steering)
 
     def _steer_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
+        held = self.holders.claim(event)
         former = self.publishers.get(sender)
-        if former is not None and former.attempt > event.attempt:  # attempts grow from life to life, streams need not
-            raise Refused(Refusal.FENCED, f"a newer {event.sender} publishes already")
-        stream = self._store.streams.find((sender, event.incarnation))
-        if stream is None:
-            raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
-        end = end_name("publisher", event.sender, self._topic)
-        self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
-        self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
-        self._commits.then(lambda _: self._recall_publisher(inbox, event, sender))
+        if former is not None and former.attempt == event.attempt and not former.is_answered:
+            self._hold_on(inbox, event)
+            return
+        stream = self._lives.stream(event, sender)
+        self.remember(held)
+        self.remember(self._lives.begin(event, sender))
+        steered = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
+        if former is not None and life_of(former.attempt) < life_of(event.attempt):
+            self.holders.turn_away("publisher", event.sender, inbox, former.attempt)
+        self.publishers[sender] = steered
+
+        def respond(_: int) -> None:
+            """Answer with what is known by now."""
+            if self.publishers.get(sender) is steered:
+                steered.is_answered = True
+                incarnation, last = self._lives.newest(sender, event.incarnation)
+                self._respond(inbox, event, incarnation=incarnation, last=last)
+
+        self.when_safe(respond)
         self._announce(event)
         if event.last:
             stream.ordered.add(1, event.last)
         self._store.admit(stream)
         self._gossip.touched[stream] = None
 
-    def _recall_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
-        """Answer with what is known by now."""
-        incarnation, last = self._newest(sender, event.incarnation)
-        self._respond(inbox, event, incarnation=incarnation, last=last)
-
-    def _newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
-        """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no
-        gap: what comes after one was never acknowledged.
-        """
-        found = {key[1]: stream.known for key, stream in self._store.streams.items() if key[0] == publisher}
-        if found.get(incarnation):
-            return incarnation, found[incarnation]
-        return max([each for each in found.items() if each[1]], default=(0, 0))
+    def _hold_on(self, inbox: str, event: Recovery) -> None:
+        """A client asks again while others are asked about it: it is to wait for us."""
+        name, members = self._settings.name, self._registry.members
+        self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
+        held = self.holders.claim(event)
         reader = self._dispatch.readers.get(event.sender)
-        if reader is not None and reader.incarnation > event.incarnation:
-            raise Refused(Refusal.FENCED, f"a newer {event.sender} subscribes already")
-        self._check_life(event)
         known = self._registry.subscriptions.get(event.sender)
         if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
             reader.wishes |= event.asks
@@ -221,14 +233,11 @@ class Enrolment:
                 self._welcome(reader, event)
                 if reader.wishes:
                     self._dispatch.ask(reader)
-            else:  # others are being asked: it is to wait for us
-                name, members = self._settings.name, self._registry.members
-                self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
+            else:
+                self._hold_on(inbox, event)
             return
-        try:
-            where = str(Filter(event.where)) if event.where else ""
-        except FilterError as error:
-            raise Refused(Refusal.FILTER, str(error)) from None
+        where = self._registry.filter_of(event)
+        self.remember(held)
         if known is None:
 
             def enlist(then: int, frontier: Frontier) -> None:
@@ -243,15 +252,6 @@ class Enrolment:
             if now_so.where != known.where:
                 self._rebind(event.sender, now_so)
         self._steer(now, inbox, event)
-
-    def _check_life(self, event: Recovery) -> None:
-        """Raise Refused if a newer life of a subscriber has asked for events: this one would be told of none."""
-        destination = self._table.destinations.get(event.sender)
-        if destination is not None and destination.handed.life > event.incarnation:
-            raise Refused(
-                Refusal.FENCED,
-                f"a newer {event.sender} has subscribed already; if there is none, the clock here is behind",
-            )
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
@@ -272,7 +272,7 @@ class Enrolment:
                 past = Position.before(frontier).minus(Position.before(subscription.frontier)).minus(voids)
                 known = msgspec.structs.replace(known, past=past.held)
             self.remember(self._registry.subscribe(name, known))
-            self.register(name, known)
+            self.register(name, self._registry.subscriptions[name])
 
     def pass_by(self, name: str, done: Position) -> None:
         """A subscriber has got some of what it wants of the past."""
@@ -377,6 +377,8 @@ class Enrolment:
         former = self._dispatch.readers.get(event.sender)
         if former is not None:
             reader.succeed(former, alone=self._registry.members == (self._settings.name,))
+            if former.incarnation < event.incarnation:
+                self.holders.turn_away("subscriber", event.sender, former.inbox, former.attempt)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             reader.doubt = {}  # it had no earlier life
         self._dispatch.readers[event.sender] = reader
@@ -384,11 +386,9 @@ class Enrolment:
         self._announce(event)
 
         def begin() -> None:
-            try:
-                self._check_life(event)  # others may know of a newer one
-            except Refused as refused:
+            if self.holders.newest("subscriber", event.sender) > event.incarnation:  # others knew of a newer one
                 del self._dispatch.readers[event.sender]
-                self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
+                self.holders.turn_away("subscriber", event.sender, inbox, event.attempt)
                 return
             if reader.wishes:
                 self._dispatch.ask(reader)
@@ -407,7 +407,7 @@ class Enrolment:
                 return
             self._respond(
                 reader.inbox, event, sync=reader.safe, epoch=destination.epoch, done=destination.reached(),
-                chorus=destination.chorus, past=known.past,
+                chorus=destination.chorus, past=known.past, where=known.where,
             )  # fmt: skip
             reader.rewind()
             self._dispatch.report_losses(reader)
@@ -421,10 +421,14 @@ class Enrolment:
     def obey(self) -> None:
         """Act upon the registry as it is now."""
         registry = self._registry
-        for name in list(self._table.destinations):
-            if name not in registry.subscriptions:
+        for name, destination in list(self._table.destinations.items()):
+            known = registry.subscriptions.get(name)
+            if known is None or known.registration != destination.registration:  # it unsubscribed, be it for a while
+                if registry.admits("subscriber", name):
+                    self._send_away(name)
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
+        self.holders.obey()
         for name in [name for name in self._dispatch.readers if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)
         for number, publisher in list(self.publishers.items()):
@@ -432,13 +436,14 @@ class Enrolment:
                 del self.publishers[number]
                 self._dismiss("publisher", publisher.name, publisher.inbox)
         for name, subscription in registry.subscriptions.items():
-            destination = self._table.destinations.get(name)
-            if destination is None:
+            if name not in self._table.destinations:
                 self.register(name, subscription)
             else:
+                destination = self._table.destinations[name]
                 if destination.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(destination, subscription.home)
+        self.remember(self._lives.apply())
         self._store.introduce(registry.is_authorised)
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
@@ -446,21 +451,6 @@ class Enrolment:
         if self._registry.deleted:
             reason = f"{self._topic} was deleted by its owner"
         self.say(inbox, Denial(self._topic, self._settings.name, 0, Refusal.NOT_AUTHORISED, reason))
-
-    def yield_to_others(self) -> None:
-        """Other repositories steer these clients from now on."""
-        for stolen in self._gossip.stolen:
-            if stolen.role == "subscriber":
-                if stolen.name in self._table.destinations:
-                    self._table.destinations[stolen.name].steerer = stolen.sender
-                reader = self._dispatch.readers.get(stolen.name)
-                if reader is not None and (reader.incarnation, reader.attempt) < (stolen.incarnation, stolen.attempt):
-                    del self._dispatch.readers[stolen.name]
-            else:
-                for number, publisher in list(self.publishers.items()):
-                    if publisher.name == stolen.name and publisher.attempt < stolen.attempt:
-                        del self.publishers[number]
-        self._gossip.stolen.clear()
 
     # ---- units
 

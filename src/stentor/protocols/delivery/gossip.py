@@ -7,6 +7,8 @@ one has more asks for it. What is missing has its sequence numbers set aside as 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from stentor.machine import MILLISECOND, Report
 from stentor.model.control import (
     ControlEvent,
@@ -37,7 +39,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.registry import Registry, after_in, is_within
 from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -46,7 +48,7 @@ from stentor.wire.block import Block
 
 _ANSWER_WITHIN = 500 * MILLISECOND
 _FEWEST, _MOST = 64, 16_384  # events that are asked for at once
-_WHOLE_EVERY = 10  # states, of which one names all streams
+_THOROUGH_EVERY = 10  # states, of which one also tells what costs more to compare
 
 
 class Gossip:
@@ -75,15 +77,18 @@ class Gossip:
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
-        self._shared = 0  # … and on as many others as must have them
+        self._shared = 0  # … and on all others that live
+        self._registered = 0  # how much was registered when it was last on as many others as must have it
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
+        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
-        self._states = 0
-        self._changed: dict[Stream, None] = {}
+        self._states = 0  # that were told since all of it was
+        self._number = 0  # of the last one that was told to the bundle: who sees a gap in them asks for all
+        self.changed: dict[Stream, None] = {}  # of which others must be told something, since our state was last told
         self.differ: Callable[[Peer], None] = lambda _: None  # one that knows something else of subscribers
         self.handlers: dict[type[ControlEvent], Callable[[int, Peer, Any], None]] = {
             GossipState: self._hear_state,
@@ -107,13 +112,13 @@ class Gossip:
 
     # ---- saying
 
-    def say(self, event: ControlEvent, to: Peer | str | None = None) -> None:
-        """To the whole bundle, or to one repository."""
+    def say(self, event: ControlEvent, to: Peer | str | None = None, *more: ControlEvent) -> None:
+        """To the whole bundle, or to one repository; all in one letter, which comes or is lost as a whole."""
         if to is None and not self.bundle.peers:
             return
         name = to.name if isinstance(to, Peer) else to
         topic = bundle_of(self._topic) if name is None else inbox_of(repository_name(name))
-        self._dispatch.effects.append(Post(topic, (event,)))
+        self._dispatch.effects.append(Post(topic, (event, *more)))
 
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
@@ -133,7 +138,7 @@ class Gossip:
         """These are durable here."""
         lines = list(lines)
         for line in lines:
-            self._changed[self._store.streams[line.stream]] = None
+            self.changed[self._store.streams[line.stream]] = None
         if lines and self.bundle.peers:
             stretches = tuple(stretch_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
@@ -142,7 +147,7 @@ class Gossip:
 
     def lost(self, stream: Stream) -> None:
         """Some of this turned out to be damaged: others must not count on it."""
-        self._changed[stream] = None
+        self.changed[stream] = None
 
     def tell_all(self, now: int) -> None:
         """Tell the bundle all that we have."""
@@ -153,41 +158,28 @@ class Gossip:
         """To the bundle, of what has changed; to one of it, all that we have."""
         if not self.company.since:
             return
-        whole = to is not None or self._states % _WHOLE_EVERY == 0
-        if to is None:
-            self._told = now
-            self._states += 1
-        streams = self._store.streams.values() if whole else self._changed
-        held = tuple(
-            Held(
-                *stream.id,
-                stream.floor,
-                tuple(stream.durable.within(stream.floor + 1, stream.durable.last)),
-                stream.cared,
-                tuple(stream.skipped.within(stream.floor + 1, stream.skipped.last)),
-                tuple(stream.voids.within(1, stream.floor)),
-            )
-            for stream in streams
-        )
+        thorough = to is not None or self._states % _THOROUGH_EVERY == 0
+        whole = to is not None or self._states == 0 or (thorough and bool(self._settings.unit))
         untold = [peer for peer in self.bundle.peers.values() if not peer.retold]
-        asking = to is None and any(peer.heard or not self.ready for peer in untold)
+        lately = now - self._settings.suspicion  # nobody else would answer, unless it is that we have heard nobody yet
+        asking = to is None and any(peer.heard > lately or not self.ready for peer in untold)
+        streams = self._store.streams.values() if whole else self.changed
         if to is None:
-            self._changed = {}
-        self.say(
-            GossipState(
-                self._topic, self._settings.name, self.ready, held, self.facts, self.leaving, whole,
-                asking, "", self._table.digest if whole else 0, self._settings.unit,
-                self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
-                self.stuck(), tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
-            ),
-            to,
+            self._told, self.changed = now, {}
+            self._states += 1
+            self._number += 1
+        state = GossipState(
+            self._topic, self._settings.name, self.ready, tuple(map(_held, streams)), self.facts, self.leaving, whole,
+            asking, "", self._table.digest if thorough else 0, self._settings.unit,
+            self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
+            self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
+            damaged=tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
         )  # fmt: skip
-        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if whole and stream.voids)
-        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if whole and each.written_off)
-        for is_lost, numbers in ((True, lost), (False, voids)):
-            if numbers:
-                self.say(GossipVoid(self._topic, self._settings.name, numbers, is_lost), to)
-        if whole and to is None:
+        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
+        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
+        told = ((lost, True), (voids, False))
+        self.say(state, to, *(GossipVoid(self._topic, self._settings.name, *each) for each in told if each[0]))
+        if thorough and to is None:
             self._invite(now)
             for peer in self.bundle.peers.values():
                 if peer.unit:  # it may have missed whom we steer since then
@@ -220,6 +212,8 @@ class Gossip:
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
+        if not self._is_about_our_topic(peer, event):
+            return
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
@@ -227,6 +221,23 @@ class Gossip:
             self._let_in(now, peer, event, blocks)
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
+
+    def _is_about_our_topic(self, peer: Peer, event: ControlEvent) -> bool:
+        """Whether another one does not speak of a topic of the same name that was deleted. What it stores of that, what
+        it knows of subscribers there and whom it steers must not count here; and the other way round.
+        """
+        registry = self._registry
+        if isinstance(event, GossipState | GossipFacts):
+            ended = event.after if isinstance(event, GossipState) else after_in(event.facts)
+            if registry.is_ended(ended):
+                self.learnt += registry.end(ended)
+                return False
+        if isinstance(event, GossipState):
+            peer.version = event.version
+            if 0 < event.version <= registry.terms.after:
+                self.say(self.invitation(), peer)  # it was away while that was deleted
+        is_said = isinstance(event, GossipFacts | FactsRequest)  # facts have versions of their own
+        return is_said or peer.version == 0 or peer.version > registry.terms.after
 
     def _is_believed(self, sender: int, event: ControlEvent) -> bool:
         """Whether the repository has sent this that it names. Of one whose principal is not written down, because we
@@ -239,8 +250,10 @@ class Gossip:
         return believed.wrote(sender, event.sender)
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._store.fetch(now, block, peer.unit == self._settings.unit)
+        blocks = list(blocks)
+        times = answer.stored if len(answer.stored) == len(blocks) else [block.time for block in blocks]
+        for block, stored in zip(blocks, times, strict=True):  # older repositories do not tell when they stored it
+            self._store.fetch(now, block, peer.unit == self._settings.unit, stored)
             self._mean = (7 * self._mean + len(block.frame) // block.count) // 8 + 1
         peer.asked = now if answer.more else 0
         if not answer.more:
@@ -268,7 +281,7 @@ class Gossip:
             stream = self._store.streams[held.publisher, held.incarnation]
             spans = held.spans if gossip.lost else stream.readable(held.spans)
             if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
-                self.touched[stream] = None
+                self.touched[stream] = self.changed[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
         self.stolen.append(gossip)
@@ -278,6 +291,8 @@ class Gossip:
             self.offered += gossip.names
 
     def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
+        if not peer.follow(state):
+            state = msgspec.structs.replace(state, held=())  # we have heard newer ones
         self.bundle.take_state(peer, state, self._store.streams)
         if state.asking and now - peer.answered >= self._settings.interval // 2:
             peer.answered = now
@@ -285,14 +300,16 @@ class Gossip:
             self.tell_state(now, peer)
         for held in state.held:
             stream = self._store.streams[held.publisher, held.incarnation]
-            self.touched[stream] = None
+            self.touched[stream] = self._store.streams.unsettled[stream] = None
             if not peer.unit:
+                if held.floor > stream.floor:
+                    self.changed[stream] = None
                 self._floors.begin(stream, held)
                 self.cared |= self._floors.follow(stream, held, self.living(now))
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
-        if state.whole and state.syncs != self._table.digest:
+        if (state.whole or state.syncs) and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
 
@@ -322,7 +339,7 @@ class Gossip:
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
             stream.learn(peer.name, ((line.first, line.last),))
-            self.touched[stream] = None
+            self.touched[stream] = self._store.streams.unsettled[stream] = None
             if line.sequence in skipped:  # what it does not have, it cannot contradict
                 stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             else:
@@ -354,10 +371,15 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        wanted = self.bundle.wants(peer, self._store.streams.values(), settled, most, now - _ANSWER_WITHIN)
+        known = [each for each in self._store.streams.unsettled if self._store.is_introduced(each.id)]
+        wanted = self.bundle.wants(peer, known, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
+
+    def ask_all(self, now: int) -> None:
+        for peer in self.living(now):
+            self.ask(now, peer)
 
     # ---- time
 
@@ -375,26 +397,26 @@ class Gossip:
 
     def are_facts_shared(self, now: int) -> bool:
         """Whether all others that live have what is registered here: else it could be lost with us, and one that does
-        not know a subscriber would let it begin anew.
+        not know a subscriber would let it begin anew. One that can write nothing has heard it, and is not waited for.
         """
         if self._shared != self._registry.digest:
-            living = self.living(now)
+            living = [peer for peer in self.living(now) if not peer.stuck]
             agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
-            if not agreeing or len(living) < self.copies(now) - 1:
+            are_enough = len(living) >= self.copies(now) - 1
+            if not agreeing or not (are_enough or self._registered == self._registry.registrations):
                 return False
             self._shared = self.facts
+            if are_enough:
+                self._registered = self._registry.registrations
         return True
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
-        busy = False
-        for peer in self.living(now):
-            self.ask(now, peer)
-            busy = busy or bool(peer.asked)
+        self.ask_all(now)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return busy
+        return any(peer.asked for peer in self.living(now))
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
@@ -403,13 +425,25 @@ class Gossip:
         living = self.living(now)
         if self.company.is_awaited(now):
             return
-        streams = self._store.streams.values()
+        streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living):
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
         self.tell_state(now)
+
+
+def _held(stream: Stream) -> Held:
+    """What is told of a stream."""
+    return Held(
+        *stream.id,
+        stream.durable_floor,
+        tuple(stream.durable.within(stream.durable_floor + 1, stream.durable.last)),
+        stream.cared,
+        tuple(stream.skipped.within(stream.durable_floor + 1, stream.skipped.last)),
+        tuple(stream.voids.within(1, stream.durable_floor)),
+    )

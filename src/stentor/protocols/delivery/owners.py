@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
-from stentor.model.ids import publisher_id
+from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
@@ -42,17 +42,15 @@ class Owners:
         self._notices, self._damage = notices, damage
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
         code, reason, report = None, "", b""
-        if publisher_id(event.principal, event.sender) != sender:
-            return  # whoever it names did not send it, and would believe our receipt
         try:
             self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
-        if code is not None or event.task is TopicTask.SHOW:
+        if code is not None or event.task in (TopicTask.SHOW, TopicTask.STEER):
             self._enrolment.say(inbox_of(event.sender), receipt)
         elif event.task is TopicTask.DELETE:
             self._commits.then(
@@ -63,14 +61,12 @@ class Owners:
 
     def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
-        if registry.deleted:
-            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
-            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
+        self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self._enrolment.remember(registry.found(terms, _principals(event), event.born))
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
+            terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
+            self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task is not TopicTask.SHOW:
             self._check(event)
@@ -99,17 +95,28 @@ class Owners:
                 self._remove(event.repositories)
             case TopicTask.ACCEPT_LOSS:
                 self._damage.accept(now)
+            case TopicTask.STEER:
+                self._steer(now, event)
             case _:
                 pass
+
+    def _check_topic(self, event: Registration) -> None:
+        """Refuse what is about another topic of this name, or cannot be."""
+        if self._registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if self._registry.is_ended(event.after) and event.task is not TopicTask.SHOW:
+            code = Refusal.BUSY if event.task is TopicTask.CREATE else Refusal.UNKNOWN  # others are asked, or we later
+            raise Refused(code, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
 
     def _check(self, event: Registration) -> None:
         """Refuse who may not change this topic. Without TLS everybody has one principal, and operators have a name."""
         is_operator = is_operator_name(event.sender)
         if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
-        concerns_us = event.task is TopicTask.ACCEPT_LOSS or (
-            event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        )
+        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        concerns_us = leaves or event.task in (TopicTask.STEER, TopicTask.ACCEPT_LOSS)
         if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 
@@ -123,6 +130,21 @@ class Owners:
             self._enrolment.remember(registry.set_member(name, unit, principal or known))
         for name in principals:
             self._gossip.say(self._gossip.invitation(), name)
+
+    def _steer(self, now: int, event: Registration) -> None:
+        """Send a client that we steer to another repository, which must be able to take it."""
+        inbox = self._enrolment.holders.inbox_of(event.role, event.name)
+        if inbox is None:
+            raise Refused(
+                Refusal.UNKNOWN, f"{self._settings.name} does not steer a {event.role} {event.name} of {self._topic}"
+            )
+        for name in event.repositories:
+            if name not in self._registry.members:
+                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
+            if name != self._settings.name:
+                if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
+                    raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
+                self._enrolment.say(inbox, Migrate(self._topic, self._settings.name, name))
 
     def _check_units(self, event: Registration) -> None:
         """Refuse a second storage of the same level for a unit: the two would not know which of them counts."""

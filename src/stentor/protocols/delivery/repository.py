@@ -7,7 +7,8 @@ bundles of several. Its parts:
     commits     what must be durable before it is said
     agreement   what others must know of a subscriber before it is told
     gossip      what the repositories of a bundle tell each other
-    enrolment   clients that want to be steered
+    enrolment   clients that want to be steered; in it holders, of whom each name has one
+    departures  subscribers that end, for a while or for good
     owners      what they want of the topic
     membership  how this repository introduces itself, and leaves
     notices     what brokers are told of who may do what
@@ -45,10 +46,7 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     SubscriberAck,
-    SubscriberEnd,
     SubscriberNak,
-    end_name,
-    inbox_of,
     repository_name,
 )
 from stentor.model.ids import publisher_id
@@ -56,25 +54,29 @@ from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.conflicts import Conflicts
 from stentor.protocols.delivery.damage import Damage
+from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
-from stentor.protocols.delivery.publisher_requests import PublisherRequests
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
@@ -90,22 +92,29 @@ _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 class Repository:
     """One repository's part in one reliable topic."""
 
-    def __init__(self, topic: str, settings: RepositorySettings, trail: Trail | None = None) -> None:
+    def __init__(
+        self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
+    ) -> None:
+        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
-        self.registry = Registry(settings.name)
-        self.store = store = Store(settings.tail, self.table.audience, bool(settings.unit))
+        self.mailboxes = Mailboxes(self.table, is_mail=topic == settings.mail)
+        self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
+        audience = self.mailboxes.audience
+        self.store = store = Store(budget or TailBudget(settings.tail), audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
+        self.lives = Lives(store, self.registry)
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
-            self.agreement, self.border,
+            self.agreement, self.border, self.lives,
         )  # fmt: skip
+        self.departures = Departures(topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment)
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
@@ -119,32 +128,32 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.border)
+        self.gaps = Gaps(
+            topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
+        )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
-            lambda: self._size,
+            lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
-        self.requests = PublisherRequests(topic, settings, store, self.enrolment)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
-        self._opened_at = 0
+        self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
-        self._size = 0  # bytes on the disk
+        self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
-        self._copies = 0
-        self._facts = 0  # a digest of what is registered
+        self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
+            **self.departures.handlers,
             **self.owners.handlers,
             **self.reading.handlers,
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,
-            SubscriberEnd: self._subscriber_end,
         }
 
     def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
@@ -160,12 +169,14 @@ class Repository:
             TimerFired: self._tick,
             Measured: self._measured,
             Founded: self._founded,
+            Vouched: lambda now, vouched: self._obey(now) if self.membership.is_over(vouched.ended) else None,
             Listening: lambda *_: None,
             AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
+        self.store.wall = now + self._wall_lead
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -181,7 +192,7 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        self._opened_at = now
+        self._opened_at, self._wall_lead = now, opened.wall - now if opened.wall else 0
         if opened.reason:
             self._cannot_open(now, opened.reason)
             return
@@ -219,6 +230,7 @@ class Repository:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
             self.is_open, self.unopened = True, ""
+            self.lives.recall()
             self.damage.find()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
@@ -227,9 +239,9 @@ class Repository:
     def _seen(self, now: int, scanned: Scanned) -> None:
         if scanned.reason:
             self._cannot_open(now, scanned.reason)
-            return
-        self.testimony.recall(now, scanned.records)
-        self._load_tail(self.store.see(scanned.records, scanned.damaged))
+        else:
+            self.testimony.recall(now, scanned.records)
+            self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
         if self.is_open:
@@ -245,12 +257,14 @@ class Repository:
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
-        self._size = measured.size
+        self.size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(now, committed.token)
         for line in news:
             self.gossip.touched[self.store.streams[line.stream]] = None
+        self.gossip.changed |= self.store.marked
+        self.store.marked = {}
         self.gossip.stored(news)
         self.border.pass_on(news, self.enrolment.publishers)
         self.commits.finish(now)
@@ -281,7 +295,9 @@ class Repository:
             self.store.receive(now, block, known=True, ordered=True)
             return
         known = self.registry.is_authorised(block.publisher)
-        if known or block.publisher not in self.registry.publishers:
+        if not self.mailboxes.has_room(block):
+            self._report("error", "mail is not taken: it is for more names than can be kept", most=MOST_NAMES)
+        elif known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
         else:
             self.store.strangers += block.count  # it was authorised once
@@ -290,7 +306,7 @@ class Repository:
         if heard.sender == self._id:
             return  # the bundle includes ourselves
         for event in heard.events:
-            if event.topic != self.topic:
+            if event.topic != self.topic or is_forged(heard, event):
                 continue
             handler = self._words.get(type(event))
             if handler is not None:
@@ -318,7 +334,7 @@ class Repository:
 
     def _subscriber_ack(self, now: int, sender: int, event: SubscriberAck) -> None:
         destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
+        if destination is None or not self.enrolment.holders.is_subscriber(event.sender, sender):
             return
         if event.repository == self._settings.name:
             reader = self.dispatch.readers.get(event.sender)
@@ -326,19 +342,19 @@ class Repository:
                 self.dispatch.acknowledge(now, reader, event.spans)
             return
         peer = self.gossip.bundle.peers.get(event.repository)
-        if peer is not None:
+        is_fenced = event.incarnation < self.enrolment.holders.newest("subscriber", event.sender)
+        if peer is not None and not is_fenced:
             for first, last in event.spans:
                 for stream, start, end in peer.translate(first, last):
                     destination.mark(stream, start, end)
             self.dispatch.dirty[event.sender] = None
 
-    def _is_subscriber(self, name: str, sender: int) -> bool:
-        known = self.registry.subscriptions.get(name)
-        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self.topic)) == sender
-
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader = self.dispatch.readers.get(event.sender)
-        if reader is None or reader.attempt != event.attempt or not self._is_subscriber(event.sender, sender):
+        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
+        if not holders.is_subscriber(event.sender, sender):
+            return
+        if reader is None or reader.attempt != event.attempt:
+            holders.remind(event)
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -349,24 +365,14 @@ class Repository:
         if event.after is not None:
             self.dispatch.inform(reader, event.after)
 
-    def _subscriber_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
-        destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
-            return
-        reader = self.dispatch.readers.get(event.sender)
-        if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
-            self.dispatch.end(reader, {(publisher, life): number for publisher, life, number in event.given})
-        elif reader is None and (destination.handed.life, destination.handed.ended) == (event.incarnation, True):
-            inbox = inbox_of(end_name("subscriber", event.sender, self.topic))
-            self.dispatch.part(event.sender, inbox, event.attempt)  # the answer was lost
-
     # ---- what was registered
 
     def _obey(self, now: int) -> None:
         """Act upon what was registered in this step, here or elsewhere."""
         learnt, self.gossip.learnt = self.gossip.learnt, []
         if learnt:
-            self.store.note()
+            if not all(fact.key.startswith(LIFE) for fact in learnt):
+                self.store.note()
             self.store.entries += learnt
         if self.registry.changed:
             self.registry.changed = False
@@ -377,16 +383,20 @@ class Repository:
                     stream.dismiss(name)
             self.membership.obey(now)
             self.membership.introduce()
+            self.gossip.ask_all(now)  # of lives that were not known before, too
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
-        self.enrolment.yield_to_others()
+        stolen, self.gossip.stolen = self.gossip.stolen, []
+        for steering in stolen:
+            self.enrolment.holders.yield_to(steering)
         if self.gossip.offered:
             self.enrolment.offer()
 
     # ---- the end of a step
 
     def _finish(self, now: int) -> None:
+        self.mailboxes.enlist(self.enrolment)
         if not self.gossip.ready:
             self.gossip.judge(now)  # clients wait for it: not only when time has passed
         copies = self.gossip.copies(now)
@@ -436,7 +446,8 @@ class Repository:
 
     # ---- time
 
-    def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+    def _tick(self, now: int, fired: TimerFired) -> None:
+        self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
         if not self.is_open and self.store.next > 1:
             self._load_tail(self.store.horizon + 1)
         elif not self.is_open and self.unopened:
@@ -444,11 +455,12 @@ class Repository:
         if not self.is_open or self.gone:
             return
         self.commits.retry(now)
+        self.store.streams.settle()
         self.gossip.company.note(now, self.gossip.ready or self.gossip.leaving, self.commits.then)
         busy = self.gossip.tick(now)
         busy = self.dispatch.tick(now) or busy
         busy = self.agreement.tick(now) or busy
-        busy = self.requests.tick(now) or busy
+        busy = self.gaps.ask(now) or busy
         self.gaps.tick(now)
         self.damage.tick(now)
         self.enrolment.tick(now)
@@ -477,9 +489,11 @@ class Repository:
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
-            "bytes": self._size,
+            "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "awaits": self.lives.described(),
             **survey.topic(store, registry, self.damage),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
+            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
         }

@@ -4,7 +4,6 @@ Readers see everything up to the horizon: what is durable on as many repositorie
 before it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -17,59 +16,36 @@ from stentor.model.ranges import LAST_SEQUENCE
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.audience import Part, cut
-from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
-from stentor.protocols.delivery.tail import Tail
+from stentor.protocols.delivery.streams import Streams
+from stentor.protocols.delivery.tail import Tail, TailBudget
 from stentor.wire.block import Block
 
 SCHEMA = "schema/"
 HORIZON = "local/horizon"
 _FLOOR = "local/floor/"
 _schemas = msgspec.msgpack.Decoder(Schema)
-MOST_LIVES = 4096  # of one publisher, with events that are stored: it must not make a stream with every letter
 _MOST_SUSPECTS = 16
 _DAMAGED = 1  # in place of a checksum
-
-
-class Streams(dict[StreamId, Stream]):
-    """Streams come into being when they are first spoken of by those who may: publishers that may publish, members of
-    the bundle and the ledger. Those of others are with the strangers until then.
-    """
-
-    def __init__(self) -> None:
-        self.strangers = Strangers()
-        self._lives: Counter[int] = Counter()
-
-    def __missing__(self, key: StreamId) -> Stream:
-        stream = self[key] = self.strangers.take(key) or Stream(key)
-        self._lives[key[0]] += 1
-        return stream
-
-    def __delitem__(self, key: StreamId) -> None:
-        super().__delitem__(key)
-        self._lives[key[0]] -= 1
-        if not self._lives[key[0]]:
-            del self._lives[key[0]]
-
-    def find(self, key: StreamId) -> Stream | None:
-        """Return the stream of a life of a publisher that may publish; None if it has too many lives."""
-        return None if key not in self and self._lives[key[0]] >= MOST_LIVES else self[key]
 
 
 class Store:
     """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
 
-    def __init__(self, tail: int, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False) -> None:
+    def __init__(
+        self, budget: TailBudget, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False
+    ) -> None:
         """`selective`: what nobody here wants is not kept."""
         self._selective = selective
         self.keeps_all = False  # … but what its publisher sent to us,
         self.home = 0  # … or sent on this topic, which is our unit's
         self.streams = Streams()
+        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether the fact of a life is here
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.first = 1  # everything before it is forgotten
         self.horizon = 0
-        self.newest = 0  # the latest time of an event
+        self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
         self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
         self.lines: list[Line] = []  # … and the lines among them
@@ -79,11 +55,15 @@ class Store:
         self.losses: dict[Stream, None] = {}  # of which an operator has written off something
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
-        self._most = tail
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
-        self._tail = Tail(1, tail)
+        self._stored_at = 0  # … and when a repository first stored it
+        self._budget = budget
+        self._tail = Tail(1, budget)
         self._audience = audience
         self._writing: dict[int, list[Line]] = {}
+        self._marks: list[tuple[Stream, int]] = []  # floors to be committed
+        self._marking: dict[int, list[tuple[Stream, int]]] = {}
+        self.marked: dict[Stream, None] = {}  # streams of which it is durable now what is forgotten or void
         self._noted = 0  # the last registration that is durable
 
     # ---- from the ledger
@@ -107,11 +87,12 @@ class Store:
                     stream.voids.update(stream.held.missing(int(first), int(last)))
                 stream.cared = int(cared)
                 stream.forget(int(floor))
+                stream.durable_floor = stream.floor
         self.next = holdings.next
         self.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
         self._noted = self.next
-        self._tail = Tail(self.horizon + 1, self._most)
+        self._tail = Tail(self.horizon + 1, self._budget)
 
     def _load_chapter(self, chapter: Chapter) -> None:
         for line in chapter.others():  # before the events, which fill what was set aside or void
@@ -144,16 +125,21 @@ class Store:
 
     # ---- from publishers and other repositories
 
-    def fetch(self, now: int, block: Block, whole: bool = False) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
+    def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
+        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        They are as old as it says, unless its clock is ahead of ours.
+        """
         stream = self.streams[block.publisher, block.incarnation]
+        self.streams.unsettled[stream] = None
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block, fetched=not whole)
+        if self.is_introduced(stream.id):  # else it is asked for again, when it is known what came before this life
+            self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
                 self.strangers += block.count
@@ -174,6 +160,7 @@ class Store:
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> Stream | None:
         """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
             return None
@@ -187,22 +174,31 @@ class Store:
         if known:
             self.admit(stream)
         stream.acknowledged.update(acknowledged)
+        stream.ordered.update(acknowledged)
         return stream
 
     def introduce(self, is_known: Callable[[int], bool]) -> None:
-        """Store what waited until it is known that its publisher may publish."""
-        for key in [key for key in self.streams.strangers.streams if is_known(key[0])]:
+        """Store what waited until it is known that its publisher may publish, and what came before this life."""
+        for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
             self.streams.find(key)
-        for stream in list(self.streams.values()):
+        for stream in list(self.streams.unsettled):
             if stream.waiting and is_known(stream.id[0]):
                 self.admit(stream)
 
     def admit(self, stream: Stream) -> None:
         """Store what waited for its order event."""
-        for block in stream.take_ordered():
+        for block in stream.take_ordered() if self.is_introduced(stream.id) else ():
             self._take(stream, block)
 
-    def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
+    def set_aside(self, stream: Stream, last: int) -> None:
+        """Give all numbers of a stream up to this one their places before all that is stored from now on."""
+        self.streams.unsettled[stream] = None
+        stream.ordered.add(1, last)
+        if last > stream.top and self.next + last - stream.top <= LAST_SEQUENCE:
+            self._reserve(stream, stream.top + 1, last)
+
+    def _take(self, stream: Stream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
+        self._stored_at = self.wall if stored is None else min(stored, self.wall)
         self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
         if self.next + last - stream.top > LAST_SEQUENCE:  # so much is set aside only for who makes up numbers
@@ -280,7 +276,6 @@ class Store:
             sequence = self.next
             self.next += block.count
         audience = self._audience(block)
-        self.newest = max(self.newest, block.time)
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
@@ -289,7 +284,7 @@ class Store:
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
                 line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
-                record = Record(line, bytes(part.frame), wanting, part.time)
+                record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             stream.file(line)
             self._put(record)
 
@@ -306,9 +301,7 @@ class Store:
         return line.sequence
 
     def void(self, stream: Stream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False) -> list[Span]:
-        """Nobody has these, or needs them here: readers do not wait for them, and are told of them if they are `lost`.
-        Returns what was missing indeed.
-        """
+        """Readers do not wait for these, and are told of them if they are `lost`. Returns what was missing indeed."""
         voided = stream.absent(spans)
         if lost:
             self.losses[stream] = None
@@ -356,8 +349,9 @@ class Store:
             is_new = lost.kind is Kind.RESERVED and stream.held.covers(line.first, line.last)
             if is_new:
                 stream.lose(lost)
+                self.streams.unsettled[stream] = None
         self._tail.drop(line.sequence)
-        self.entries.append(Record(lost, time=self.newest))
+        self.entries.append(Record(lost, stored=self.wall))
         self.lines.append(lost)
         if line.sequence >= self._tail.start:
             self._tail.put(Record(lost))
@@ -381,9 +375,14 @@ class Store:
         """What is to be committed under this token."""
         entries, self.entries = self.entries, []
         self._writing[token], self.lines = self.lines, []
+        self._marking[token], self._marks = self._marks, []
         return entries
 
     def committed(self, token: int) -> None:
+        for stream, floor in self._marking.pop(token, ()):
+            stream.durable_floor = max(stream.durable_floor, floor)
+            if self.streams.get(stream.id) is stream:
+                self.marked[stream] = self.streams.unsettled[stream] = None
         for line in self._writing.pop(token, ()):
             if line.kind in (Kind.EVENTS, Kind.SKIPPED):
                 self.streams[line.stream].durable.add(line.first, line.last)
@@ -417,6 +416,10 @@ class Store:
     def at(self, sequence: int) -> Record | None:
         """A record, if it is in memory."""
         return self._tail.at(sequence)
+
+    def release(self) -> None:
+        """Leave the memory for recent records to other topics: another machine goes on, or none."""
+        self._tail.release()
 
     @property
     def start(self) -> int:
@@ -484,6 +487,7 @@ class Store:
     def mark_floor(self, stream: Stream) -> None:
         """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
         voids = b"".join(b" %d-%d" % span for span in stream.voids)
+        self._marks.append((stream, stream.floor))
         self.entries.append(Fact(_floor_of(stream.id), b"%d %d%s" % (stream.floor, stream.cared, voids)))
 
 

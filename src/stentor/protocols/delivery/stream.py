@@ -21,9 +21,9 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "damaged", "damages", "durable", "floor",
-        "floors", "heard", "held", "held_back", "id", "lost", "ordered", "peers", "reserved", "seen", "skipped",
-        "skips", "top", "voids", "waiting", "written_off",
+        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "damaged", "damages", "durable",
+        "durable_floor", "floor", "floors", "heard", "held", "held_back", "id", "lost", "ordered", "peers", "reserved",
+        "seen", "skipped", "skips", "top", "voids", "waiting", "written_off",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -38,6 +38,7 @@ class Stream:
         self.written_off = Spans()  # an operator has accepted that they are lost: readers pass them, and are told
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.floor = 0  # all up to it is forgotten
+        self.durable_floor = 0  # … and that is written down. Invariant: durable_floor <= floor
         self.cared = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
@@ -273,6 +274,11 @@ class Stream:
         """Of these numbers, those that are not damaged here."""
         return [part for span in spans for part in self.damaged.missing(*span)] if self.damaged else list(spans)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing of it waits, is missing, or is known to be somewhere else and not here."""
+        return not (self.waiting or self.missing or any(map(self.wanted_from, self.peers)))
+
     def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
         """What of these is not here, and is neither skipped nor, unless it may come `late`, void."""
         gaps = [gap for first, last in spans for gap in self.held.missing(first, last)]
@@ -304,10 +310,10 @@ class Stream:
 
     @property
     def known(self) -> int:
-        """Up to which number all of it is stored: here, or on one that is away; or was stored, and was damaged. Of what
-        is forgotten some may have been void.
+        """Up to which number all of it is stored, durably: here, or on one that is away; or was, and was damaged. Of
+        what is forgotten some may have been void.
         """
-        everywhere = _union(self.held, self.acknowledged)
+        everywhere = _union(self.acknowledged, Spans(self.stored_within(1, self.held.last)))
         everywhere.update((*self.damaged, *self.written_off))
         for name, theirs in self.peers.items():
             skipped = self.skips.get(name, Spans())

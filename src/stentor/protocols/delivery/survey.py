@@ -43,7 +43,7 @@ def _peer(now: int, store: Store, registry: Registry, peer: Peer) -> dict[str, A
         "heard": (now - peer.heard) / SECOND if peer.heard else None,
         "agrees": peer.told and peer.facts == registry.digest,
         "missing": sum(
-            last - first + 1 for stream in store.streams.values() for first, last in stream.wanted_from(peer.name)
+            last - first + 1 for stream in store.streams.unsettled for first, last in stream.wanted_from(peer.name)
         ),
     }
 

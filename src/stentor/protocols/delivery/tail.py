@@ -1,4 +1,8 @@
-"""The tail of a ledger: its newest records, in memory, so that whoever keeps up is served without the disk."""
+"""The tail of a ledger: its newest records, in memory, so that whoever keeps up is served without the disk.
+
+All topics of a repository share one budget. When it is spent, the topics that have stored nothing for the longest time
+give way first: each lets go of the older half of what it has in memory, until there is room.
+"""
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
@@ -8,13 +12,44 @@ from stentor.model.record import Kind, Record
 _OVERHEAD = 256  # bytes of memory that a record costs beside its frame, roughly
 
 
+class TailBudget:
+    """The bytes that tails may take together. Invariant: `_size` is the sum of their sizes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._tails: dict[Tail, None] = {}  # those with records, the longest idle first
+
+    def count(self, tail: "Tail", size: int) -> None:
+        """Note that a tail has grown by so many bytes, or shrunk."""
+        self._size += size
+        if size > 0 or not tail.size:
+            self._tails.pop(tail, None)
+        if tail.size:
+            self._tails[tail] = None
+
+    def keep(self) -> None:
+        """Let tails give way, if they take too much; a quarter more than that, so that it is not for every record."""
+        if self._size <= self._most:
+            return
+        enough = self._most * 3 // 4
+        moved = True
+        while moved and self._size > enough:
+            moved = False
+            for tail in list(self._tails):
+                moved = tail.halve() or moved
+                if self._size <= enough:
+                    return
+
+
 class Tail:
     """Records by sequence number, without gaps from `start` on."""
 
-    def __init__(self, start: int, most: int) -> None:
+    def __init__(self, start: int, budget: TailBudget) -> None:
         self.start = start  # everything from here on is in memory
-        self._most = most  # bytes
-        self._size = 0
+        self.size = 0  # bytes
+        self._budget = budget
+        self._needed_after = start - 1  # readers have not been shown what follows it
         self._sequences: list[int] = []
         self._records: dict[int, Record] = {}
 
@@ -29,10 +64,14 @@ class Tail:
             assert former.line.kind is Kind.RESERVED or former.line == line, "a record replaces reservations alone"
             at -= 1
             del self._records[self._sequences.pop(at)]
-            self._size -= len(former.frame) + _OVERHEAD
+            self._count(-_size(former))
         insort(self._sequences, line.sequence)
         self._records[line.sequence] = record
-        self._size += len(record.frame) + _OVERHEAD
+        self._count(_size(record))
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        self._budget.count(self, size)
 
     @property
     def end(self) -> int:
@@ -56,23 +95,35 @@ class Tail:
                 yield record
 
     def trim(self, end: int) -> None:
-        """Let go of old records that end at or before `end`, if there are too many bytes."""
-        if self._size <= self._most:
-            return
-        count = 0
+        """Note that all up to `end` is in the ledger and was shown to readers: it may be let go."""
+        self._needed_after = end
+        self._budget.keep()
+
+    def halve(self) -> bool:
+        """Let go of the older half, as far as it may go; return whether it was anything."""
+        half, count, gone = self.size // 2, 0, 0
         for sequence in self._sequences:
             record = self._records[sequence]
-            if self._size <= self._most // 2 or record.line.end > end:
+            if self.size - gone <= half or record.line.end > self._needed_after:
                 break
-            self._size -= len(record.frame) + _OVERHEAD
+            gone += _size(record)
             self.start = max(self.start, record.line.end + 1)
             del self._records[sequence]
             count += 1
         del self._sequences[:count]
+        self._count(-gone)
+        return count > 0
+
+    def release(self) -> None:
+        """Take nothing of the budget any more."""
+        self._count(-self.size)
 
     def drop(self, sequence: int) -> None:
         """Forget a record that is not what it was."""
         at = bisect_right(self._sequences, sequence) - 1
         if at >= 0 and self._sequences[at] == sequence:
-            record = self._records.pop(self._sequences.pop(at))
-            self._size -= len(record.frame) + _OVERHEAD
+            self._count(-_size(self._records.pop(self._sequences.pop(at))))
+
+
+def _size(record: Record) -> int:
+    return len(record.frame) + _OVERHEAD

@@ -8,7 +8,7 @@ from typing import Any
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
-from stentor.model.ids import publisher_id
+from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.trace import Trace as Row
 from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
 from stentor.protocols.delivery.trail import Trail
@@ -40,15 +40,40 @@ class Stage:
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
+        self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
+        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
+        self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
         self.office.watch = self.book.watch
 
     @property
     def now(self) -> int:
         return self.schedule.now
+
+    def begin_life(self, name: str, behind: int = 0) -> Incarnation:
+        """Return the incarnation of a life that begins now: newer than all that had this name, unless the clock is so
+        many nanoseconds behind.
+        """
+        lives = self._lives.setdefault(name, [])
+        life = 1 + (self.now - behind) // MILLISECOND
+        while life in lives or (not behind and life < max(lives, default=0)):
+            life += 1
+        return self.renew_life(name, life)
+
+    def renew_life(self, name: str, life: int) -> Incarnation:
+        """Somebody goes on in this life."""
+        self._lives[name].append(life)
+        return Incarnation(life)
+
+    def highest_before(self, name: str) -> int:
+        """Return the highest incarnation of a name before the life that began last; 0 if there is none."""
+        return max(self._lives[name][:-1], default=0)
+
+    def is_newest(self, name: str, life: Incarnation) -> bool:
+        return self._lives[name][-1] == life
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)
@@ -61,9 +86,9 @@ class Actor:
     is_stranger = False
     asks_for_members = False  # whom it believes it learns from brokers
 
-    def __init__(self, stage: Stage, name: str, principal: str) -> None:
+    def __init__(self, stage: Stage, name: str, principal: str, seat: str = "") -> None:
         self.stage = stage
-        self.name, self.principal = name, principal
+        self.name, self.principal, self.seat = name, principal, seat or name
         self.id = int(publisher_id(principal, name))
         self.link = 0
         self.node = ""  # the broker at which it is
@@ -100,6 +125,11 @@ class Actor:
     @property
     def clock(self) -> int:
         return self.stage.now + self._skew
+
+    @property
+    def wall(self) -> int:
+        """What the clock on its wall shows; 0 is that it has none."""
+        return 0
 
     # ---- lives
 
@@ -161,7 +191,7 @@ class Actor:
         self.stage.after(delay, lambda: action() if self.life == life and self.alive else None)
 
     def note(self, what: str) -> None:
-        self.stage.trace.note(self.stage.now, self.name, what)
+        self.stage.trace.note(self.stage.now, self.seat, what)
 
     def accuse(self, kind: str, detail: str) -> None:
         self.stage.anomalies.append(Anomaly(kind, detail))
@@ -200,7 +230,7 @@ class Actor:
         self.observe()
 
     def record(self, happened: Input, effects: list[Effect]) -> None:
-        self.stage.trace.step(self.stage.now, self.name, happened, effects)
+        self.stage.trace.step(self.stage.now, self.seat, happened, effects)
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
         """What its traces of this step must tell."""
@@ -222,6 +252,8 @@ class Actor:
     # ---- effects
 
     def _listen(self, listen: Listen) -> None:
+        if not listen.letters:
+            self.where = Filter(listen.where) if listen.where else None
         if listen.to == TOPIC:
             self.deaf = False
         else:
@@ -240,7 +272,7 @@ class Actor:
     def _start_timer(self, start: StartTimer) -> None:
         self._stop_timer(start.timer)
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
-        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer)))
+        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
     def _stop_timer(self, timer: str) -> None:
         former = self._timers.pop(timer, None)

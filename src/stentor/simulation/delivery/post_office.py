@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.control import GossipState, bundle_of, inbox_of
+from stentor.model.control import GossipState, bundle_of, inbox_of, repository_name
 from stentor.model.filter import Filter
+from stentor.model.request_topic import requester_of
 from stentor.protocols.delivery.post import Arrived, Heard, Post
 from stentor.simulation.schedule import Schedule
 from stentor.wire import letter
@@ -39,6 +40,7 @@ class Addressee(Protocol):
     """Who can be written to."""
 
     name: str  # under which it is connected
+    seat: str  # which tells those apart who are connected under one name
     id: int
     node: str  # the broker at which it is
     link: int  # grows with every new one; 0 is none
@@ -68,16 +70,18 @@ class PostOffice:
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
         self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
         self.muffled: dict[str, int] = {}  # until when somebody does not hear what repositories have
-        self._people: dict[str, Addressee] = {}  # by inbox
+        self._people: list[Addressee] = []
+        self._inboxes: dict[str, list[Addressee]] = {}
         self._blocked: Counter[tuple[str, str]] = Counter()
 
     def join(self, addressee: Addressee) -> None:
-        self._people[inbox_of(addressee.name)] = addressee
+        self._people.append(addressee)
+        self._inboxes.setdefault(inbox_of(addressee.name), []).append(addressee)
 
     # ---- who cannot hear whom
 
     def block(self, pairs: Iterable[tuple[str, str]]) -> Callable[[], None]:
-        """Nothing gets from the one to the other of each pair, until what is returned is called."""
+        """Nothing gets from the one to the other seat of each pair, until what is returned is called."""
         pairs = list(pairs)
         self._blocked.update(pairs)
         return lambda: self._blocked.subtract(pairs)
@@ -88,30 +92,34 @@ class PostOffice:
     # ---- what is sent
 
     def post(self, sender: Addressee, post: Post) -> None:
-        if post.to == self._bundle:
-            targets = [each for each in self._people.values() if each.is_repository and each.wants_events]
-        elif (there := self._people.get(post.to)) is not None:
-            targets = [there]
+        requester = requester_of(post.to)
+        if requester:
+            asked = inbox_of(repository_name(post.to.rpartition("/")[2]))
+            targets = self._inboxes[asked] if requester == sender.name else []  # brokers let nobody else write there
+        elif post.to == self._bundle:
+            targets = [each for each in self._people if each.is_repository and each.wants_events]
+        elif post.to in self._inboxes:
+            targets = self._inboxes[post.to]
         else:
-            targets = [each for each in self._people.values() if post.to in each.hears]
+            targets = [each for each in self._people if post.to in each.hears]
             self.seen["chorus"] += len(targets) > 1
-        happened: Input = Heard(sender.id, post.events, post.blocks)
+        happened: Input = Heard(sender.id, post.events, post.blocks, requester)
         if self.random.random() < self.weather.rewritten:
             read = letter.read(letter.write(post.events, post.blocks))
-            happened = Heard(sender.id, read.events, read.blocks)
+            happened = Heard(sender.id, read.events, read.blocks, requester)
         for target in targets:
             self._send(sender, target, happened)
         self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
-        for target in list(self._people.values()):
+        for target in list(self._people):
             if (to in target.hears if to not in ("", self._topic) else target.wants_events) and (
                 excerpt := _excerpt(block, target.where)
             ) is not None:
                 self._send(sender, target, Arrived((excerpt,)))
 
     def _send(self, sender: Addressee, target: Addressee, happened: Input) -> None:
-        if not sender.link or not target.link or self.blocked(sender.name, target.name):
+        if not sender.link or not target.link or self.blocked(sender.seat, target.seat):
             return
         assert isinstance(happened, Heard | Arrived)
         if not sender.is_stranger:

@@ -1,12 +1,19 @@
 """The verdict: what must be true when all is over, of everyone who is left."""
 
+from stentor.machine import SECOND
+from stentor.model.control import end_name
+from stentor.model.epoch import Epoch
+from stentor.model.ids import Incarnation
 from stentor.model.position import Position
+from stentor.protocols.delivery.steering import life_of
+from stentor.simulation.delivery.actor import TOPIC
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.reader import Reader
 
 _MOST = 5  # complaints of one kind
+_DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and then
 
 
 class Verdict:
@@ -23,6 +30,9 @@ class Verdict:
             *self._unfinished(),
             *self._different(),
             *self._unforgotten(),
+            *self._holders(),
+            *self._kept_in_vain(),
+            *self._strayed(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
             *self._unread(),
         ]
@@ -54,6 +64,7 @@ class Verdict:
                 found.append(f"{depot.short} is not ready")
                 continue
             found += self._lagging(depot)
+            found += self._overdue(depot)
             first = firsts.setdefault(depot.settings.unit, depot)
             if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
@@ -75,6 +86,44 @@ class Verdict:
                     found.append(f"{name} holds on to {key} after {stream.floor}: all up to {floor} is forgotten")
         return found
 
+    def _holders(self) -> list[str]:
+        """Names that two processes hold, or of which a repository serves an older life."""
+        found: list[str] = []
+        holders: dict[str, list[str]] = {}
+        for reader in self._cast.readers:
+            if reader.subscriber is not None and reader.subscriber.steering.steered:
+                holders.setdefault(reader.name, []).append(reader.seat)
+        found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
+        for depot in self._cast.serving():
+            assert depot.repository is not None
+            for publisher in depot.repository.enrolment.publishers.values():
+                end, life = end_name("publisher", publisher.name, TOPIC), Incarnation(life_of(publisher.attempt))
+                if not self._cast.stage.is_newest(end, life):
+                    found.append(f"{depot.short} steers an older {publisher.name}")
+        return found
+
+    def _strayed(self) -> list[str]:
+        """Clients that are not where they chose to be, although that repository is well; with units, others decide."""
+        if self._cast.plan.nodes:
+            return []
+        readers = [(each.seat, each.subscriber.steering) for each in self._cast.readers if each.subscriber is not None]
+        authors = [(each.seat, each.publisher.steering) for each in self._cast.authors if each.publisher is not None]
+        homes = {depot.short for depot in self._cast.serving() if not depot.leaving}
+        return [
+            f"{seat} is at {steering.repository}, not at {steering.homing.home}"
+            for seat, steering in (*readers, *authors)
+            if steering.steered and steering.homing.home in homes - {steering.repository}
+        ]
+
+    def _kept_in_vain(self) -> list[str]:
+        """Who was told that nothing is kept for it any more, and where something is."""
+        return [
+            f"{depot.short} keeps what {page.name} does not want any more"
+            for page in self._book.pages.values()
+            for depot in self._cast.serving()
+            if page.unsubscribed and depot.repository and page.name in depot.repository.table.destinations
+        ]
+
     def _lagging(self, depot: Depot) -> list[str]:
         repository = depot.repository
         assert repository is not None
@@ -87,6 +136,21 @@ class Verdict:
             elif destination.served and (reached := store.beginning(destination.done)) < store.next - 1:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
+
+    def _overdue(self, depot: Depot) -> list[str]:
+        """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
+        assert depot.repository is not None
+        streams = depot.repository.store.streams
+        if any(stream.voids for stream in streams.values()):
+            return []
+        is_overdue = self._book.stored_times.is_overdue
+        keys = (
+            (*stream, number)
+            for stream, spans in depot.shelf.durable.items()
+            for first, last in spans
+            for number in range(first, last + 1)
+        )
+        return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
         """What a scholar has not read although it is there."""
@@ -111,15 +175,23 @@ class Verdict:
 
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
-        if told is None or key in page.released or not self._wants(page, told):
+        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, key, told):
+            return False
+        if self._book.has_expired(key):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
 
-    def _wants(self, page: Page, told: Told) -> bool:
-        everything = page.since == "beginning" and not self._cast.plan.keep
-        since = everything or told.time > page.confirmed > 0
+    def _wants(self, page: Page, key: Key, told: Told) -> bool:
+        since = self._cast.plan.mail or told.time > page.confirmed > 0
+        if not self._cast.plan.keep:
+            since = since or page.since == "beginning" or self._is_behind_epoch(page, key)
         return since and page.must(told)
+
+    def _is_behind_epoch(self, page: Page, key: Key) -> bool:
+        """Whether it asked to begin with a number of a repository that this one has, or with an earlier one."""
+        epoch = Epoch.parse(page.since.removeprefix("epoch "))
+        return epoch is not None and self._book.shelves[epoch.repository].sequences.get(key, 0) >= epoch.number
 
     # ---- judgement
 
@@ -135,6 +207,12 @@ class Verdict:
             self._judge_frontier(reader.page)
         for trouble in self._unforgotten()[:_MOST]:
             book.accuse("not-forgotten", trouble)
+        for trouble in self._holders():
+            book.accuse("two-holders", trouble)
+        for trouble in self._kept_in_vain():
+            book.accuse("kept-in-vain", trouble)
+        for trouble in self._strayed():
+            book.accuse("strayed", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 
@@ -144,7 +222,7 @@ class Verdict:
             told = self._book.published[key[:2]].get(key[2])
             there = [self._cast.depots[name] for name in holders]
             rotten = [each.shelf for each in there if each.rotten and not (each.dead or each.left)]
-            if told is None or key in page.released or not self._wants(page, told) or not rotten:
+            if told is None or key in page.released or not self._wants(page, key, told) or not rotten:
                 continue
             if not self._book.is_kept(key, holders) and not page.lost.has(key):
                 shown = any(shelf.told_damaged.has(key) for shelf in rotten)
@@ -161,7 +239,9 @@ class Verdict:
             for number in range(low, high):
                 key = (*stream, number)
                 told = self._book.published[stream].get(number)
-                if told is None or key in page.released or not page.must(told):
+                if told is None or key in page.released or key in page.acknowledged or not page.must(told):
+                    continue
+                if self._book.has_expired(key):
                     continue
                 if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
                     self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")

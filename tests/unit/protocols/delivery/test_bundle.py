@@ -1,16 +1,17 @@
-"""What a repository asks another one for."""
+"""What repositories of a bundle tell each other, and ask each other for."""
 
 import msgspec
+from tests.paper.bundle import PaperBundle
 
 from stentor.machine import SECOND
 from stentor.model.access import TopicTerms
 from stentor.model.control import GossipState, Held, repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
-from stentor.protocols.delivery.bundle import Bundle
+from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.store import Streams
+from stentor.protocols.delivery.streams import Streams
 
 STREAM = (7, 1)
 
@@ -65,3 +66,30 @@ def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
     gossip.hear(now, sender, msgspec.structs.replace(news, whole=True), ())
     gossip.judge(now + SECOND)
     assert gossip.ready
+
+
+def test_who_misses_a_state_asks_for_all_of_it() -> None:
+    peer = Peer("r2")
+    whole = GossipState("t", "r2", True, (), 1, whole=True, number=7)
+    assert peer.follow(whole)
+    peer.told = True
+    for number, is_news, is_told in ((8, True, True), (8, False, True), (9, True, True), (11, True, False)):
+        state = msgspec.structs.replace(whole, whole=False, number=number)
+        assert (peer.follow(state), peer.told) == (is_news, is_told)
+    peer.told = True
+    assert not peer.follow(msgspec.structs.replace(whole, whole=False, number=2))
+    assert not peer.told, "it has begun anew, or what it told was overtaken"
+
+
+def test_an_idle_bundle_says_nothing_of_streams_that_have_not_changed() -> None:
+    bundle = PaperBundle("r1", "r2")
+    for incarnation in range(1, 30):
+        bundle.recover("publisher", "shop", "r1", attempt=incarnation, incarnation=incarnation)
+        bundle.publish(1, 3, incarnation=incarnation)
+    bundle.pass_time(2000)
+    bundle.clear()
+    bundle.pass_time(60_000, 250)
+    states = [event for _, event in bundle.said if isinstance(event, GossipState)]
+    assert len(states) > 100
+    assert not any(state.held for state in states)
+    assert not bundle.repositories["r1"].store.streams.unsettled

@@ -13,6 +13,7 @@ from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 
 STREAM = (publisher_id("", end_name("publisher", "shop", TOPIC)), 5)
 
@@ -106,7 +107,7 @@ def test_a_newcomer_forgets_what_follows() -> None:
 def floors() -> tuple[Floors, Stream, DisseminationTable]:
     """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
     table = DisseminationTable()
-    store = Store(0, table.audience)
+    store = Store(TailBudget(0), table.audience)
     stream = store.streams[STREAM]
     stream.file(Line(1, 4, *STREAM, 1, Kind.RESERVED))
     stream.file(Line(5, 6, *STREAM, 5, Kind.EVENTS))
@@ -141,3 +142,14 @@ def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() 
     stream.voids.add(2, 2)  # it had given this up, and another one had it
     floors_.follow(stream, Held(*STREAM, 20, (), voids=((15, 15),)), ())
     assert (stream.floor, stream.known, stream.voids.pairs()) == (20, 14, ((15, 15),))
+
+
+def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
+    floors_, stream, table = floors()
+    table.destinations["billing"].mark(STREAM, 5, 12)
+    stream.file(Line(11, 2, *STREAM, 11, Kind.EVENTS))
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == stream.known == 10
+    stream.durable.add(11, 12)
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == stream.known == 20

@@ -8,6 +8,7 @@ from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.record import Holdings, Kind, Line
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.tail import TailBudget
 
 
 def ledger(random: Random, count: int) -> list[Line]:
@@ -50,7 +51,7 @@ def state(stream: Stream) -> dict[str, object]:
 def test_a_chapter_at_a_time_or_record_by_record(seed: int) -> None:
     random = Random(seed)
     lines = ledger(random, random.randrange(1, 200))
-    whole, single = Store(1 << 20, lambda _: {}), Store(1 << 20, lambda _: {})
+    whole, single = Store(TailBudget(1 << 20), lambda _: {}), Store(TailBudget(1 << 20), lambda _: {})
     whole.load(Holdings({}, lines, (), lines[-1].end + 1))
     for line in lines:
         single.load(Holdings({}, [line], (), line.end + 1))

@@ -1,0 +1,65 @@
+"""The streams of a topic at one repository: which of them there are, and which need attention.
+
+A tick looks at the streams that are unsettled, and at no other: a topic whose publishers have had a million lives costs
+as much as one whose publishers have had one.
+"""
+
+from stentor.model.record import StreamId
+from stentor.protocols.delivery.strangers import Strangers
+from stentor.protocols.delivery.stream import Stream
+
+MOST_LIVES = 4096  # of one publisher, with events that are stored: it must not make a stream with every letter
+_NO_LIVES: dict[int, Stream] = {}
+
+
+class Streams(dict[StreamId, Stream]):
+    """Streams come into being when they are first spoken of by those who may: publishers that may publish, members of
+    the bundle and the ledger. Those of others are with the strangers until then. Invariants, asserted by `validate`:
+
+    a stream that is not in `unsettled` is settled; `_lives` holds the same streams, by publisher
+    """
+
+    def __init__(self) -> None:
+        self.strangers = Strangers()
+        # Streams of which something is awaited, or which have changed since `settle` looked at them.
+        self.unsettled: dict[Stream, None] = {}
+        self._lives: dict[int, dict[int, Stream]] = {}  # by publisher and incarnation
+
+    def __missing__(self, key: StreamId) -> Stream:
+        stream = self[key] = self.strangers.take(key) or Stream(key)
+        self._lives.setdefault(key[0], {})[key[1]] = stream
+        self.unsettled[stream] = None
+        return stream
+
+    def __delitem__(self, key: StreamId) -> None:
+        stream = self[key]
+        super().__delitem__(key)
+        self.unsettled.pop(stream, None)
+        lives = self._lives[key[0]]
+        del lives[key[1]]
+        if not lives:
+            del self._lives[key[0]]
+
+    def find(self, key: StreamId) -> Stream | None:
+        """Return the stream of a life of a publisher that may publish, as one that changes; None if it has too many."""
+        if key not in self and len(self.lives(key[0])) >= MOST_LIVES:
+            return None
+        stream = self[key]
+        self.unsettled[stream] = None
+        return stream
+
+    def lives(self, publisher: int) -> dict[int, Stream]:
+        """Return the streams of a publisher, by incarnation."""
+        return self._lives.get(publisher, _NO_LIVES)
+
+    def settle(self) -> None:
+        """Leave those alone of which nothing is awaited."""
+        for stream in [each for each in self.unsettled if each.is_settled]:
+            del self.unsettled[stream]
+            stream.lost = 0
+
+    def validate(self) -> None:
+        for key, stream in self.items():
+            assert stream in self.unsettled or stream.is_settled, f"nobody looks at {key}"
+            assert self._lives[key[0]][key[1]] is stream
+        assert sum(map(len, self._lives.values())) == len(self)
