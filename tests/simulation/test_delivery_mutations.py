@@ -13,7 +13,7 @@ from stentor.model.control import ControlEvent, Denial, GossipState, Held, Regis
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck
-from stentor.model.record import Kind, Record
+from stentor.model.record import Kind, Line, Record
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, registry, repository, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
@@ -48,6 +48,7 @@ from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
@@ -142,6 +143,18 @@ def gaps_are_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def gaps_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gaps, "_hopeless", always([]))
+
+
+def damage_is_given_up_like_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "undamaged", lambda _, spans: list(spans))
+
+
+def damage_is_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "is_damaged", property(lambda _: False))
+
+
+def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dispatch, "report_losses", always(None))
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
@@ -405,6 +418,10 @@ def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Trail, "release", always(None))
 
 
+def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TraceSum, "add", always(None))
+
+
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = Commits.flush
 
@@ -558,6 +575,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_duplicate_suppression_at_the_subscriber, {"duplicate"}),
     (readers_pass_what_is_reserved, {"raised", "lost-write", "poll-skip"}),
     (gaps_are_given_up_at_once, {"nonmonotonic-poll"}),
+    (damage_is_given_up_like_a_gap, {"lost-in-silence"}),
+    (damage_is_a_gap, {"lost-in-silence"}),
+    (losses_are_told_to_nobody, {"lost-in-silence"}),
     (no_retransmission_by_the_publisher, {"not-converged"}),
     (no_retransmission_by_the_repository, {"lost-write", "not-converged"}),
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),
@@ -587,6 +607,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (whatever_a_later_life_gets_is_marked, {"marked-in-vain"}),
     (an_end_forgets_what_was_handed_out, {"duplicate"}),
     (releases_are_not_traced, {"false-trace"}),
+    (sums_forget_what_they_are_about, {"false-trace"}),
     (traced_before_it_is_durable, {"false-trace"}),
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),

@@ -46,6 +46,7 @@ class Mischief:
             "sync-error": self._sync_error,
             "disk-full": self._disk_full,
             "rot": self._rot,
+            "body-rot": self._rot_body,
             "join": self._join,
             "leave": self._leave,
             "return": self._return,
@@ -194,6 +195,18 @@ class Mischief:
         """Only where others have the same: what is nowhere else cannot be repaired."""
         depot = self._depot()
         return depot is not None and bool(self._survivors(depot, mates=True)) and depot.rot(self._stage.random)
+
+    def _rot_body(self) -> bool:
+        """Also where nobody else has the same: then it must be told that it is lost."""
+        depot = self._depot()
+        return depot is not None and depot.rot(self._stage.random, bodies=True)
+
+    def accept_damage(self) -> None:
+        """An operator looks after damage that nobody mends."""
+        for depot in self._cast.serving():
+            repository = depot.repository
+            if repository is not None and repository.damage.is_found and not self._cast.owner.wishes:
+                self._cast.owner.wish(TopicTask.ACCEPT_LOSS, [depot.short])
 
     # ---- clients and links
 
