@@ -35,6 +35,7 @@ from stentor.first_connection import Access, FirstConnection
 from stentor.holder import incarnation
 from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
+from stentor.mail import Mail
 from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
@@ -44,7 +45,6 @@ from stentor.model.errors import (
     Refusal,
     Refused,
     StentorError,
-    Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
@@ -77,6 +77,7 @@ from stentor.nodes.application import (
 from stentor.nodes.client import Client, Settings
 from stentor.own_name import fresh_name, made_up_name
 from stentor.pace import Pace
+from stentor.questions import Questions
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
@@ -155,7 +156,7 @@ class Fabric:
             )
         )
         self._driver: Driver | None = None
-        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
+        self._questions = Questions()
         self._first: FirstConnection | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = self._unflushed = False
@@ -169,6 +170,7 @@ class Fabric:
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
+        self._mail = Mail(self._ends, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
 
@@ -256,14 +258,26 @@ class Fabric:
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)
 
-    async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
-        for name in dict.fromkeys(to):
+    async def send(
+        self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value
+    ) -> None:
+        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are. What is
+        `guaranteed` is stored until each of them has it from its `mailbox`, whenever it comes.
+        """
+        names = list(dict.fromkeys(to))
+        if guaranteed:
+            await self._mail.send(names, body, attributes)
+            return
+        for name in names:
             await self.publish(inbox_of(name), body, attributes=attributes)
 
     def inbox(self, where: str | None = None) -> Events:
         """The events that were sent to this client by its name."""
         return self.subscribe(inbox_of(self.name), where)
+
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> Subscription:
+        """What was sent to this client by its name with `guaranteed`, each event once and in order per sender."""
+        return self._mail.box(ack)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True
@@ -351,16 +365,9 @@ class Fabric:
 
     async def _answered(self, token: int, question: Callable[[int], Input], timeout: float | None) -> Answer | None:
         self._check()
-        assert self._driver is not None
-        future = self._waiting[token] = self._driver.loop.create_future()
-        try:
-            self._tell(question(token))
-            answer: Answer | None = await asyncio.wait_for(future, timeout)
-        except TimeoutError:
-            raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
-        finally:
-            self._waiting.pop(token, None)
-        return answer
+        self._questions.expect(token)
+        self._tell(question(token))
+        return await self._questions.answered(token, self.url, timeout)
 
     @overload
     def subscribe(self, pattern: str, where: str | None = None) -> Events: ...
@@ -429,7 +436,7 @@ class Fabric:
             case MakeRoom():
                 self._wake()
             case Settle() | Tell():
-                self._answer(effect)
+                self._questions.answer(effect)
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
             case TellBundle():
@@ -438,7 +445,7 @@ class Fabric:
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
                 self._log.up(effect.node, self.url)
-                self._answer(Settle(self._moving))
+                self._questions.answer(Settle(self._moving))
                 if self._first is not None:
                     self._first.succeed()
             case Disconnect():
@@ -454,23 +461,10 @@ class Fabric:
                 self._log.refused(refused)
                 self._fail(refused)
 
-    def _answer(self, effect: Settle | Tell) -> None:
-        future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
-        if future is None or future.done():
-            return
-        if isinstance(effect, Tell):
-            future.set_result(effect.answer)
-        elif effect.reason:
-            future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
-        else:
-            future.set_result(None)
-
     def _forget_flows(self) -> None:
         """The link is gone: nobody waits for what its broker would have said."""
         self._best_effort.forget()
-        for token in self._checking:
-            if not self._waiting[token].done():
-                self._waiting[token].set_result(None)
+        self._questions.give_up(self._checking)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected
@@ -487,8 +481,6 @@ class Fabric:
         self._set_connected(False)
         if self._first is not None:
             self._first.fail(error)
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
+        self._questions.fail(error)
         self._subscriptions.end(error)
         self._wake()

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -89,7 +90,7 @@ class Holder:
 
     def _describe(self, within: float) -> str:
         trouble = f" ({self.trouble})" if self.trouble else ""
-        hint = f"is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
+        hint = f"is it a reliable topic? `stentor topic create {shlex.quote(self.topic)} --reliable` makes it one"
         return f"no repository of {self.topic!r} within {within:g} s{trouble}: {hint}"
 
     async def _end(self) -> None:

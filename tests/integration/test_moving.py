@@ -14,6 +14,7 @@ from stentor import operation
 from stentor.client import Fabric, connect
 from stentor.model.errors import Unresponsive
 from stentor.model.messages import Task
+from stentor.nodes.application import Moved
 
 
 async def publish(publisher: Fabric, end: asyncio.Event) -> int:
@@ -138,6 +139,19 @@ def test_who_stays_is_not_asked(tmp_path: Path) -> None:
             await ask(brokers, fabric, f"127.0.0.1:{brokers.nodes[1].port}")
             await fabric.flush()  # a Redirect would have come before the answer
             assert fabric._client._links == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", ":", ""])
+def test_who_is_sent_to_what_is_no_address_says_so_and_lives_on(tmp_path: Path, address: str) -> None:
+    async def main() -> None:
+        async with node(tmp_path) as one, connect(one.url) as fabric:
+            assert fabric._driver is not None
+            fabric._driver.tell(Moved((address,)))
+            await until(lambda: "no address" in fabric.trouble)
+            await fabric.move(one.url)
+            await fabric.flush()
 
     run(main())
 

@@ -222,7 +222,7 @@ class PaperBundle:
             TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
             expire=expire, principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
-        self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
+        self.step(repository, Heard(publisher_id(principal, "owner"), [event], requester="owner"))
 
     def say(
         self, role: Role, name: str, event: ControlEvent, to: str | None = None, blocks: Sequence[Block] = ()

@@ -274,7 +274,7 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
     for _ in range(2):  # the first one finds out that it is damaged
         bundle.clear()
         request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)
-        bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+        bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]
@@ -287,7 +287,7 @@ def test_who_is_there_is_judged_when_an_answer_is_given_not_when_it_was_asked_fo
     bundle.kill("r2")
     bundle.lazy.add("r1")
     request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True)
-    bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
     bundle.pass_time(1000)
     bundle.publish(2, 1)
     bundle.pass_time(12_000)

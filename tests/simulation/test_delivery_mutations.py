@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
+from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
-from stentor.model.record import Kind, Record
+from stentor.model.reading import Page, PageRequest, ReaderAck
+from stentor.model.record import Kind, Line, Record
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, registry, repository, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
@@ -34,10 +35,11 @@ from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
@@ -46,6 +48,7 @@ from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
@@ -140,6 +143,18 @@ def gaps_are_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def gaps_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gaps, "_hopeless", always([]))
+
+
+def damage_is_given_up_like_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "undamaged", lambda _, spans: list(spans))
+
+
+def damage_is_a_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "is_damaged", property(lambda _: False))
+
+
+def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dispatch, "report_losses", always(None))
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
@@ -374,7 +389,7 @@ def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
+    patch.setattr(registry.Registry, "filter_of", lambda _, event: event.where)
 
 
 def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -401,6 +416,10 @@ def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> No
 
 def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Trail, "release", always(None))
+
+
+def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TraceSum, "add", always(None))
 
 
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -475,6 +494,17 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, "BundleMembers", Gullible)
 
 
+def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPatch) -> None:
+    """As it was before topics named who asks."""
+
+    def is_forged(heard: Heard, event: ControlEvent) -> bool:
+        return isinstance(event, Registration | ReaderAck) and heard.sender != publisher_id(
+            event.principal, event.sender
+        )
+
+    patch.setattr(repository, "is_forged", is_forged)
+
+
 def age_is_measured_between_events(patch: pytest.MonkeyPatch) -> None:
     newest: dict[Store, int] = {}
     original = Store._put
@@ -499,6 +529,10 @@ def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Collection, "_age", always(0))
 
 
+def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mailboxes, "enlist", always(None))
+
+
 def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
     original = Beginnings.locate
 
@@ -510,11 +544,23 @@ def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Beginnings, "locate", locate)
 
 
+def topics_of_one_name_are_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gossip, "_is_about_our_topic", always(True))
+
+
+def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Registry, "is_ended", always(False))
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (mail_is_kept_for_those_who_came, {"lost-write"}),
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),
     (nothing_grows_old, {"not-converged"}),
+    (topics_of_one_name_are_one, {"former-topic", "not-converged"}),
+    (nobody_ends_a_topic_that_was_deleted_elsewhere, {"former-topic"}),
     (an_epoch_is_read_as_our_own_number, {"lost-write"}),
+    (repositories_obey_whoever_has_the_id_of_somebody_else, {"refused", "lost-write", "not-converged"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),
@@ -529,6 +575,9 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_duplicate_suppression_at_the_subscriber, {"duplicate"}),
     (readers_pass_what_is_reserved, {"raised", "lost-write", "poll-skip"}),
     (gaps_are_given_up_at_once, {"nonmonotonic-poll"}),
+    (damage_is_given_up_like_a_gap, {"lost-in-silence"}),
+    (damage_is_a_gap, {"lost-in-silence"}),
+    (losses_are_told_to_nobody, {"lost-in-silence"}),
     (no_retransmission_by_the_publisher, {"not-converged"}),
     (no_retransmission_by_the_repository, {"lost-write", "not-converged"}),
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),
@@ -558,6 +607,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (whatever_a_later_life_gets_is_marked, {"marked-in-vain"}),
     (an_end_forgets_what_was_handed_out, {"duplicate"}),
     (releases_are_not_traced, {"false-trace"}),
+    (sums_forget_what_they_are_about, {"false-trace"}),
     (traced_before_it_is_durable, {"false-trace"}),
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),

@@ -21,6 +21,7 @@ from setproctitle import setproctitle
 
 from stentor.cli.health import Health
 from stentor.config import COSTS, AccessDefault, Address, Channel, Gateway
+from stentor.config.settings import Traces
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
@@ -67,6 +68,9 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     lake: str = ""  # a directory; "" is none
     home: str  # the directory that only one process may use
     http: str | None = None  # unless it is inside a broker, which shows it
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
+    most_topics: int = 0  # 0 is as many as the limits say
+    most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
     certificates: str | None
     token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     log: str
@@ -94,7 +98,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
-    traces: bool = True
+    traces: Traces = "summed"
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
@@ -227,7 +231,9 @@ async def _serve_repository(
     settings = RepositorySettings(
         name=assignment.name,
         unit=assignment.unit,
-        topics=assignment.limits.reliable_topics,
+        accepts=assignment.accepts,
+        topics=assignment.most_topics or assignment.limits.reliable_topics,
+        most_bytes=assignment.most_bytes,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
         tail=assignment.limits.recent_events,
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
@@ -315,7 +321,8 @@ def _network(assignment: Assignment) -> NetworkSettings:
         costs=assignment.costs,
         forwarding=assignment.forwarding,
         channels=tuple(channels),
-        traces=assignment.traces,
+        traces=assignment.traces != "none",
+        sums=assignment.traces == "summed",
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
         path_length=assignment.path_length,
         clients_per_broker=assignment.clients_per_broker,

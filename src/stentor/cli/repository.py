@@ -21,10 +21,11 @@ from stentor.cli.status import size
 from stentor.cli.topic import state
 from stentor.cli.up import JsonLogOption, LogOption, check_level
 from stentor.client import connect
-from stentor.config import check_repository_name, home_of, storage_in, storage_line
+from stentor.config import check_repository_name, home_of, quantity, storage_in, storage_line
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
+from stentor.model.topic import check_pattern
 from stentor.registration import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
 from stentor.runtime.token import pointed_path
 from stentor.survey import within_unit
@@ -52,6 +53,14 @@ def add(
     ] = "sqlite:",
     unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
+    accepts: Annotated[
+        list[str] | None, typer.Option(help="A topic or pattern that it is willing to manage.", show_default="all")
+    ] = None,
+    most_topics: Annotated[int, typer.Option(min=0, help="Topics that it manages; 0 is as [limits] says.")] = 0,
+    most_bytes: Annotated[
+        str | None,
+        typer.Option(help="On its disk, with which it takes more topics: 10GiB.", show_default="any number"),
+    ] = None,
     http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -71,6 +80,8 @@ def add(
     line = storage_line(storage, storage_in(data))
     if unit:
         ScopePath.parse(unit)
+    patterns = tuple(map(check_pattern, accepts or ()))
+    most = 0 if most_bytes is None else quantity.size(most_bytes)
     addresses = asyncio.run(_look_around(name, unit, url, tls, wait))
     become(
         RepositoryAssignment(
@@ -80,6 +91,9 @@ def add(
             storage=line,
             home=str(home_of(name, data)),
             http=http_address(http, tls),
+            accepts=patterns,
+            most_topics=most_topics,
+            most_bytes=most,
             certificates=None if tls is None else str(tls),
             token=str(token or pointed_path(addresses[0]) or ""),
             log=log or "info",
@@ -151,6 +165,46 @@ async def _drain(name: str, opening: AbstractAsyncContextManager[Registrar], tim
                 await asyncio.sleep(_PAUSE)
 
 
+@app.command("accept-loss")
+def accept_loss(
+    name: NameArgument,
+    topic: Annotated[str | None, typer.Option(help="Which topic.", show_default="all that are damaged there")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    token: TokenOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
+    """Give up events that are damaged at a repository and that nobody else has; their readers are told so.
+
+    Until then subscribers that need them wait. If another repository has them, it is enough to start that one.
+    """
+
+    async def run() -> None:
+        async with registrar(url, tls, wait, token) as asking:
+            found = await asking.status(name)
+            wanted = [topic] if topic is not None else [each for each, report in found.topics.items() if report.damaged]
+            if not wanted:
+                raise InvalidInput(f"nothing is damaged at {name}")
+            for each in wanted:
+                before = found.topics.get(each)
+                damage = _damage(before) if before is not None else ""
+                if damage and not yes:
+                    typer.confirm(printable(f"{each} at {name}: {damage}: give them up for good?"), abort=True)
+                await asking.accept_loss(name, each)
+                typer.echo(printable(f"{name} has given up {damage} of {each}"))
+
+    asyncio.run(run())
+
+
+def _damage(topic: TopicReport) -> str:
+    return "; ".join(
+        ", ".join(f"{first:,} … {last:,}" for first, last in each.numbers)
+        + (f" of {each.publisher}" if each.publisher else ", sequence numbers of nobody knows whom")
+        for each in topic.damage
+    )
+
+
 @app.command()
 def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All that answer without.")] = None,
@@ -159,7 +213,10 @@ def status(
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Show what repositories store, how far their subscribers are, whom they steer and how they get on together."""
+    """Show what repositories store, how far their subscribers are, whom they steer and how they get on together.
+
+    Ends with 1 if a topic is in trouble: something is damaged, or cannot be opened or written.
+    """
     wanted = list(dict.fromkeys(names or []))
 
     async def ask() -> dict[str, RepositoryReport]:
@@ -176,10 +233,16 @@ def status(
     else:
         console = Console(highlight=False)
         for report in reports.values():
-            serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}"))
+            serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}{_accepted(report)}"))
             console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
+    if any(topic.trouble for report in reports.values() for topic in report.topics.values()):
+        raise typer.Exit(1)
+
+
+def _accepted(report: RepositoryReport) -> str:
+    return f", accepts {', '.join(report.accepts)}" if report.accepts else ""
 
 
 def _table(report: RepositoryReport, title: str, width: int) -> Table:

@@ -98,7 +98,10 @@ class Steward:
                 self._purged.add(name)
 
     def _find(self, name: str) -> Assignment:
-        return next(each for each in self._supervisor.running() if each.name == name)
+        for each in self._supervisor.running():
+            if each.name == name:
+                return each
+        raise StentorError(f"{name} is gone")
 
     async def _start(self, cluster: str, views: dict[str, NetworkView]) -> None:
         around = [each for each in self._supervisor.running() if _cluster(each.name) == cluster and each.name in views]

@@ -9,7 +9,7 @@ from msgspec import Meta
 from stentor.config.address import Address
 from stentor.config.topology import ROOT, Connect
 from stentor.model.errors import ConfigError, InvalidInput
-from stentor.model.limits import Count, Limits, Seconds
+from stentor.model.limits import Count, DiskSize, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.suggestion import suggestion
 from stentor.policies.access import AccessRule
@@ -24,6 +24,7 @@ Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
 
+Traces = Literal["summed", "all", "none"]
 AccessDefault = Literal["granted", "open"]
 
 COSTS = (1.0, 2.0, 3.0, 4.0)
@@ -40,9 +41,12 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="of a link by its level: within a cluster, between clusters, …; the last goes on"),
     ] = COSTS
     traces: Annotated[
-        bool,
-        Meta(description="whether nodes tell what becomes of events, on $stentor/trace; repositories keep it a day"),
-    ] = True
+        Traces,
+        Meta(
+            description="whether nodes tell what becomes of events, on $stentor/trace: sums of it, all, or none; "
+            "repositories keep it a day"
+        ),
+    ] = "summed"
     access: Annotated[
         AccessDefault | None,
         Meta(description="whether topics are open, or as [[access]] grants; default: granted with TLS, open without"),
@@ -128,6 +132,16 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
     ] = None
     http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')] = None
+    accepts: Annotated[
+        tuple[str, ...], Meta(description="topics and topic patterns that it is willing to manage; default: all")
+    ] = ()
+    most_topics: Annotated[
+        Count | None, Meta(description="topics that it manages; default: reliable_topics of [limits]")
+    ] = None
+    most_bytes: Annotated[
+        DiskSize | None,
+        Meta(description="on its disk, with which it is still willing to manage more topics; default: any number"),
+    ] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):

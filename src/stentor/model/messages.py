@@ -124,6 +124,7 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     traces: bool = False  # tell what you do with the events of reliable topics
     proof: Secret = b""  # that the broker knows the fabric's token
     is_operator: bool = False  # you may order this broker, and take an operator's name
+    sums: bool = False  # traces are to be summed up
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):
@@ -373,10 +374,13 @@ class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=Fal
 
 
 class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
-    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable."""
+    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable. A
+    topic of this name was deleted at the version `ended`: who has one that is not newer has that one.
+    """
 
     topic: TopicName
     members: Annotated[dict[RepositoryName, Principal], Meta(max_length=4096)]
+    ended: Version = 0
 
 
 class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.errors import Refusal
+
 
 class SubscriberReport(msgspec.Struct, frozen=True, kw_only=True):
     """A subscriber as one repository sees it."""
@@ -22,6 +24,16 @@ class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
     heard: float | None  # seconds ago
     agrees: bool  # its registrations are ours
     missing: int  # events that it has and we do not
+
+
+class DamageReport(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one life of a publisher that a repository had and cannot read any more. Without a publisher it does not
+    know whose they were, and these are sequence numbers of its own.
+    """
+
+    publisher: str
+    incarnation: int
+    numbers: tuple[tuple[int, int], ...]  # from, to
 
 
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +64,8 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     steers: tuple[str, ...]
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
+    damaged: int = 0  # events that were stored here and cannot be read
+    damage: tuple[DamageReport, ...] = ()  # … which they are
     steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
     # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
     # has these, when every member is there and none has them, or when their loss is accepted.
@@ -63,6 +77,13 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
         return name in self.subscribers and self.subscribers[name].steered
 
 
+class Unwillingness(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a repository does not want to manage a topic."""
+
+    code: Refusal
+    reason: str
+
+
 class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
     """A repository and all topics that it manages."""
 
@@ -70,4 +91,8 @@ class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     topics: dict[str, TopicReport]
     principal: str = ""  # under which it is connected
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
+    most_topics: int = 0
+    most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
+    unwilling: Unwillingness | None = None  # why it would not manage the topic that it was asked about
     traces: TopicReport | None = None  # the topic under which it keeps traces

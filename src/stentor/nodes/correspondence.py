@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
+from stentor.model.request_topic import requester_of
 from stentor.nodes.application import (
     Asked,
     BundleWatched,
@@ -98,10 +99,11 @@ class Correspondence:
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
         if isinstance(happened, Started | TimerFired) and happened.wall:
-            self._since = happened.wall - now
+            self._since = self.trail.offset = happened.wall - now
         if isinstance(happened, TimerFired) and happened.timer == _TRACES:
             self._telling = False
-            self._tell(now)
+            if self.trail.is_due(now):
+                self._tell(now)
             happened = TurnEnded()
         elif isinstance(happened, StopRequested) and not self._concluded:
             self._tell_last(now)
@@ -147,7 +149,7 @@ class Correspondence:
                     told += self._open(effect, done)
                 case Connect():
                     self._principal, self._node, self.linked = effect.principal, effect.node, False
-                    self.trail.switch(self.client.traces and self._traceable)
+                    self.trail.switch(self.client.traces and self._traceable, self.client.sums)
                     if self.trail.on:
                         self._traces.send_again(self.client.publisher)
                     self._waiting = dict.fromkeys(self.client.subscriber.wishes)
@@ -162,7 +164,7 @@ class Correspondence:
                 case RefuseFlow():  # repositories tell us why
                     done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case TellBundle():
-                    told.append(Vouched(effect.topic, effect.members))
+                    told.append(Vouched(effect.topic, effect.members, effect.ended))
                 case _:
                     done.append(effect)
         return done, told
@@ -191,7 +193,8 @@ class Correspondence:
                     except FrameError as error:
                         done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
                     else:
-                        inputs.append(Heard(block.publisher, letter.events, letter.blocks))
+                        requester = requester_of(self.client.topics[block.topic])
+                        inputs.append(Heard(block.publisher, letter.events, letter.blocks, requester))
         if blocks:
             inputs.append(Arrived(blocks))
         return inputs

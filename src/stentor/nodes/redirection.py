@@ -29,7 +29,8 @@ class Redirection:
         network.count_clients = self.count_clients
 
     def count_clients(self) -> int:
-        return sum(guest.connection.greeted and guest.hop is None for guest in self._guests)
+        """Return how many clients there are, with those who have not said hello yet: nobody is looked at one by one."""
+        return len(self._guests) - len(self._network.peers)
 
     def point(self, newcomer: Guest, hello: Hello) -> None:
         """Name a near, little loaded broker to somebody who has just come, if this one has enough to do."""

@@ -34,6 +34,7 @@ class Peer:
         "stuck",
         "told",
         "unit",
+        "version",
         "wanted",
         "whole",
     )
@@ -44,6 +45,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
+        self.version = -1  # of the topic that it has; -1 until it has said so
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
@@ -150,8 +152,12 @@ class Bundle:
         """What another one has: this is all of it, for each stream that it names."""
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
         peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
+        damaged = {(held.publisher, held.incarnation): Spans(held.spans) for held in state.damaged}
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
+            stream.damages.pop(peer.name, None)
+            if stream.id in damaged:
+                stream.damages[peer.name] = damaged[stream.id]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
             stream.skips[peer.name] = skips = Spans(held.skipped)
             if peer.unit:
@@ -168,7 +174,7 @@ class Bundle:
             peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:
-                    stream.peers.pop(peer.name, None)
+                    stream.dismiss(peer.name)
 
     def wants(self, peer: Peer, streams: Iterable[Stream], settled: int, most: int, since: int) -> tuple[Held, ...]:
         """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its

@@ -26,8 +26,7 @@ from stentor.model.control import (
     inbox_of,
     within_of,
 )
-from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.filter import Filter
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.position import Position
 from stentor.model.record import Fact
@@ -151,6 +150,8 @@ class Enrolment:
         if publisher_id(event.principal, end) != sender:
             return  # whoever it names did not send it, and would believe our refusal
         try:
+            if self._registry.is_ended(event.ended):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             if self.is_outdone(now):
@@ -235,7 +236,7 @@ class Enrolment:
             else:
                 self._hold_on(inbox, event)
             return
-        where = _filter_of(event, known)
+        where = self._registry.filter_of(event)
         self.remember(held)
         if known is None:
 
@@ -409,6 +410,7 @@ class Enrolment:
                 chorus=destination.chorus, past=known.past, where=known.where,
             )  # fmt: skip
             reader.rewind()
+            self._dispatch.report_losses(reader)
             reader.active, reader.tuned = True, False
             self._dispatch.serve(reader)
 
@@ -482,13 +484,3 @@ class Enrolment:
         for destination in self._table.destinations.values():
             if destination.until:
                 self._see_off(destination)
-
-
-def _filter_of(event: Recovery, known: KnownSubscription | None) -> str:
-    """Return what a subscriber wants: what it says, or what it wanted before if it keeps that."""
-    if event.keeps:
-        return known.where if known is not None else ""
-    try:
-        return str(Filter(event.where)) if event.where else ""
-    except FilterError as error:
-        raise Refused(Refusal.FILTER, str(error)) from None

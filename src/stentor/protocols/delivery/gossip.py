@@ -39,7 +39,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.registry import Registry, after_in, is_within
 from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -145,6 +145,10 @@ class Gossip:
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
+    def lost(self, stream: Stream) -> None:
+        """Some of this turned out to be damaged: others must not count on it."""
+        self.changed[stream] = None
+
     def tell_all(self, now: int) -> None:
         """Tell the bundle all that we have."""
         self._states = 0
@@ -168,10 +172,13 @@ class Gossip:
             self._topic, self._settings.name, self.ready, tuple(map(_held, streams)), self.facts, self.leaving, whole,
             asking, "", self._table.digest if thorough else 0, self._settings.unit,
             self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
-            self.stuck(), number=self._number,
+            self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
+            damaged=tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
         )  # fmt: skip
         voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
-        self.say(state, to, *([GossipVoid(self._topic, self._settings.name, voids)] if voids else []))
+        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
+        told = ((lost, True), (voids, False))
+        self.say(state, to, *(GossipVoid(self._topic, self._settings.name, *each) for each in told if each[0]))
         if thorough and to is None:
             self._invite(now)
             for peer in self.bundle.peers.values():
@@ -205,6 +212,8 @@ class Gossip:
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
+        if not self._is_about_our_topic(peer, event):
+            return
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
@@ -212,6 +221,23 @@ class Gossip:
             self._let_in(now, peer, event, blocks)
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
+
+    def _is_about_our_topic(self, peer: Peer, event: ControlEvent) -> bool:
+        """Whether another one does not speak of a topic of the same name that was deleted. What it stores of that, what
+        it knows of subscribers there and whom it steers must not count here; and the other way round.
+        """
+        registry = self._registry
+        if isinstance(event, GossipState | GossipFacts):
+            ended = event.after if isinstance(event, GossipState) else after_in(event.facts)
+            if registry.is_ended(ended):
+                self.learnt += registry.end(ended)
+                return False
+        if isinstance(event, GossipState):
+            peer.version = event.version
+            if 0 < event.version <= registry.terms.after:
+                self.say(self.invitation(), peer)  # it was away while that was deleted
+        is_said = isinstance(event, GossipFacts | FactsRequest)  # facts have versions of their own
+        return is_said or peer.version == 0 or peer.version > registry.terms.after
 
     def _is_believed(self, sender: int, event: ControlEvent) -> bool:
         """Whether the repository has sent this that it names. Of one whose principal is not written down, because we
@@ -253,7 +279,8 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in gossip.voids:
             stream = self._store.streams[held.publisher, held.incarnation]
-            if self._store.void(stream, held.spans) or self._store.give_up_skipped(stream, held.spans):
+            spans = held.spans if gossip.lost else stream.readable(held.spans)
+            if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
                 self.touched[stream] = self.changed[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
@@ -331,7 +358,7 @@ class Gossip:
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
-            stream.peers.pop(peer.name, None)
+            stream.dismiss(peer.name)
         peer.leaving = True
         if peer.departed:
             del self.bundle.peers[peer.name]

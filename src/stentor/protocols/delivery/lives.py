@@ -11,7 +11,8 @@ from stentor.model.control import Recovery, end_name
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.registry import PublisherEnds, Registry
+from stentor.protocols.delivery.registered import PublisherEnds
+from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import MOST_LIVES
@@ -113,9 +114,9 @@ class Lives:
 
     def awaited(self, stream: Stream) -> list[Span]:
         """Return the numbers that are missing here although they were acknowledged: up to the end of an earlier life,
-        or as their publisher says.
+        or as their publisher says. What is damaged holds nothing up: it is a trouble of its own.
         """
-        missing = stream.missing
+        missing = stream.undamaged(stream.missing)
         if not missing:
             return []
         known = self._registry.publishers.get(stream.id[0])

@@ -8,10 +8,11 @@ import msgspec
 from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
-from stentor.model.ids import publisher_id
+from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
@@ -32,18 +33,17 @@ class Owners:
         commits: Commits,
         enrolment: Enrolment,
         notices: AccessNotices,
+        damage: Damage,
         report: Callable[[int], dict[str, Any]],
     ) -> None:
         """`report` is what an owner is told of the topic."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
-        self._notices = notices
+        self._notices, self._damage = notices, damage
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
         code, reason, report = None, "", b""
-        if publisher_id(event.principal, event.sender) != sender:
-            return  # whoever it names did not send it, and would believe our receipt
         try:
             self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
@@ -61,14 +61,12 @@ class Owners:
 
     def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
-        if registry.deleted:
-            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
-            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
+        self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self._enrolment.remember(registry.found(terms, _principals(event), event.born))
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
+            terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
+            self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task is not TopicTask.SHOW:
             self._check(event)
@@ -95,10 +93,22 @@ class Owners:
                 self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
+            case TopicTask.ACCEPT_LOSS:
+                self._damage.accept(now)
             case TopicTask.STEER:
                 self._steer(now, event)
             case _:
                 pass
+
+    def _check_topic(self, event: Registration) -> None:
+        """Refuse what is about another topic of this name, or cannot be."""
+        if self._registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if self._registry.is_ended(event.after) and event.task is not TopicTask.SHOW:
+            code = Refusal.BUSY if event.task is TopicTask.CREATE else Refusal.UNKNOWN  # others are asked, or we later
+            raise Refused(code, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
 
     def _check(self, event: Registration) -> None:
         """Refuse who may not change this topic. Without TLS everybody has one principal, and operators have a name."""
@@ -106,7 +116,7 @@ class Owners:
         if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
         leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        concerns_us = leaves or event.task is TopicTask.STEER
+        concerns_us = leaves or event.task in (TopicTask.STEER, TopicTask.ACCEPT_LOSS)
         if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 

@@ -16,7 +16,6 @@ from stentor.machine import Recalled, Scanned
 from stentor.model.control import ControlEvent, inbox_of
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
-from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.model.record import Kind, Record, StreamId
@@ -125,10 +124,8 @@ class Reading:
 
     # ---- what there is
 
-    def _stock_requested(self, now: int, sender: int, event: StockRequest) -> None:
+    def _stock_requested(self, now: int, sender: int, event: StockRequest) -> None:  # noqa: ARG002
         name, inbox = self._settings.name, inbox_of(event.sender)
-        if _is_forged(sender, event):
-            return
         try:
             self._check(event)
             self._check_room()
@@ -166,7 +163,7 @@ class Reading:
             members=self._registry.storing_all(),
             done=done.held,
             parts=tuple(part.position().held for part in parts),
-            gone=() if self._settings.lake else forgotten.held,
+            gone=(Position() if self._settings.lake else forgotten).plus(self._written_off().minus(done)).held,
             number=self._store.horizon,
         )  # fmt: skip
         self._enrolment.say(inbox_of(event.sender), stock)
@@ -175,6 +172,10 @@ class Reading:
         """What there was and is not here any more."""
         voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
         return Position.before(self._store.floors()).minus(voids)
+
+    def _written_off(self) -> Position:
+        """What was damaged, and given up."""
+        return Position({stream.id: stream.written_off for stream in self._store.losses})
 
     def _limit(self, event: StockRequest) -> int:
         most = event.most if event.most > 0 else _ALL
@@ -212,8 +213,6 @@ class Reading:
     # ---- pages
 
     def _page_requested(self, now: int, sender: int, event: PageRequest) -> None:  # noqa: ARG002
-        if _is_forged(sender, event):
-            return
         try:
             self._check(event)
             self._check_room()
@@ -225,8 +224,9 @@ class Reading:
         wanted = Position.of(event.wanted)
         pieces = self._pieces(wanted)
         budget = min(max(event.budget, 1), _LARGEST_PAGE)
-        if not len(pieces.sequences):
-            self._send(event, [], Position())
+        lost = wanted.minus(wanted.minus(self._written_off()))
+        if lost.streams or not len(pieces.sequences):
+            self._send(event, [], lost, lost)
         elif pieces.sequences[0]:
             first = int(pieces.sequences[0])
             self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), first, budget)
@@ -309,8 +309,6 @@ class Reading:
 
     def _acknowledged(self, now: int, sender: int, event: ReaderAck) -> None:  # noqa: ARG002
         destination = self._table.destinations.get(event.name)
-        if _is_forged(sender, event):
-            return
         try:
             self._check(event)
         except Refused:
@@ -318,11 +316,6 @@ class Reading:
         if destination is not None and destination.advance(event.done):
             self._dispatch.dirty[event.name] = None
         self._enrolment.pass_by(event.name, Position.of(event.done))
-
-
-def _is_forged(sender: int, event: StockRequest | PageRequest | ReaderAck) -> bool:
-    """Whether it was not sent by whoever it names: that one would believe our answer."""
-    return publisher_id(event.principal, event.sender) != sender
 
 
 @lru_cache(maxsize=64)

@@ -4,34 +4,33 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Role
-from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.control import Recovery, Role
+from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter
-from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
-from stentor.model.ranges import (
-    ClientName,
-    EventNumber,
-    FilterText,
-    Life,
-    Path,
-    Principal,
-    RangedDecoder,
-    StreamNumbers,
-    check_client_name,
-)
+from stentor.model.mail import mail_filter
 from stentor.model.record import Fact
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
+from stentor.protocols.delivery.registered import (
+    MOST_ENDS,
+    MOST_RESUMED,
+    PublisherEnds,
+    holding_values,
+    is_sound,
+    publisher_values,
+    subscription_values,
+)
+from stentor.protocols.delivery.registered import Frontier as Frontier
+from stentor.protocols.delivery.registered import Holding as Holding
+from stentor.protocols.delivery.registered import KnownPublisher as KnownPublisher
+from stentor.protocols.delivery.registered import KnownSubscription as KnownSubscription
 
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
@@ -41,110 +40,17 @@ LIFE = "life/"
 PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION, LIFE)
 
 
-Frontier = StreamNumbers  # the last number of each stream before something begins
-_MOST_CHANGES = 8  # of a filter that are remembered
 _MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
-_MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
-_MOST_ENDS = 4096  # lives of a publisher with events that are stored: as many as it may have streams
-# Of a life, the last number that was known to be acknowledged, or stored without a gap, when the next one was first
-# steered: every repository sets all up to it aside before it stores anything of a later life.
-PublisherEnds = Annotated[tuple[tuple[Life, EventNumber], ...], Meta(max_length=_MOST_ENDS)]
-
-
-class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
-    """Who stands behind a publisher's id."""
-
-    name: ClientName
-    principal: Principal
-    incarnation: Life  # the newest one
-    resumed: Annotated[
-        tuple[Life, ...], Meta(max_length=64)
-    ] = ()  # those that it goes on with when it comes back, in the order in which they began
-    ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
-
-    def after(self, known: "KnownPublisher") -> "KnownPublisher":
-        """The same, if whoever wrote it knew what is known here; else with what it did not know. A life that it does
-        not name, but for the newest, may be collected.
-        """
-        theirs, ours = dict(self.ends), dict(known.ends)
-        lives = theirs.keys() | ours.keys() if self.incarnation < known.incarnation else theirs.keys()
-        resumed = (*self.resumed, *(each for each in known.resumed if each not in self.resumed))[-_MOST_RESUMED:]
-        return KnownPublisher(
-            self.name,
-            self.principal,
-            max(self.incarnation, known.incarnation),
-            resumed if self.incarnation < known.incarnation else self.resumed,
-            tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)),
-        )
-
-
-class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
-    """What a subscriber wants, and since when: everything after these numbers of the streams there were. It may have
-    wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
-    """
-
-    where: FilterText
-    frontier: Frontier = ()
-    principal: Principal = ""
-    home: Path = ""  # the broker at which it was last
-    incarnation: Life = 0  # of its first life
-    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
-    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
-    again: bool = False  # the name was registered before, and that was taken back
-
-    @property
-    def registration(self) -> int:
-        """What tells this registration of a name from earlier ones; 0 if there was none."""
-        return self.incarnation if self.again else 0
-
-    def change(self, where: str, now: Frontier) -> "KnownSubscription":
-        """The same with another filter, for all that is not there yet."""
-        if where == self.where:
-            return self
-        changes = (*self.changes, (self.where, now))[-_MOST_CHANGES:]
-        return msgspec.structs.replace(self, where=where, changes=changes)
-
-
-class Holding(msgspec.Struct, frozen=True, array_like=True):
-    """Where the newest life of a name began."""
-
-    node: Path = ""  # the broker
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(TopicTerms)
 _grant = msgspec.msgpack.Decoder(Grant)
 _membership = msgspec.msgpack.Decoder(Membership)
-_publisher = RangedDecoder(KnownPublisher)
-_subscription = RangedDecoder(KnownSubscription)
-_holding = RangedDecoder(Holding)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
-_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
 
 
-def is_sound(key: str, value: bytes) -> bool:
-    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
-    kind, _, name = key.partition("/")
-    try:
-        if kind == "publisher":
-            _publisher.decode(value)
-            return _PUBLISHER_ID.fullmatch(name) is not None
-        if kind == "former":
-            _membership.decode(value)
-        if kind == "life":
-            role, _, name = name.partition("/")
-            check_client_name(name)
-            _holding.decode(value)
-            return role in ("publisher", "subscriber")
-        if kind == "subscription":
-            check_client_name(name)
-            if value:
-                known = _subscription.decode(value)
-                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
-                    Filter(where)
-    except InvalidInput:
-        return False
-    return True
+def after_in(facts: Iterable[SharedFact]) -> int:
+    """Return at which version an earlier topic of the same name was deleted, as these facts say; 0 if they do not."""
+    return max((_terms.decode(value).after for key, _, _, value in facts if key == TOPIC and value), default=0)
 
 
 def is_within(node: str, unit: str) -> bool:
@@ -160,8 +66,9 @@ def top_of(node: str) -> str:
 class Registry:
     """The facts of one topic."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, *, is_mail: bool = False) -> None:
         self._repository = repository
+        self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
@@ -183,8 +90,12 @@ class Registry:
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
-        news = []
+        news: list[Fact] = []
+        if self.deleted:
+            return news  # another one of this name begins with another registry
         for key, version, writer, value in facts:
+            if version <= self.terms.after:
+                continue  # it is about a topic of this name that was deleted
             is_newer = self._facts.is_news(key, (version, writer, value))
             if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
@@ -197,7 +108,7 @@ class Registry:
         if not key.startswith(_PUBLISHER):
             return []
         known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
-        return self.set(key, known) if known != _publisher.decode(value) else []
+        return self.set(key, known) if known != publisher_values.decode(value) else []
 
     @property
     def digest(self) -> int:
@@ -238,12 +149,12 @@ class Registry:
         elif kind == "former" and name not in self.units:
             self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
-            number, known = int(name, 16), _publisher.decode(value)
+            number, known = int(name, 16), publisher_values.decode(value)
             self.publishers[number] = known.after(self.publishers.get(number, known))
             self._renewed[number] = None
         elif kind == "subscription":
             if value:
-                self.subscriptions[name] = _subscription.decode(value)
+                self.subscriptions[name] = subscription_values.decode(value)
             else:
                 self.subscriptions.pop(name, None)
 
@@ -265,7 +176,15 @@ class Registry:
     @property
     def version(self) -> int:
         """When it was created or deleted: another topic of its name has another one."""
-        return self._facts[TOPIC][0]
+        return self._facts[TOPIC][0] if self.known else 0
+
+    def is_ended(self, version: int) -> bool:
+        """Whether this is the topic that was deleted at a version, and not one that was created since."""
+        return self.known and self.version <= version
+
+    def end(self, version: int) -> list[Fact]:
+        """This topic was deleted at a version, elsewhere."""
+        return self.learn(((TOPIC, version, "", b""),))
 
     def delete(self) -> list[Fact]:
         """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more. Lives
@@ -355,6 +274,8 @@ class Registry:
 
     def granted(self, role: Role, name: str) -> Grant | None:
         value = self._facts.get(f"{GRANT}{role}/{name}", (0, "", b""))[2]
+        if not value and self._is_mail and name:
+            return Grant()
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
@@ -401,6 +322,8 @@ class Registry:
 
     def check_reader(self, topic: str, name: str, principal: str) -> None:
         """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
+        if name and self._is_mail:
+            raise Refused(Refusal.NOT_AUTHORISED, "mail is read by whom it is for: `fabric.mailbox()`")
         if name or self._is_open_to(principal, topic):
             self.check("subscriber", topic, name, principal)
         elif principal != self.terms.owner:
@@ -458,17 +381,28 @@ class Registry:
         known = self.publishers.get(number, KnownPublisher(name, principal, 0))
         resumed = known.resumed
         if resumes and incarnation not in resumed:
-            resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
+            resumed = (*resumed, incarnation)[-MOST_RESUMED:]
         if ends is None:
             ends = tuple(each for each in known.ends if each[0] not in resumed)
-        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, ends[-_MOST_ENDS:])
+        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, ends[-MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
 
     def fix_ends(self, publisher: int, ends: PublisherEnds) -> list[Fact]:
         """Earlier lives of a publisher end there; what is new of that."""
         known = self.publishers[publisher]
-        news = msgspec.structs.replace(known, ends=ends[-_MOST_ENDS:])
+        news = msgspec.structs.replace(known, ends=ends[-MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{publisher:016x}", news)
+
+    def filter_of(self, event: Recovery) -> str:
+        """Return what a subscriber gets: what it says, or what it wanted before if it keeps that; of mail, its own."""
+        if event.keeps and not self._is_mail:
+            known = self.subscriptions.get(event.sender)
+            return known.where if known is not None else ""
+        where = mail_filter(event.sender) if self._is_mail else event.where
+        try:
+            return str(Filter(where)) if where else ""
+        except FilterError as error:
+            raise Refused(Refusal.FILTER, str(error)) from None
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         again = name not in self.subscriptions and _SUBSCRIPTION + name in self._facts
@@ -488,7 +422,7 @@ class Registry:
 
     def place_of(self, role: Role, name: str) -> str:
         """Return the broker at which that life began."""
-        return _holding.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
+        return holding_values.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
 
     def hold(self, role: Role, name: str, life: int, node: str) -> list[Fact]:
         """A life holds a name from now on, and none before it does."""

@@ -135,7 +135,7 @@ class ReliablePublisher:
             LifeDrawn: self._life_drawn,
             Linked: self._link_made,
             Unlinked: self._link_lost,
-            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
             Heard: self._heard,
             TimerFired: self._timer_fired,
         }

@@ -90,7 +90,7 @@ class ReliableSubscriber:
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Linked: self._link_made,
             Unlinked: self._link_lost,
-            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
             Arrived: self._arrived,
             Heard: self._heard,
             Listening: self._listening,
@@ -264,7 +264,7 @@ class ReliableSubscriber:
         if new is None:
             return False
         self.attendance.left = told.left
-        self._handing.hear(told.known, bool(new))
+        self._effects += self._handing.hear(told, bool(new))
         for run in new:
             self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now

@@ -14,6 +14,7 @@ bundles of several. Its parts:
     notices     what brokers are told of who may do what
     collection  what may be forgotten
     gaps        what nobody has: those behind it do not wait for ever
+    damage      what was stored and cannot be read: an error until it is mended, or accepted
     reading     those who read what is stored, at rest
 """
 
@@ -53,10 +54,12 @@ from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.conflicts import Conflicts
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -64,9 +67,10 @@ from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -95,8 +99,10 @@ class Repository:
         self.topic = topic
         self._settings = settings
         self.table = DisseminationTable()
-        self.registry = Registry(settings.name)
-        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
+        self.mailboxes = Mailboxes(self.table, is_mail=topic == settings.mail)
+        self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
+        audience = self.mailboxes.audience
+        self.store = store = Store(budget or TailBudget(settings.tail), audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -108,16 +114,16 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
         )  # fmt: skip
-        self.departures = Departures(
-            topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
-        )  # fmt: skip
+        self.departures = Departures(topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment)
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
+        self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.owners = Owners(
-            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
-        )
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.damage,
+            self.status,
+        )  # fmt: skip
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
@@ -127,7 +133,7 @@ class Repository:
         )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
-            lambda: self._size,
+            lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
@@ -136,10 +142,9 @@ class Repository:
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
-        self._size = 0  # bytes on the disk
+        self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
-        self._copies = 0
-        self._facts = 0  # a digest of what is registered
+        self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
@@ -164,6 +169,7 @@ class Repository:
             TimerFired: self._tick,
             Measured: self._measured,
             Founded: self._founded,
+            Vouched: lambda now, vouched: self._obey(now) if self.membership.is_over(vouched.ended) else None,
             Listening: lambda *_: None,
             AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
@@ -186,11 +192,9 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        self.unopened, self._opened_at = opened.reason, now
-        self._wall_lead = opened.wall - now if opened.wall else 0
-        if opened.reason:  # other topics go on
-            self._report("error", "a ledger cannot be opened", reason=opened.reason)
-            self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+        self._opened_at, self._wall_lead = now, opened.wall - now if opened.wall else 0
+        if opened.reason:
+            self._cannot_open(now, opened.reason)
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
@@ -214,26 +218,34 @@ class Repository:
         self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
 
+    def _cannot_open(self, now: int, reason: str) -> None:
+        """Try again later; other topics go on."""
+        self.unopened = reason
+        self._report("error", "a ledger cannot be opened", reason=reason)
+        self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+
     def _load_tail(self, first: int) -> None:
         """Read what readers have not been shown, before anything else."""
         if first < self.store.next:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
-            self.is_open = True
+            self.is_open, self.unopened = True, ""
             self.lives.recall()
+            self.damage.find()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
 
     def _seen(self, now: int, scanned: Scanned) -> None:
-        self.testimony.recall(now, scanned.records)
-        self._load_tail(self.store.see(scanned.records, scanned.damaged))
+        if scanned.reason:
+            self._cannot_open(now, scanned.reason)
+        else:
+            self.testimony.recall(now, scanned.records)
+            self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
-        for line in scanned.damaged:
-            if self.is_open and self.store.lose(line):
-                self.gossip.changed[self.store.streams[line.stream]] = None
-                self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
+        if self.is_open:
+            self.damage.scanned(scanned)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
             then(now, scanned)
@@ -245,7 +257,7 @@ class Repository:
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
-        self._size = measured.size
+        self.size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(now, committed.token)
@@ -283,7 +295,9 @@ class Repository:
             self.store.receive(now, block, known=True, ordered=True)
             return
         known = self.registry.is_authorised(block.publisher)
-        if known or block.publisher not in self.registry.publishers:
+        if not self.mailboxes.has_room(block):
+            self._report("error", "mail is not taken: it is for more names than can be kept", most=MOST_NAMES)
+        elif known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
         else:
             self.store.strangers += block.count  # it was authorised once
@@ -292,7 +306,7 @@ class Repository:
         if heard.sender == self._id:
             return  # the bundle includes ourselves
         for event in heard.events:
-            if event.topic != self.topic:
+            if event.topic != self.topic or is_forged(heard, event):
                 continue
             handler = self._words.get(type(event))
             if handler is not None:
@@ -366,7 +380,7 @@ class Repository:
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
-                    stream.peers.pop(name, None)
+                    stream.dismiss(name)
             self.membership.obey(now)
             self.membership.introduce()
             self.gossip.ask_all(now)  # of lives that were not known before, too
@@ -382,6 +396,7 @@ class Repository:
     # ---- the end of a step
 
     def _finish(self, now: int) -> None:
+        self.mailboxes.enlist(self.enrolment)
         if not self.gossip.ready:
             self.gossip.judge(now)  # clients wait for it: not only when time has passed
         copies = self.gossip.copies(now)
@@ -404,6 +419,7 @@ class Repository:
                 action(now)
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
+        self.damage.tell_losses()
         shown = self.store.horizon
         if self.store.advance(copies, self.gossip.bundle.mates):
             self.testimony.stable(now, shown + 1, self.store.horizon)
@@ -432,7 +448,9 @@ class Repository:
 
     def _tick(self, now: int, fired: TimerFired) -> None:
         self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
-        if not self.is_open and self.unopened:
+        if not self.is_open and self.store.next > 1:
+            self._load_tail(self.store.horizon + 1)
+        elif not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
@@ -444,12 +462,13 @@ class Repository:
         busy = self.agreement.tick(now) or busy
         busy = self.gaps.ask(now) or busy
         self.gaps.tick(now)
+        self.damage.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
-        may_leave = self.gossip.leaving and not self.notices.is_answering
+        may_leave = self.gossip.leaving and not self.notices.is_answering and not self.damage.is_found
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
@@ -459,7 +478,8 @@ class Repository:
 
     @property
     def health(self) -> TopicHealth:
-        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.unopened or self.commits.trouble)
+        trouble = self.unopened or self.commits.trouble or self.damage.trouble
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
@@ -469,10 +489,10 @@ class Repository:
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
-            "bytes": self._size,
+            "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             "awaits": self.lives.described(),
-            **survey.topic(store, registry),
+            **survey.topic(store, registry, self.damage),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
             "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),

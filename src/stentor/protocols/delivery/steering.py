@@ -75,6 +75,7 @@ class Steering:
         self.ended: Forbid | None = None
         self.effects: list[Effect] = []
         self._believed = BundleMembers()  # as our broker, or an earlier one, has told
+        self._ended = 0  # at which version a topic of this name was deleted, as it has told
         self._linked = False
         self.node = ""
         self._candidates: dict[str, _Candidate] = {}
@@ -112,8 +113,14 @@ class Steering:
     def unlink(self) -> None:
         self._linked = False
 
-    def vouch(self, now: int, principals: Mapping[str, str]) -> None:
-        """Believe these repositories of the topic from now on, each under its principal, as our broker says."""
+    def vouch(self, now: int, principals: Mapping[str, str], ended: int = 0) -> None:
+        """Believe these repositories of the topic from now on, each under its principal, as our broker says; and none
+        of those that has a topic of this name which was deleted.
+        """
+        if ended > self._ended:
+            self._ended = ended
+            if self.repository and self._linked and self.ended is None:
+                self._ask(now)  # it may have that one
         if self._believed.principals == principals or self.ended is not None:
             return
         self._believed = BundleMembers(principals)
@@ -285,7 +292,8 @@ class Steering:
         self._post_recovery()
 
     def _post_recovery(self) -> None:
-        self._post(inbox_of(repository_name(self.repository)), self._introduce(self.attempt))
+        recovery = msgspec.structs.replace(self._introduce(self.attempt), ended=self._ended)
+        self._post(inbox_of(repository_name(self.repository)), recovery)
 
     def _accepted(self, now: int, response: RecoveryResponse) -> None:
         self.members, self.chorus = response.members, response.chorus

@@ -8,6 +8,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import end_name
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
+from stentor.model.mail import RECIPIENT
 from stentor.protocols.delivery.dialogue import (
     Assure,
     Attach,
@@ -148,15 +149,19 @@ class Author(Actor):
 
     def _say(self) -> None:
         body, attributes = self._body(), draw_attributes(self.stage.random)
+        if self.stage.recipients:
+            attributes[RECIPIENT] = self.stage.random.choice(self.stage.recipients)
         self._compose(body, attributes)
         self.handle(Entrusted(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
-        numbers = [self.stage.random.randrange(10) for _ in bodies]
-        for body, number in zip(bodies, numbers, strict=True):
-            self._compose(body, {"n": number})
-        self.handle(EntrustedMany({"n": numbers}, bodies, self._time))
+        columns: dict[str, list[Value]] = {"n": [self.stage.random.randrange(10) for _ in bodies]}
+        if self.stage.recipients:
+            columns[RECIPIENT] = [self.stage.random.choice(self.stage.recipients) for _ in bodies]
+        for body, *row in zip(bodies, *columns.values(), strict=True):
+            self._compose(body, dict(zip(columns, row, strict=True)))
+        self.handle(EntrustedMany(columns, bodies, self._time))
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         self.stage.book.entrusted[body] = attributes

@@ -56,7 +56,9 @@ class Shelf:
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
+        self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
         self.dead = False  # for ever
+        self.is_former = False  # it is that of a topic of the same name which was deleted
 
     def store(self, lines: Iterable[Line], now: int) -> None:
         for line in lines:
@@ -126,6 +128,7 @@ class Page:
         self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
+        self.lost = Numbers()  # that it was told to be lost
         self.acknowledged: dict[Key, None] = {}
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with
@@ -149,6 +152,7 @@ class Book:
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.receipts: set[tuple[str, int]] = set()  # that repositories gave to the owner, by its tokens
         self.pages: dict[str, Page] = {}
+        self.former: set[StreamId] = set()  # what was published before the topic was deleted and created again
         self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
@@ -193,6 +197,8 @@ class Book:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
         spans = [(1, ack.upto), *ack.singles]
+        if self.shelves[repository].is_former:
+            self.accuse("former-topic", f"{repository} acknowledges {spans} of {stream} into a topic that was deleted")
         own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
@@ -204,7 +210,7 @@ class Book:
         for extra, upto in enumerate(ack.copies):
             gone = max(shelf.collected[stream].last for shelf in self.shelves.values())  # nobody needs these any more
             for number in range(gone + 1, upto + 1):
-                having = sum(number in shelf.stored[stream] for shelf in self.shelves.values())
+                having = sum(number in shelf.stored[stream] for shelf in self._current())
                 if having <= extra:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
@@ -249,13 +255,27 @@ class Book:
         return number - 1
 
     def _holders(self, key: Key) -> list[str]:
-        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]
+        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key) and not shelf.is_former]
+
+    def _current(self) -> list[Shelf]:
+        return [shelf for shelf in self.shelves.values() if not shelf.is_former]
 
     def is_kept(self, key: Key, holders: Iterable[str]) -> bool:
         """Whether any of those that had it must still have it."""
         return any(self.shelves[name].keeps(key) for name in holders)
 
     # ---- repositories
+
+    def delete(self) -> None:
+        """The topic is deleted with all that is stored of it: nothing that was said of it holds any more."""
+        self.former.update(self.published)
+        self.promises.clear()
+        self.released.clear()
+
+    def check_topic(self, repository: str, line: Line) -> None:
+        """A repository stores something of the topic that was created again."""
+        if line.stream in self.former:
+            self.accuse("former-topic", f"{repository} stores {line}, which was deleted")
 
     def leave(self, repository: str) -> None:
         """It throws away all that it has: others must have it."""
@@ -291,12 +311,12 @@ class Book:
 
     def reveal(self, repository: str, line: Line, required: int) -> None:
         """Readers may be told of this."""
-        if line.kind is not Kind.EVENTS:
+        if line.kind is not Kind.EVENTS or self.shelves[repository].is_former:
             return
         shelves = self.shelves
         if not shelves[repository].stored[line.stream].covers(line.first, line.last):
             self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
-        having = sum(shelf.settles(line) for shelf in shelves.values())
+        having = sum(shelf.settles(line) for shelf in self._current())
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 
@@ -392,5 +412,7 @@ class Book:
         return bool(times) and min(times) - self.published[key[:2]][key[2]].time >= GIVEN_UP
 
     def _check_repository(self, page: Page, shelf: Shelf, key: Key) -> None:
+        if shelf.is_former:
+            self.accuse("former-topic", f"{page.name} got {key} of one whose topic was deleted")
         if not shelf.stored.has(key):
             self.accuse("released-before-persistent", f"{page.name} got {key} of one who never had it")

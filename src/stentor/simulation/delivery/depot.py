@@ -29,8 +29,8 @@ from stentor.model.control import (
     Registration,
     RegistrationReceipt,
     RepositoryAck,
-    Retransmission,
     Sync,
+    TopicTask,
     chorus_of,
     inbox_of,
     repository_name,
@@ -40,13 +40,15 @@ from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Arrived, Heard, Post, ShareAccess
+from stentor.protocols.delivery.post import Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Key, Numbers, Shelf
+from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.delivery.rot import rot_anything, rot_body
+from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
 from stentor.storage.segments import SegmentLedger
@@ -66,6 +68,7 @@ class Depot(Actor):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
+    asks_for_members = True  # and whether its topic was deleted while it was away
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
         super().__init__(stage, repository_name(name), keeper_of(name))
@@ -83,7 +86,7 @@ class Depot(Actor):
         self.torn = False  # the power is cut in the middle of its next commit
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0
-        self._came: dict[Key, int] = {}  # when events first came from their publishers in this life, by its clock
+        self._came = Arrivals()  # in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
         stage.book.stored_times.clocks[name] = lambda: self.wall
         self._busy = 0  # until then
@@ -178,31 +181,26 @@ class Depot(Actor):
     def unlinked(self) -> None:
         """A repository need not know: it says what it says until it has a link again."""
 
-    def rot(self, random: Random) -> bool:
-        """Some bits of what is durable flip."""
-        names = [name for name in self.disk.names() if self.disk.open(name).size()]
-        if not names:
-            return False
-        file = self.disk.open(random.choice(names))
-        used = file.durable
-        if not used:
-            return False
-        for _ in range(random.randint(1, 4)):
-            file.rot(random.randrange(used))
-        self.shelf.doubtful = self.shelf.durable.copy()
-        self.rotten = True
-        self.note("bit rot")
-        return True
+    def rot(self, random: Random, *, bodies: bool = False) -> bool:
+        """Some bits of what is durable flip, or one of an event's body."""
+        entrusted = list(self.stage.book.entrusted)
+        is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
+        if is_rotten:
+            self.shelf.doubtful = self.shelf.durable.copy()
+            self.rotten = True
+            self.note("bit rot")
+        return is_rotten
 
     def handle(self, happened: Input) -> None:
-        """Note when events come that another repository has not sent."""
-        if isinstance(happened, Arrived | Heard) and happened.blocks:
-            fetched = isinstance(happened, Heard) and any(isinstance(each, Retransmission) for each in happened.events)
-            for block in happened.blocks:
-                if not fetched or block.publisher == happened.sender:  # type: ignore[union-attr]
-                    for offset in block.offsets():
-                        key = block.publisher, block.incarnation, block.catenation + offset
-                        self._came.setdefault(key, self.wall)
+        """Note when events come that another repository has not sent. Who manages nothing obeys nobody."""
+        if (
+            isinstance(happened, Heard)
+            and self.repository is not None
+            and not self.repository.registry.known
+            and any(isinstance(each, Registration) and each.task != TopicTask.CREATE for each in happened.events)
+        ):
+            return
+        self._came.note(happened, self.wall)
         super().handle(happened)
 
     # ---- the ledger
@@ -236,6 +234,8 @@ class Depot(Actor):
                 self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
+            if self.link:
+                self.stage.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
@@ -300,6 +300,8 @@ class Depot(Actor):
     def _note_times(self, commit: Commit) -> None:
         for entry in commit.entries:
             if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                if self.repository is not None and self.repository.registry.terms.after:
+                    self.stage.book.check_topic(self.short, entry.line)
                 self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
     def _note_progress(self, key: str, value: bytes) -> None:
@@ -359,13 +361,19 @@ class Depot(Actor):
         registry = self.repository.registry
         if registry.created and registry.is_member(self.short):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
-        self.left = True
-        self.stage.seen["left"] += 1
-        self.crash("has left")
-        self.stage.book.leave(self.short)
+        self.crash("discards its ledger")
         for name in self.disk.names():
             self.disk.remove(name)
         self.disk.sync()
+        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+            self.stage.seen["deleted"] += 1
+            self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
+            self._traces = hearing.KeptTraces()
+            self.stage.after(self._delay(), self.start)
+            return
+        self.left = True
+        self.stage.seen["left"] += 1
+        self.stage.book.leave(self.short)
 
     # ---- what it says, against what is true
 
@@ -453,7 +461,10 @@ class Depot(Actor):
             repository.store.streams.validate()
         except AssertionError as error:
             self.accuse("raised", f"{self.short} is not as it says: {error}")
-        self.has_caught_up |= repository.gossip.ready
+        self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
+        if repository.damage.is_found:
+            for key, stream in repository.store.streams.items():
+                self.shelf.told_damaged[key].update(stream.damaged)
         if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)

@@ -46,6 +46,7 @@ class Mischief:
             "sync-error": self._sync_error,
             "disk-full": self._disk_full,
             "rot": self._rot,
+            "body-rot": self._rot_body,
             "join": self._join,
             "leave": self._leave,
             "return": self._return,
@@ -195,6 +196,18 @@ class Mischief:
         depot = self._depot()
         return depot is not None and bool(self._survivors(depot, mates=True)) and depot.rot(self._stage.random)
 
+    def _rot_body(self) -> bool:
+        """Also where nobody else has the same: then it must be told that it is lost."""
+        depot = self._depot()
+        return depot is not None and depot.rot(self._stage.random, bodies=True)
+
+    def accept_damage(self) -> None:
+        """An operator looks after damage that nobody mends."""
+        for depot in self._cast.serving():
+            repository = depot.repository
+            if repository is not None and repository.damage.is_found and not self._cast.owner.wishes:
+                self._cast.owner.wish(TopicTask.ACCEPT_LOSS, [depot.short])
+
     # ---- clients and links
 
     def _crash(self, actors: Sequence[Actor]) -> bool:
@@ -203,7 +216,7 @@ class Mischief:
             return False
         actor = self._stage.random.choice(there)
         actor.crash()
-        if isinstance(actor, Reader) and self._stage.random.random() < 0.2:
+        if isinstance(actor, Reader) and not self._cast.plan.mail and self._stage.random.random() < 0.2:
             self._stage.seen["filter-change"] += 1
             actor.condition = self._cast.draw_condition()
         self._soon(actor.start, 400)
@@ -234,6 +247,7 @@ class Mischief:
         rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
@@ -246,6 +260,7 @@ class Mischief:
         rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
@@ -322,9 +337,13 @@ class Mischief:
         def added(receipt: RegistrationReceipt) -> None:
             depot.leaving = depot.leaving and receipt.code is not None
 
-        members = [name for name in self._cast.members() if name != depot.short]
+        others = [name for name in self._cast.members() if name != depot.short]
         self._cast.owner.wish(
-            TopicTask.ADD_REPOSITORY, members, added, repositories=(depot.short,), principals=(depot.principal,)
+            TopicTask.ADD_REPOSITORY,
+            others or [depot.short],
+            added,
+            repositories=(depot.short,),
+            principals=(depot.principal,),
         )
 
     def _outlive(self) -> bool:

@@ -44,6 +44,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
+    mail: bool = False  # each event is for one reader, whether that came before or not
+    former: bool = False  # the topic was deleted and created again while one of its repositories was away
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -124,6 +126,19 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
+def draw_rot(random: Random, plan: Plan) -> Plan:
+    """In some worlds stored events rot wherever they are, also where nobody else has them; some are found by a life
+    that opens its ledger, some by one that reads.
+    """
+    if plan.visits or random.random() >= 0.2:
+        return plan
+    rots = [(random.randrange(plan.duration), "body-rot") for _ in range(random.randrange(1, 4))]
+    kills = [(min(time + 1, plan.duration), "kill") for time, _ in rots if random.random() < 0.5]
+    if random.random() < 0.5:
+        plan = msgspec.structs.replace(plan, repositories=1, copies=1, finer=(), hold=False)
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *rots, *kills))))
+
+
 def draw_newcomers(random: Random, plan: Plan) -> Plan:
     """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
     if random.random() >= 0.2:
@@ -195,6 +210,21 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
         return plan
     keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
+
+
+def draw_mail(random: Random, plan: Plan) -> Plan:
+    """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
+    if plan.nodes or random.random() >= 0.15:
+        return plan
+    strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave"))
+    return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
+
+
+def draw_former(random: Random, plan: Plan) -> Plan:
+    """In a few worlds somebody has slept through the end of another topic of the same name."""
+    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless:
+        return plan
+    return msgspec.structs.replace(plan, former=random.random() < 0.15)
 
 
 def draw_unit(random: Random) -> str:

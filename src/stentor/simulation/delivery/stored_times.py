@@ -7,9 +7,26 @@ by its own clock.
 
 from collections.abc import Callable, Iterable
 
+from stentor.machine import Input
+from stentor.model.control import Retransmission
 from stentor.model.record import Record
+from stentor.protocols.delivery.post import Arrived, Heard
 
 Key = tuple[int, int, int]  # publisher, incarnation, catenation number
+
+
+class Arrivals(dict[Key, int]):
+    """When events first came to a repository that no other repository had sent."""
+
+    def note(self, happened: Input, now: int) -> None:
+        if not isinstance(happened, Arrived | Heard):
+            return
+        sender, events = (0, ()) if isinstance(happened, Arrived) else (happened.sender, happened.events)
+        is_fetched = any(isinstance(each, Retransmission) for each in events)
+        for block in happened.blocks:
+            if not is_fetched or block.publisher == sender:
+                for offset in block.offsets():
+                    self.setdefault((block.publisher, block.incarnation, block.catenation + offset), now)
 
 
 class StoredTimes:

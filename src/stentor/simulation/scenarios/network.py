@@ -32,7 +32,7 @@ from stentor.simulation.world import World
 
 _CALM = 11 * SECOND  # after the last fault, whatever it left behind is found out, and speakers had their patience
 _SETTLED = _CALM + 1 * SECOND
-_KNOWN = 5 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
+_KNOWN = 3 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
 _END = _SETTLED + _KNOWN + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
@@ -81,10 +81,10 @@ class _Stage:
         self.ledger = Ledger(world.anomalies)
         self.adversary = Adversary(world)
         self.applications: list[Application] = []
-        self.settlement = SettlementChecker(world, self.ledger, self.brokers)
-        self.settlement.applications = self.applications
+        struck = self.adversary.struck
+        self.settlement = SettlementChecker(world, self.ledger, self.brokers, self.applications, struck)
         self.topology = Topology(random, random.randint(1, 4), size)
-        self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
+        self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
         self.clients_per_broker = Random(f"{seed}/load").choice((0, 0, 1))  # more of them are pointed elsewhere
         self._incarnations: Counter[str] = Counter()

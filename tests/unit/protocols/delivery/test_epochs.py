@@ -119,12 +119,27 @@ def test_a_number_of_a_repository_that_is_none_is_refused() -> None:
     assert [denial.reason for denial in bundle.told(Denial, "audit")] == ["r9 is no repository of orders: r1, r2"]
 
 
-def test_one_that_joined_later_says_which_numbers_it_knows() -> None:
+def joined_later() -> PaperBundle:
+    """r1 has five events, and r2 got them from it."""
     bundle = PaperBundle("r1")
     bundle.recover("publisher", "shop", "r1")
     bundle.publish(1, 5)
     bundle.add("r2")
     bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("r2",))
+    bundle.pass_time(6000)
+    return bundle
+
+
+@pytest.mark.req("GE-11")
+def test_who_takes_events_over_knows_their_epochs() -> None:
+    bundle = joined_later()
+    assert begin(bundle, "r2", f"epoch r1:{number_of(bundle, 'r1', 5, 3)}") == [(5, 3), (5, 4), (5, 5)]
+
+
+def test_one_that_has_forgotten_the_numbers_of_others_says_which_it_knows() -> None:
+    bundle = joined_later()
+    bundle.kill("r2")
+    bundle.start("r2")  # whose ledger has no repository table
     bundle.pass_time(6000)
     begin(bundle, "r2", f"epoch r1:{number_of(bundle, 'r1', 5, 3)}")
     bundle.publish(6, 2)

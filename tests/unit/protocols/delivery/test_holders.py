@@ -135,6 +135,15 @@ def test_a_life_is_known_to_all_before_it_is_served(role: Role, name: str) -> No
     assert answers(bundle) == [("r1", attempt(6), None)]
 
 
+def test_a_publisher_is_told_of_nothing_that_is_still_being_written() -> None:
+    bundle = PaperBundle("r1")
+    bundle.lazy = {"r1"}
+    come(bundle, "publisher", "shop", "r1", 5)
+    bundle.publish(1, 3)
+    bundle._write("r1", bundle.unwritten["r1"].pop(0))
+    assert [response.last for response in bundle.told(RecoveryResponse)] == [0]
+
+
 def test_a_member_whose_disk_is_full_keeps_nobody_from_beginning_a_life() -> None:
     bundle = PaperBundle("r1", "r2", "r3", copies=2)
     bundle.full = {"r3"}
@@ -248,7 +257,7 @@ def steer(bundle: PaperBundle, to: str, role: Role, name: str, repository: str, 
         TOPIC, owner, 7, TopicTask.STEER, "" if owner == "owner" else owner, (repository,), role=role, name=name
     )
     bundle.clear()
-    bundle.step(to, Heard(publisher_id(event.principal, owner), [event]))
+    bundle.step(to, Heard(publisher_id(event.principal, owner), [event], requester=owner))
     return bundle.told(RegistrationReceipt)[-1].code
 
 

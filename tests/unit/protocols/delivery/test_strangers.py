@@ -182,12 +182,12 @@ def test_a_reader_cannot_make_a_repository_read_without_end() -> None:
     request = PageRequest(TOPIC, "owner", 1, "", "", Position().held)
     for token in range(256):
         dispatch.scans[-token - 1] = lambda _now, _scanned: None  # under way
-    bundle.step("r1", Heard(publisher_id("", "owner"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "owner"), [request], requester="owner"))
     (page,) = bundle.told(Page)
     assert page.code is Refusal.BUSY
     dispatch.scans.clear()
     bundle.clear()
-    bundle.step("r1", Heard(publisher_id("", "owner"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "owner"), [request], requester="owner"))
     assert [page.code for page in bundle.told(Page)] == [None]
 
 
