@@ -410,6 +410,7 @@ class Enrolment:
                 chorus=destination.chorus, past=known.past, where=known.where,
             )  # fmt: skip
             reader.rewind()
+            self._dispatch.report_losses(reader)
             reader.active, reader.tuned = True, False
             self._dispatch.serve(reader)
 

@@ -106,6 +106,7 @@ class Gaps:
         settings, company = self._settings, self._gossip.company
         if self._registry.terms.open:
             return missing  # what was sent after it is here, and nobody sends it again
+        missing = stream.undamaged(missing)
         if self._border.waits(self._gossip.bundle.peers.values(), self._gossip.living(now)):
             return []
         everyone = company.is_here(now)

@@ -39,12 +39,14 @@ class Stage:
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
+        self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
         self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
+        self.contested: set[str] = set()  # names that several processes believe to be theirs
         self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
         self.office.watch = self.book.watch
 
@@ -72,7 +74,8 @@ class Stage:
         return max(self._lives[name][:-1], default=0)
 
     def is_newest(self, name: str, life: Incarnation) -> bool:
-        return self._lives[name][-1] == life
+        """Whether a life is the one that may hold a name: what began last, or of rivals what has the highest number."""
+        return life == (max(self._lives[name]) if name in self.contested else self._lives[name][-1])
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)
@@ -94,7 +97,7 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
-        self.trail = Trail()  # what its machine traces
+        self.trail = Trail(sums=stage.sums)  # what its machine traces
         self.hears: set[str] = set()  # beside its inbox and the topic
         self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes

@@ -61,6 +61,7 @@ class Shelf:
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
+        self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
         self.dead = False  # for ever
         self.is_former = False  # it is that of a topic of the same name which was deleted
 
@@ -133,6 +134,7 @@ class Page:
         self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
+        self.lost = Numbers()  # that it was told to be lost
         self.acknowledged: dict[Key, None] = {}
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with

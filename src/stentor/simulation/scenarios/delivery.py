@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
@@ -18,6 +18,7 @@ from stentor.simulation.delivery.plan import (
     draw_plan,
     draw_returns,
     draw_rivals,
+    draw_rot,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -30,6 +31,7 @@ from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 
 _LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
+_ACCEPTED_AFTER = 4 * SECOND  # an operator waits for longer than gaps are waited for, which damage must not become
 _REST = 300 * MILLISECOND  # that it must stay so
 
 
@@ -49,7 +51,8 @@ class _Play:
         plan = draw_visits(Random(f"{seed}/visits"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
-        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
+        plan = draw_mail(Random(f"{seed}/mail"), plan)
+        self.plan: Plan = draw_rot(Random(f"{seed}/rot"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
@@ -90,6 +93,8 @@ class _Play:
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
             self.mischief.accept_losses()
+            if schedule.now > limit - LONGEST + _ACCEPTED_AFTER:
+                self.mischief.accept_damage()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():
