@@ -289,6 +289,7 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+                self.stage.book.begin(self.short, entry.key, entry.value)
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""

@@ -71,8 +71,9 @@ class _Play:
         stage, plan = self.stage, self.plan
         stage.office.weather = plan.weather
         begin = stage.now
+        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
-            late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
+            late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
         for stranger in self.cast.strangers:
             stranger.start()
