@@ -186,7 +186,8 @@ class Depot(Actor):
         entrusted = list(self.stage.book.entrusted)
         is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
         if is_rotten:
-            self.shelf.doubtful = self.shelf.durable.copy()
+            for stream, spans in self.shelf.durable.items():
+                self.shelf.doubtful[stream].update(spans)
             self.rotten = True
             self.note("bit rot")
         return is_rotten

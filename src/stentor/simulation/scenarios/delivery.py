@@ -49,10 +49,10 @@ class _Play:
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_rot(Random(f"{seed}/rot"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
-        plan = draw_mail(Random(f"{seed}/mail"), plan)
-        self.plan: Plan = draw_rot(Random(f"{seed}/rot"), plan)
+        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
