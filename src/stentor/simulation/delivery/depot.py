@@ -186,7 +186,8 @@ class Depot(Actor):
         entrusted = list(self.stage.book.entrusted)
         is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
         if is_rotten:
-            self.shelf.doubtful = self.shelf.durable.copy()
+            for stream, spans in self.shelf.durable.items():
+                self.shelf.doubtful[stream].update(spans)
             self.rotten = True
             self.note("bit rot")
         return is_rotten
@@ -289,6 +290,7 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+                self.stage.book.begin(self.short, entry.key, entry.value)
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
