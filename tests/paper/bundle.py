@@ -95,7 +95,7 @@ class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
     def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
-                 hold: bool = False) -> None:  # fmt: skip
+                 hold: bool = False, keep: int = 0) -> None:  # fmt: skip
         self.now = 1
         self.units = units or {}
         self.repositories: dict[str, Repository] = {}
@@ -111,7 +111,7 @@ class PaperBundle:
             self.start(name)
         if create:
             for name in names:
-                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold)
+                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold, keep=keep)
             self.pass_time(2000)
             self.owner(names[0], TopicTask.GRANT, role="publisher", name="shop")
             for subscriber in ("billing", "audit"):
@@ -192,9 +192,10 @@ class PaperBundle:
     # ---- clients
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False) -> None:  # fmt: skip
+              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False,
+              keep: int = 0) -> None:  # fmt: skip
         event = Registration(
-            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold,
+            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
             principals=(KEEPER,) * len(repositories),
         )  # fmt: skip
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))

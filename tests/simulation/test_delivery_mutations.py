@@ -12,7 +12,7 @@ from stentor.machine import CommitFailed
 from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
-from stentor.model.record import Kind
+from stentor.model.record import Kind, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
@@ -20,6 +20,7 @@ from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.commits import Commits, Noted
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
@@ -30,13 +31,14 @@ from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
@@ -195,7 +197,7 @@ def collection_ignores_those_who_lag(patch: pytest.MonkeyPatch) -> None:
 
 
 def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(store, "_FLOOR", "nobody reads this/")
+    patch.setattr(store, "FLOOR", "nobody reads this/")
     original = Store.load
 
     def load(self: Store, holdings: Any) -> None:
@@ -396,7 +398,43 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, "BundleMembers", Gullible)
 
 
+def closed_lives_are_stored_again(patch: pytest.MonkeyPatch) -> None:
+    def find(self: Streams, key: StreamId) -> Stream:
+        stream = self[key]
+        self.unsettled[stream] = None
+        return stream
+
+    patch.setattr(Streams, "find", find)
+
+
+def lives_are_closed_while_others_have_something_of_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "is_forgotten_by", always(True))
+
+
+def lives_are_never_closed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LifeClosing, "_close", always(None))
+
+
+def closed_lives_leave_no_word(patch: pytest.MonkeyPatch) -> None:
+    original = Registry.close
+    patch.setattr(Registry, "close", lambda self, publisher, life, _: original(self, publisher, life, (0, 0)))
+
+
+def lost_states_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peer, "follow", always(True))
+
+
+def streams_are_settled_too_soon(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Streams, "settle", lambda self: self.unsettled.clear())
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
+    (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),
+    (lives_are_never_closed, {"not-converged"}),
+    (closed_lives_leave_no_word, {"forgotten-life"}),
+    (lost_states_are_not_noticed, {"not-converged"}),
+    (streams_are_settled_too_soon, {"raised"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),

@@ -312,6 +312,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
     number: ranges.Count = 0  # of the last state that I told to the bundle: this one, unless it is to one alone
+    recalls: bool = False  # what I have forgotten can be read from a lake, by its publisher's numbers
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

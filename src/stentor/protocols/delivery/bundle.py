@@ -30,6 +30,7 @@ class Peer:
         "number",
         "passed",
         "ready",
+        "recalls",
         "since",
         "stuck",
         "told",
@@ -44,6 +45,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
+        self.recalls = False  # what it has forgotten can be read from a lake
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
@@ -150,9 +152,11 @@ class Bundle:
         """What another one has: this is all of it, for each stream that it names."""
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
         peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
+        peer.recalls = state.recalls
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
+            stream.forgotten[peer.name] = held.floor
             stream.skips[peer.name] = skips = Spans(held.skipped)
             if peer.unit:
                 skips.add(1, held.floor)  # it served its unit; others may need it
@@ -169,6 +173,7 @@ class Bundle:
             for key, stream in streams.items():
                 if key not in named:
                     stream.peers.pop(peer.name, None)
+                    stream.forgotten.pop(peer.name, None)
 
     def wants(self, peer: Peer, streams: Iterable[Stream], settled: int, most: int, since: int) -> tuple[Held, ...]:
         """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its

@@ -93,6 +93,7 @@ class Commits:
         for name in self._dispatch.dirty:
             destination = self._table.destinations.get(name)
             if destination is not None:
+                destination.abandon_all(self._store.streams.is_over)
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
                 whole = destination.renewed
                 syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed)

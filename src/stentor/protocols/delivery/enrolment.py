@@ -182,6 +182,8 @@ class Enrolment:
         if former is not None and former.attempt > event.attempt:  # attempts grow from life to life, streams need not
             raise Refused(Refusal.FENCED, f"a newer {event.sender} publishes already")
         stream = self._store.streams.find((sender, event.incarnation))
+        if self._registry.is_closed((sender, event.incarnation)):
+            raise Refused(Refusal.FENCED, f"a newer {event.sender} has published since, and this life of it is closed")
         if stream is None:
             raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
         end = end_name("publisher", event.sender, self._topic)
@@ -202,7 +204,8 @@ class Enrolment:
         found = {life: stream.known for life, stream in self._store.streams.lives(publisher).items()}
         if found.get(incarnation):
             return incarnation, found[incarnation]
-        return max([each for each in found.items() if each[1]], default=(0, 0))
+        known = self._registry.publishers[publisher]
+        return max([known.told, *(each for each in found.items() if each[1])])
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
         reader = self._dispatch.readers.get(event.sender)
@@ -258,7 +261,8 @@ class Enrolment:
     def enlist(self, name: str, subscription: KnownSubscription) -> None:
         """Events are kept for a new subscriber from now on."""
         if name not in self._registry.subscriptions:
-            starts = {(publisher, incarnation): floor for publisher, incarnation, floor in subscription.frontier}
+            given = self._store.streams.current(Held(*each, ()) for each in subscription.frontier)
+            starts = {(each.publisher, each.incarnation): each.floor for each in given}
             for publisher, incarnation, floor in self._store.floors(others=True):  # nobody can be sure to get these
                 key = publisher, incarnation
                 starts[key] = max(starts.get(key, 0), floor)
@@ -287,7 +291,7 @@ class Enrolment:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription, self._store.next - 1, served)
-        destination.advance(Held(*each, ()) for each in subscription.frontier)
+        destination.advance(self._store.streams.current(Held(*each, ()) for each in subscription.frontier))
         if served:
             self._settle_in(destination)
         self._dispatch.dirty[name] = None

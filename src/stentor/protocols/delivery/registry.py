@@ -20,6 +20,7 @@ from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
 from stentor.model.ranges import (
     ClientName,
+    EventNumber,
     FilterText,
     Life,
     Path,
@@ -28,7 +29,7 @@ from stentor.model.ranges import (
     StreamNumbers,
     check_client_name,
 )
-from stentor.model.record import Fact
+from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
@@ -52,6 +53,8 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     resumed: Annotated[
         tuple[Life, ...], Meta(max_length=64)
     ] = ()  # those that it goes on with when it comes back, in the order in which they began
+    closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
+    told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
 
 
 class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -128,6 +131,7 @@ class Registry:
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
+        self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
 
     # ---- facts
@@ -184,7 +188,10 @@ class Registry:
         elif kind == "former" and name not in self.units:
             self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
-            self.publishers[int(name, 16)] = _publisher.decode(value)
+            number, known = int(name, 16), _publisher.decode(value)
+            if number not in self.publishers or known.closed > self.publishers[number].closed:
+                self.closings[number] = None
+            self.publishers[number] = known
         elif kind == "subscription":
             if value:
                 self.subscriptions[name] = _subscription.decode(value)
@@ -376,8 +383,19 @@ class Registry:
         resumed = known.resumed
         if resumes and incarnation not in resumed:
             resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
-        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed)
+        news = msgspec.structs.replace(known, incarnation=max(known.incarnation, incarnation), resumed=resumed)
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
+
+    def is_closed(self, stream: StreamId) -> bool:
+        """Return whether a life is over: all that it sent is forgotten, and nothing more of it is stored."""
+        known = self.publishers.get(stream[0])
+        return known is not None and stream[1] <= known.closed and stream[1] not in known.resumed
+
+    def close(self, publisher: int, life: int, told: tuple[int, int]) -> list[Fact]:
+        """Close the lives of a publisher up to this one; its next life is `told` of the newest that had any events."""
+        known = self.publishers[publisher]
+        closed = msgspec.structs.replace(known, closed=life, told=max(told, known.told))
+        return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         return self.set(_SUBSCRIPTION + name, subscription)

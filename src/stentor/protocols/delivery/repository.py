@@ -12,6 +12,7 @@ bundles of several. Its parts:
     membership  how this repository introduces itself, and leaves
     notices     what brokers are told of who may do what
     collection  what may be forgotten
+    closing     lives of publishers of which nothing is left
     gaps        what nobody has: those behind it do not wait for ever
     reading     those who read what is stored, at rest
 """
@@ -57,6 +58,7 @@ from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.border import Border
+from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.destination import DisseminationTable
@@ -72,6 +74,7 @@ from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
@@ -94,9 +97,12 @@ class Repository:
         """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
-        self.table = DisseminationTable()
+        streams = Streams()
+        self.table = DisseminationTable(streams)
         self.registry = Registry(settings.name)
-        self.store = store = Store(budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit))
+        self.store = store = Store(
+            streams, budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit)
+        )
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -118,6 +124,9 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
+        self.closing = LifeClosing(
+            settings, store, self.registry, self.table, self.gossip, self.enrolment, self.agreement, self.testimony
+        )
         self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
@@ -201,6 +210,7 @@ class Repository:
             else:
                 self.enrolment.recall(name, subscription, note)
                 self.testimony.progressed(name, self.table.destinations[name].reached())
+        self.closing.recall()
         self.commits.noted = self.store.horizon
         self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
@@ -320,7 +330,8 @@ class Repository:
         if peer is not None:
             for first, last in event.spans:
                 for stream, start, end in peer.translate(first, last):
-                    destination.mark(stream, start, end)
+                    if not self.store.streams.is_over(stream):
+                        destination.mark(stream, start, end)
             self.dispatch.dirty[event.sender] = None
 
     def _is_subscriber(self, name: str, sender: int) -> bool:
@@ -362,6 +373,7 @@ class Repository:
         if self.registry.changed:
             self.registry.changed = False
             self.border.obey()
+            self.closing.obey()
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
@@ -450,6 +462,7 @@ class Repository:
         self.gaps.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
+        self.closing.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled

@@ -24,6 +24,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     void_after: int = 30 * SECOND  # of a publisher's silence, after which its gaps are closed: others wait behind them
     void_anew: int = 2 * SECOND  # … if it came back anew, and has forgotten what is missing
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
+    close_after: int = 60 * SECOND  # that nothing was heard of an older life of a publisher before it is closed
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
     topics: int = 1_000  # that it manages

@@ -23,6 +23,7 @@ from stentor.protocols.delivery.reliable_publisher import PublisherSettings, Rel
 from stentor.protocols.delivery.steering import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
+from stentor.wire.block import Block
 
 STEERING = SteeringSettings(
     grace=5 * MILLISECOND,
@@ -54,6 +55,7 @@ class Author(Actor):
         self.left = events  # to publish
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
+        self.sent: list[Block] = []  # in all its lives
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
         self._stream = Incarnation(0)
@@ -165,6 +167,7 @@ class Author(Actor):
 
     def _publish(self, publish: Publish) -> None:
         self.stage.seen["published"] += publish.block.count
+        self.sent.append(publish.block)
         self.stage.book.publish(publish.block)
         self.stage.book.send(publish.block, top_of(self.node))
         self.stage.office.publish(self, publish.block, publish.to)

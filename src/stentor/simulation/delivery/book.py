@@ -52,6 +52,7 @@ class Shelf:
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
+        self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
@@ -201,6 +202,11 @@ class Book:
 
     def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
         """A publisher that came back is told up to where an earlier life of it need not be repeated."""
+        collected = self.shelves[repository].collected.items()
+        lives = [life for (sender, life), spans in collected if sender == publisher and spans.upto()]
+        if response.incarnation < max(lives, default=0):
+            detail = f"{repository} told {publisher} of {response.incarnation}, not of {max(lives)}"
+            self.accuse("forgotten-life", detail)
         for number in range(1, response.last + 1):
             key = publisher, response.incarnation, number
             if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
@@ -281,7 +287,7 @@ class Book:
 
     def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
         """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
-        done = self.shelves[repository].progress.get(name)
+        done = self.shelves[repository].noted.get(name)
         if done is None:
             return
         for stretch in stretches:

@@ -1,6 +1,6 @@
 """The cast: everyone who takes part in a run, and how they come together."""
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import TopicTask
 from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -50,7 +50,8 @@ class Cast:
             void_after=2500 * MILLISECOND,
             void_anew=700 * MILLISECOND,
             rectify_after=250 * MILLISECOND,
-            collect_every=300 * MILLISECOND,
+            collect_every=(100 if plan.close_after < SECOND else 300) * MILLISECOND,
+            close_after=plan.close_after,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
         self.owner.believed.principals[name] = depot.principal

@@ -40,6 +40,7 @@ from stentor.protocols.delivery.post import Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import FLOOR
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
@@ -211,7 +212,7 @@ class Depot(Actor):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
     def _is_noted(self, row: Trace) -> bool:
-        noted = self.shelf.progress.get(row.subscriber, Numbers())[row.source_id, row.life]
+        noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
         return all(noted.covers(*span) for span in hearing.spans_of(row))
 
     def _tell_traces(self) -> None:
@@ -257,11 +258,16 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+            elif isinstance(entry, Fact) and entry.key.startswith(FLOOR):
+                self.stage.seen["life-dropped"] += 1
 
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
-            self.shelf.progress[name] = Numbers(Destination.recall(name, KnownSubscription(""), value).done)
+            done = Destination.recall(name, KnownSubscription(""), value).done
+            self.shelf.progress[name] = Numbers(done)
+            for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
+                self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
 
     def _tear(self, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""
@@ -335,8 +341,8 @@ class Depot(Actor):
                     book.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
-            elif isinstance(event, RecoveryResponse) and event.last:
-                for publisher in self._publishers_at(post.to):
+            elif isinstance(event, RecoveryResponse) and (publishers := self._publishers_at(post.to)):
+                for publisher in publishers:
                     book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
@@ -385,7 +391,8 @@ class Depot(Actor):
         book, streams = self.stage.book, self.repository.store.streams
         page = book.pages[name]
         for key in [key for key in page.acknowledged if key not in page.synced]:
-            place = streams[key[:2]].locate(key[2])
+            stream = streams.get(key[:2])
+            place = stream.locate(key[2]) if stream is not None else None
             if place is not None and place[1] + key[2] - place[0] <= sync:
                 page.synced[key] = None
                 book.settle(self.short, page, key, self._required(self.repository))

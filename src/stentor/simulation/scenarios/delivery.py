@@ -10,6 +10,7 @@ from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
+    draw_brief_lives,
     draw_plan,
     draw_scholars,
     draw_scribes,
@@ -33,6 +34,7 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
