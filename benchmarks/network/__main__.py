@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.network import failing, growth, hops, plot, report, traffic
+from benchmarks.network import failing, growth, hops, plot, report, settling, traffic
 from benchmarks.network.results import Results
 from stentor.bench import machine
 
@@ -23,11 +23,12 @@ def main(
     only: Annotated[str, typer.Option(help="Parts, comma-separated. Default: all.")] = "",
     out: Annotated[str, typer.Option(help="Name of the JSON and the PNG in benchmarks/results/network.")] = "network",
 ) -> None:
-    """Measure hops, traffic, profiles, joining, failing and graph; write benchmarks/results/network/NAME.json."""
+    """Measure the parts of what a network costs, and write benchmarks/results/network/NAME.json."""
     parts: dict[str, Callable[[], Any]] = {
         "hops": lambda: hops.measure(seconds),
         "traffic": traffic.measure,
         "profiles": growth.profiles,
+        "settling": settling.measure,
         "joining": growth.joining,
         "failing": lambda: failing.measure(rounds),
         "graph": growth.holding,

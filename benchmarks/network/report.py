@@ -19,6 +19,9 @@ _TRAFFIC = {
 _PROFILES = {"subscriptions": "subscriptions", "level": "level", "predicates": "predicates of a member",
              "distinct": "distinct ones", "wants": "told as"}  # fmt: skip
 
+_SETTLING = {"network": "network", "changes": "profile changes", "receipts": "receipts", "median_ms": "median ms",
+             "most_ms": "most ms"}  # fmt: skip
+
 
 def show(results: Results, console: Console) -> None:
     if results.hops:
@@ -27,6 +30,8 @@ def show(results: Results, console: Console) -> None:
         _print(console, "Links between brokers, 1,000 events of 250 B", _TRAFFIC, results.traffic)
     if results.profiles:
         _print(console, "What a member of a level is told to want, 36 brokers in 4 levels", _PROFILES, results.profiles)
+    if results.settling:
+        _print(console, "From `settled()` to its answer: messages between brokers, time", _SETTLING, results.settling)
     if joining := results.joining:
         _line(
             console,

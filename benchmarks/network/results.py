@@ -28,6 +28,7 @@ class Results(msgspec.Struct):
     hops: list[Row] = []
     traffic: list[Row] = []
     profiles: list[Row] = []
+    settling: list[Row] = []
     joining: Row = {}
     failing: dict[str, list[Row]] = {}
     graph: Row = {}

@@ -26,6 +26,7 @@ from stentor.model.errors import (
     Unresponsive,
 )
 from stentor.model.filter import Filter
+from stentor.settling import Settled
 from stentor.version import __version__
 
 logging.getLogger("stentor").addHandler(logging.NullHandler())  # applications decide what they show
@@ -47,6 +48,7 @@ __all__ = [
     "LinkBroken",
     "Refusal",
     "Refused",
+    "Settled",
     "StentorError",
     "TopicError",
     "Unreachable",

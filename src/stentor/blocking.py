@@ -17,17 +17,19 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, overload
+from typing import Generic, Literal, Self, TypeVar, Unpack, overload
 
 from stentor import client
 from stentor.event import Batch, Event, StoredBatch, StoredEvent
-from stentor.loop_thread import CLOSED
+from stentor.loop_thread import CLOSED, within
 from stentor.loop_thread import Loop as Loop
 from stentor.model.attribute import Value
-from stentor.model.errors import Closed, Unresponsive
+from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
+from stentor.pace import Pace
 from stentor.reliable import From, Publisher, Resume, Stored, Subscription
+from stentor.settling import Settled
 
 E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Batch)
@@ -164,6 +166,7 @@ class BlockingFabric:
         name: str,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> "BlockingSubscription": ...
     def subscribe(
         self,
@@ -173,11 +176,13 @@ class BlockingFabric:
         name: str | None = None,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> "BlockingEvents | BlockingSubscription":
-        """As `Fabric.subscribe`, and returns when it is in force."""
+        """As `Fabric.subscribe`, and returns when it is in force at this broker; see `BlockingEvents.settled`."""
         if name is None:
             return BlockingEvents(self, self._fabric.subscribe(pattern, where))
-        return BlockingSubscription(self, self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack))
+        source = self._fabric.subscribe(pattern, where, name=name, from_=from_, ack=ack, **pace)
+        return BlockingSubscription(self, source)
 
     def publisher(
         self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
@@ -220,13 +225,13 @@ class _Reading(Generic[E, B]):
 
     def next(self, timeout: float | None = None) -> E | None:
         """Return the next event, or None if none came within `timeout` seconds; Closed if no more can come."""
-        if not self._events:
+        if not self._events or self._is_over:
             self._loop.run(self._within(self._fetch_events, timeout))
         return self._events.popleft() if self._events else None
 
     def next_batch(self, timeout: float | None = None) -> B | None:
         """Return the next batch, or None if none came within `timeout` seconds; Closed if no more can come."""
-        if not self._batches:
+        if not self._batches or self._is_over:
             self._loop.run(self._within(self._fetch_batch, timeout))
         return self._batches.popleft() if self._batches else None
 
@@ -240,6 +245,11 @@ class _Reading(Generic[E, B]):
             if batch is None:
                 return
             yield batch
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether an error is what comes next, not what is buffered."""
+        return False
 
     async def _fetch_events(self) -> None:
         raise NotImplementedError
@@ -284,6 +294,10 @@ class BlockingEvents(_Reading[Event, Batch]):
         """Events dropped because this application was too slow."""
         return self._source.missed
 
+    def settled(self, timeout: float = 10.0) -> Settled:
+        """Return when every broker that can be reached knows this subscription; see `Events.settled`."""
+        return self._loop.run(self._source.settled(timeout))
+
 
 class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
     """A named subscription of a reliable topic, which is registered."""
@@ -298,12 +312,20 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         else:
             self._loop.run(self._source.__aexit__(kind, error, trace))
 
+    @property
+    def _is_over(self) -> bool:
+        return not self._source.is_open  # another life may be handed the same by now
+
     async def _fetch_events(self) -> None:
         self._events.append(await anext(self._source))
 
     def sync(self, timeout: float | None = None) -> None:
         """Return when all acknowledgements are durable: none of these events comes again."""
         self._loop.run(self._source.sync(timeout))
+
+    def unsubscribe(self, timeout: float | None = 30.0) -> None:
+        """End this subscription for good, then close: nothing is kept for its name any more."""
+        self._loop.run(self._source.unsubscribe(timeout))
 
     def move(self, url: str) -> None:
         self._loop.call(self._source.move, url)
@@ -399,7 +421,7 @@ class BlockingPublisher:
 
     def room(self, timeout: float | None = None) -> None:
         """Return when there is room for more; Unresponsive after a timeout."""
-        self._loop.run(_within(self._publisher.room, timeout, "no room for more events within"))
+        self._loop.run(within(self._publisher.room, timeout, "no room for more events within"))
 
     def flush(self, timeout: float | None = None) -> Stored:
         return self._loop.run(self._publisher.flush(timeout))
@@ -467,14 +489,4 @@ def _close(loop: Loop, fabric: client.Fabric) -> None:
 
 async def _connected(twin: client.Fabric | Publisher | Subscription, connected: bool, timeout: float | None) -> None:
     state = "not connected" if connected else "connected"
-    await _within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")
-
-
-async def _within(wait: Callable[[], Awaitable[None]], timeout: float | None, otherwise: str) -> None:
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            await wait()
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise Unresponsive(f"{otherwise} {timeout:g} s") from None
+    await within(partial(twin.wait_until, connected=connected), timeout, f"still {state} after")

@@ -9,7 +9,8 @@
 What awaiting a publish means: the event was checked and taken into this client's buffer, and leaves with whatever else
 this turn of the event loop brings. It waits only while the buffer is full, because the broker pushes back or is away.
 `await fabric.flush()` returns when the broker has taken in everything published before. Best-effort events can be lost
-with a link that breaks, never repeated and never out of order per publisher and topic. A subscription ends with its
+with a link that breaks, never repeated and never out of order per publisher and topic. A subscription that is entered
+is in force at the client's broker; `await events.settled()` returns when all brokers know it. It ends with its
 `async with`, however it is left: leave the loop with `break`, and what had not been read is dropped.
 """
 
@@ -19,9 +20,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import Literal, Self, Unpack, overload
 
 import msgspec
 
@@ -76,9 +78,11 @@ from stentor.nodes.application import (
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
+from stentor.pace import Pace
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
+from stentor.settling import settle
 from stentor.url import addresses_of
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
@@ -162,7 +166,7 @@ class Fabric:
         self.node = self.principal = ""  # the broker's name, and who we are to it
         self.connected = False
         self._changed = asyncio.Event()
-        self._subscriptions = Subscriptions(self._client, self._tell, self._log)
+        self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
         self._best_effort = BestEffort(self._confirm_flow)
@@ -358,6 +362,7 @@ class Fabric:
         name: str,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> Subscription: ...
     def subscribe(
         self,
@@ -367,14 +372,17 @@ class Fabric:
         name: str | None = None,
         from_: From = "now",
         ack: Literal["auto", "manual"] = "auto",
+        **pace: Unpack[Pace],
     ) -> Events | Subscription:
         """Events whose topic matches `pattern` (`+` is one level, `#` the rest) and whose attributes match `where`.
+        Entered, it is in force at this broker; `await events.settled()` returns when it is at all others.
 
         With a `name` the topic is a reliable one: each event comes once, in order, and the name's place is remembered
-        by the topic's repositories. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime.
+        by the topic's repositories, with its filter: without a `where` the one that is registered holds, and "" or "*"
+        is everything. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime. See `Pace`, too.
         """
         if name is not None:
-            return self._ends.subscription(pattern, name, where or "", from_, ack)
+            return self._ends.subscription(pattern, name, where, from_, ack, pace)
         self._numbers += 1
         return Events(self._subscriptions, SubscriptionId(self._numbers), pattern, where or "")
 

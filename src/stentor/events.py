@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
@@ -14,15 +14,24 @@ from stentor.model.ids import SubscriptionId
 from stentor.nodes.application import Confirm, Deliver, Demanded, Deny, Unwished, Wished
 from stentor.nodes.client import Client
 from stentor.protocols.delivery.subscriber import frames
+from stentor.settling import Settled
 from stentor.wire.block import Block
 
 
 class Subscriptions:
-    """All that are in force, by number; `tell` raises if their client is not connected."""
+    """All that are in force, by number; `tell` raises if their client is not connected, `settle` returns which brokers
+    know all of them when all do, or after so many seconds.
+    """
 
-    def __init__(self, client: Client, tell: Callable[[Input], None], log: LinkLog) -> None:
+    def __init__(
+        self,
+        client: Client,
+        tell: Callable[[Input], None],
+        settle: Callable[[float], Awaitable[Settled]],
+        log: LinkLog,
+    ) -> None:
         self.all: dict[SubscriptionId, Events] = {}
-        self.tell = tell
+        self.tell, self.settle = tell, settle
         self._client = client
         self._log = log
 
@@ -71,7 +80,9 @@ class Events:
         self._hungry = False
 
     async def __aenter__(self) -> Self:
-        """Returns when the subscription is in force: nothing published afterwards is missed."""
+        """Return when the client's broker has the subscription: of what is published there nothing is missed from now
+        on. Other brokers hear of it moments later: see `settled`.
+        """
         confirmed = asyncio.get_running_loop().create_future()
         self._subscriptions.tell(Wished(self._id, self.pattern, self.where))
         self._subscriptions.all[self._id] = self
@@ -83,6 +94,20 @@ class Events:
             await self.close()
             raise
         return self
+
+    async def settled(self, timeout: float = 10.0) -> Settled:
+        """Return when every broker that can be reached knows this subscription: of what is published anywhere nothing
+        is missed from now on, unless a link breaks or this application is too slow.
+
+        After `timeout` seconds (60 at most) it returns as well, and its result names the brokers that were `silent`:
+        what is published there may be missed for now. A broker that comes later hears of the subscription when it
+        comes. If the client changes its broker, what this said is over: call it again.
+        """
+        if self._confirmed is None:
+            raise Closed("not subscribed: use `async with fabric.subscribe(…) as events`")
+        if self._error is not None:
+            raise self._error
+        return await self._subscriptions.settle(timeout)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from stentor.model.errors import Closed
+from stentor.model.errors import Closed, Unresponsive
 
 T = TypeVar("T")
 
@@ -118,3 +118,14 @@ class Loop:
             self.run(coroutine)
         finally:
             self.close()
+
+
+async def within(wait: Callable[[], Awaitable[None]], timeout: float | None, otherwise: str) -> None:
+    """Wait for this; after `timeout` seconds it is Unresponsive, with these words."""
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            await wait()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Unresponsive(f"{otherwise} {timeout:g} s") from None

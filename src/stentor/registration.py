@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import msgspec
 
 from stentor.client import Events, Fabric
-from stentor.config.quantity import span
+from stentor.existing_topic import check_same
 from stentor.model.access import ANONYMOUS
 from stentor.model.control import (
     REPOSITORIES,
@@ -212,7 +212,7 @@ class Registrar:
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:
-                _check_same(known, tuple(there), copies, keep, expire, hold)
+                check_same(known, tuple(there), copies, keep, expire, hold)
         names, principals = tuple(there), tuple(report.principal for report in there.values())
         believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
         terms = self._registration(
@@ -273,12 +273,37 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
-    async def add(self, topic: str, repository: str) -> None:
-        """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
-        already is believed under the principal that it has now.
+    async def steer(self, topic: str, role: Role, name: str, repository: str, within: float = 30.0) -> None:
+        """Move a publisher or subscriber to another repository of its topic; returns when that one steers it. It stays
+        there, as if it had chosen that itself.
         """
-        principal = (await self._present([repository]))[repository].principal
-        await self._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
+        check_client_name(name)
+        asking = await self._as_operator()
+        registration = asking._registration(topic, TopicTask.STEER, role=role, name=name, repositories=(repository,))
+        end = _now() + within
+        while True:
+            seen, members = await asking._look(topic)
+            if repository in seen and seen[repository].does_steer(role, name):
+                return
+            steering = [each for each in seen if seen[each].does_steer(role, name)]
+            if steering:
+                await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
+            elif _now() > end - within / 2:
+                raise InvalidInput(f"no repository of {topic} steers a {role} {name}: it is not there now")
+            if _now() > end:
+                raise Incomplete(f"after {within:g} s, {repository} does not steer {name}")
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def add(self, topic: str, repository: str, *, join: bool = False) -> None:
+        """Let another repository manage a topic; it has to catch up before it serves anybody. One that manages it
+        already is believed under the principal that it has now. A unit that has a repository of its own gets another
+        one only if that is to `join` it.
+        """
+        report = (await self._present([repository]))[repository]
+        await self._change(
+            topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
+            units=(report.unit,), joins=join,
+        )  # fmt: skip
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""
@@ -444,33 +469,6 @@ def _is_introduced(sender: int, receipt: RegistrationReceipt) -> bool:
 def _check_confirmed(topic: str, receipt: RegistrationReceipt | None) -> None:
     if receipt is not None and receipt.reason:
         raise Incomplete(f"{topic}: {receipt.reason}")
-
-
-def _check_same(
-    known: TopicReport, repositories: tuple[str, ...], copies: int, keep: int, expire: int, hold: bool
-) -> None:
-    """Refuse what differs from a topic that exists already; what is 0 is not asked for."""
-    topic = known.topic
-    if known.hold != hold:
-        held = "is held" if known.hold else "is not held"
-        raise Refused(Refusal.TOPIC, f"{topic} exists already, and {held} at borders: that cannot be changed")
-    if set(known.members) != set(repositories):
-        members = ", ".join(known.members)
-        raise Refused(
-            Refusal.TOPIC,
-            f"{topic} exists already, on {members}; `stentor topic bundle {topic}` adds and removes some",
-        )
-    settings = (
-        ("copies", f"{known.copies}", f"{copies}" if copies else ""),
-        ("keep", span(known.keep), span(keep) if keep else ""),
-        ("expire", span(known.expire) if known.expire else "never", span(expire) if expire else ""),
-    )
-    others = [f"{name} is {so}, not {wanted}" for name, so, wanted in settings if wanted and wanted != so]
-    if others:
-        raise Refused(
-            Refusal.TOPIC,
-            f"{topic} exists already with other settings: {'; '.join(others)}; nothing was changed, nor can it be",
-        )
 
 
 def _waits_for(names: Sequence[str]) -> Callable[[dict[str, TopicReport]], str]:

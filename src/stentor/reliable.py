@@ -31,7 +31,7 @@ from weakref import WeakSet
 from stentor.event import StoredBatch, StoredEvent, check_body
 from stentor.first_connection import Access
 from stentor.holder import Holder
-from stentor.machine import Effect
+from stentor.machine import SECOND, Effect
 from stentor.model.attribute import Value
 from stentor.model.errors import (
     BufferFull,
@@ -42,6 +42,7 @@ from stentor.model.errors import (
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
 from stentor.model.position import Position
+from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
 from stentor.protocols.delivery.dialogue import (
     Acknowledged,
@@ -217,19 +218,23 @@ class Subscription(Holder):
         access: Access,
         topic: str,
         name: str,
-        where: str,
+        where: str | None,
         from_: From,
         ack: Literal["auto", "manual"],
         window: int,
         readers: Readers,
+        pace: Pace,
     ) -> None:
         super().__init__(access, "subscriber", topic, name, window)
         self._readers = readers
         self._past: Past | None = None  # that it has not been given yet, or not acknowledged
-        self.where = where
+        self.where = "" if where is None or where == "*" else where  # once it is open, the filter as it is registered
         self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
-        self._canonical = str(Filter(where)) if where else ""
-        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, self._canonical, since_of(from_))
+        wanted = where if where is None else str(Filter(where)) if where not in ("", "*") else ""
+        settings = settings_of(pace)
+        self._wanted = wanted  # None: what was registered before
+        self._machine = ReliableSubscriber(topic, name, self._settings.incarnation, wanted, since_of(from_), settings)
+        self._ack_every = min(_ACK_EVERY, settings.ack_after / SECOND / 2)
         self._auto = ack == "auto"
         self._batches: deque[StoredBatch] = deque()
         self._current: deque[StoredEvent] = deque()
@@ -245,7 +250,7 @@ class Subscription(Holder):
     async def __aenter__(self) -> Self:
         """Returns when the subscription is registered: nothing published afterwards is missed, wherever we are."""
         self._thread = threading.get_ident()
-        await self._open(self._machine, self._canonical)
+        await self._open(self._machine, self._wanted)
         return self
 
     async def __aexit__(
@@ -262,13 +267,28 @@ class Subscription(Holder):
                 await self.sync(_LINGER)
                 self._hand_out_no_more()
                 await self._assured(lambda token: Leaving(token, self._handed), _LINGER)
+        await self._close_links()
+
+    async def _close_links(self) -> None:
         if self._past is not None:
             await self._past.close()
         await self._end()
         self._arrived.set()
 
+    async def unsubscribe(self, timeout: float | None = 30.0) -> None:
+        """End this subscription for good, then close: nothing is kept for its name any more, at any repository. Its
+        grant stays: it may subscribe again, and begins anew then. Unresponsive if that is not confirmed in time.
+        """
+        self._tell_acks()
+        self._hand_out_no_more()
+        await self._assured(lambda token: Leaving(token, self._handed, unsubscribes=True), timeout)
+        await self._close_links()
+
     def _hand_out_no_more(self) -> None:
         self._is_leaving = True
+        self._drop_buffer()
+
+    def _drop_buffer(self) -> None:
         self._current.clear()
         self._batches.clear()
         self._arrived.set()
@@ -331,7 +351,7 @@ class Subscription(Holder):
         else:
             self._note_present(first, last)
         if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(_ACK_EVERY, self._tell_acks)
+            self._telling = asyncio.get_running_loop().call_later(self._ack_every, self._tell_acks)
 
     def _note_present(self, first: int, last: int) -> None:
         unacked = self._unacked
@@ -354,7 +374,9 @@ class Subscription(Holder):
         while self._past is not None and not self._past.over and not self._batches:
             self._check()
             self._tell_acks()
-            self._batches.extend(await self._past.take(self._acknowledge))
+            batches = await self._past.take(self._acknowledge)
+            if self._error is None:
+                self._batches.extend(batches)
         while self._is_leaving or not self._batches:
             if self._is_leaving:
                 raise StopAsyncIteration
@@ -381,13 +403,16 @@ class Subscription(Holder):
             return
         if isinstance(effect, Attach):
             self.epoch = effect.epoch
+            if self._wanted is None:
+                self.where = self._wanted = effect.where
             if self._past is None and effect.past:
-                self._past = Past(self._readers, self.topic, self.name, self._canonical, Position.of(effect.past))
+                self._past = Past(self._readers, self.topic, self.name, self._wanted, Position.of(effect.past))
         super()._perform(effect)
 
     def _fail(self, error: Exception) -> None:
+        """What is buffered comes again in another life, perhaps at once: this one hands out nothing more."""
         super()._fail(error)
-        self._arrived.set()
+        self._drop_buffer()
 
 
 class Ends:
@@ -405,9 +430,9 @@ class Ends:
         return publisher
 
     def subscription(
-        self, topic: str, name: str, where: str, from_: From, ack: Literal["auto", "manual"]
+        self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
-        subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers)
+        subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription
 

@@ -1,5 +1,6 @@
 """A bundle of repository machines that hear each other at once, and the letters that they send to clients."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -19,6 +20,9 @@ from stentor.machine import (
 from stentor.model.attribute import schema_of
 from stentor.model.control import (
     ControlEvent,
+    GossipAck,
+    GossipState,
+    GossipVoid,
     Probe,
     PublisherOrder,
     Recovery,
@@ -47,6 +51,7 @@ TOPIC = "orders"
 KEEPER = "keeper"  # the principal of all repositories
 MILLISECOND = 1_000_000
 _SCHEMA = schema_of({"price": 1})
+_SAYING_WHAT_IT_HAS = (GossipState, GossipAck, GossipVoid)
 
 
 class MemoryLedger:
@@ -97,6 +102,7 @@ class PaperBundle:
     def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
                  hold: bool = False, keep: int = 0) -> None:  # fmt: skip
         self.now = 1
+        self._happening: deque[tuple[str, Input]] = deque()  # the first of them happens now
         self.units = units or {}
         self.repositories: dict[str, Repository] = {}
         self.ledgers = {name: MemoryLedger() for name in names}
@@ -104,6 +110,7 @@ class PaperBundle:
         self.said: list[tuple[str, ControlEvent]] = []  # among repositories
         self.reports: list[Report] = []
         self.deaf: set[str] = set()
+        self.slow: set[str] = set()  # who is slow to say what it has
         self.lazy: set[str] = set()  # whose disks take their time
         self.full: set[str] = set()  # whose disks take nothing
         self.unwritten: dict[str, list[Commit]] = {name: [] for name in names}
@@ -135,8 +142,16 @@ class PaperBundle:
         self.unwritten[name].clear()
 
     def step(self, name: str, happened: Input) -> None:
-        for effect in self.repositories[name].step(self.now, happened):
-            self._perform(name, effect)
+        """Something happens, and all that follows from it: what a step does is done before others act upon it."""
+        self._happening.append((name, happened))
+        if len(self._happening) > 1:
+            return
+        while self._happening:
+            name, happened = self._happening[0]
+            if name in self.repositories:
+                for effect in self.repositories[name].step(self.now, happened):
+                    self._perform(name, effect)
+            self._happening.popleft()
 
     def _perform(self, name: str, effect: Effect) -> None:
         match effect:
@@ -175,7 +190,7 @@ class PaperBundle:
             self.said += [(post.to, event) for event in post.events]
             names = list(self.repositories) if post.to == bundle_of(TOPIC) else [inboxes[post.to]]
             speaker = next((n for n in self.repositories if publisher_id(KEEPER, repository_name(n)) == sender), "")
-            if speaker in self.deaf:
+            if speaker in self.deaf or (speaker in self.slow and isinstance(post.events[0], _SAYING_WHAT_IT_HAS)):
                 return
             for name in names:
                 if name in self.repositories and name not in self.deaf:
@@ -193,10 +208,10 @@ class PaperBundle:
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
               role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False,
-              keep: int = 0) -> None:  # fmt: skip
+              keep: int = 0, units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
         event = Registration(
             TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
-            principals=(KEEPER,) * len(repositories),
+            principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
         self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
 

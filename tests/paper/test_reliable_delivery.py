@@ -27,7 +27,9 @@ from stentor.model.control import (
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
+from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.record import Kind
+from stentor.model.span import Spans
 from stentor.protocols.delivery.post import Heard
 
 
@@ -276,6 +278,24 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]
+
+
+@pytest.mark.req("RD-03")
+def test_who_is_there_is_judged_when_an_answer_is_given_not_when_it_was_asked_for() -> None:
+    bundle = steered("r1", "r2")
+    bundle.publish(1, 1)
+    bundle.kill("r2")
+    bundle.lazy.add("r1")
+    request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True)
+    bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+    bundle.pass_time(1000)
+    bundle.publish(2, 1)
+    bundle.pass_time(12_000)
+    bundle.lazy.clear()
+    bundle.write("r1")
+    bundle.pass_time(1000)
+    (stock,) = [event for _, event, _ in bundle.mail if isinstance(event, Stock)]
+    assert [list(Position.of(part).streams.values()) for part in stock.parts] == [[Spans(((1, 2),))]], "r2 is gone"
 
 
 @pytest.mark.req("RD-13", "RD-25")
@@ -739,6 +759,46 @@ def test_a_storage_stores_only_what_clients_in_its_unit_want() -> None:
     assert [first for _, first, _ in bundle.ledgers["r2"].numbers()] == list(range(1, 11))
 
 
+@pytest.mark.req("GE-12")
+def test_of_a_batch_only_what_clients_in_the_unit_want_is_stored() -> None:
+    bundle = storages()
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1", where="price > 2")
+    bundle.recover("subscriber", "audit", "r1", node="north/hall/b1", where="price = 4")
+    bundle.publish(1, 10)
+    assert [(first, count) for _, first, count in bundle.ledgers["n1"].numbers()] == [(3, 2), (8, 2)]
+    kept = [record.audience for record in bundle.ledgers["n1"].records.values() if record.line.kind is Kind.EVENTS]
+    assert [sorted(audience.values()) for audience in kept] == [[b"", b"\2"]] * 2, "the second of each is for audit too"
+    assert [(first, count) for _, first, count in bundle.ledgers["r2"].numbers()] == [(1, 10)]
+    bundle.pass_time(1000)
+    bundle.clear()
+    bundle.recover("subscriber", "audit", "n1", attempt=2, node="north/hall/b1", where="price = 4")
+    assert [(each.first, each.count) for event in bundle.told(Persistent, "audit") for each in event.stretches] == [
+        (4, 1),
+        (9, 1),
+    ]
+
+
+@pytest.mark.req("GE-24")
+def test_a_second_storage_of_the_same_level_is_refused_unless_it_joins() -> None:
+    bundle = PaperBundle("r1", units={"n1": "north", "n2": "north", "h1": "north/hall"})
+    for name in ("n1", "n2", "h1"):
+        bundle.add(name)
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n1",), units=("north",))
+    bundle.pass_time(2000)
+    bundle.clear()
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n2",), units=("north",))
+    (refused,) = bundle.told(RegistrationReceipt)
+    assert refused.code is Refusal.TOPIC
+    assert "north has a storage for orders already, n1" in refused.reason
+    registry = bundle.repositories["r1"].registry
+    assert [*registry.members] == ["n1", "r1"]
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n1",), units=("north",))  # it is the one that there is
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("h1",), units=("north/hall",))  # a finer one
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n2",), units=("north",), joins=True)
+    bundle.pass_time(2000)
+    assert [*registry.members] == ["h1", "n1", "n2", "r1"]
+
+
 @pytest.mark.req("GE-11", "GE-14")
 def test_a_finer_storage_goes_on_where_the_coarser_one_was_and_a_roaming_client_gets_each_event_once() -> None:
     bundle = storages()
@@ -770,4 +830,20 @@ def test_the_coarser_storage_counts_a_unit_as_served_once_two_finer_ones_have_it
     bundle.acknowledge("audit", "r1", (1, audit.upto))
     bundle.pass_time(6000)
     assert line.first > bundle.ledgers["r1"].numbers()[0][0], "billing is cared for by n1 and n2"
+    assert bundle.ledgers["n1"].numbers()[0][1] == 1
+
+
+@pytest.mark.req("GE-12", "GE-15")
+def test_with_one_copy_the_coarser_storage_counts_a_unit_as_served_once_a_lone_finer_one_has_it() -> None:
+    bundle = PaperBundle("r1", units={"n1": "north"}, copies=1)
+    bundle.add("n1")
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n1",))
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
+    bundle.publish(1, 1)
+    bundle.publish(200_000, 1)  # a day later, and after a gap that is never filled
+    bundle.retransmit(2, 1)
+    bundle.pass_time(6000)
+    assert bundle.repositories["r1"].store.first > 1, "billing is cared for by n1"
     assert bundle.ledgers["n1"].numbers()[0][1] == 1

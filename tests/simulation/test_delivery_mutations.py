@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, GossipState, Held, SubscriberAck, bundle_of
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest
 from stentor.model.record import Kind, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
+from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
@@ -26,8 +27,11 @@ from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.holders import Holders
+from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reading import Reading
@@ -36,6 +40,7 @@ from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.service import TRANSITIONS, Change, State
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
@@ -52,6 +57,10 @@ def always(answer: Any) -> Callable[..., Any]:
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 400
+
+
+def batches_are_kept_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(store, "cut", lambda audience, count: [Part(0, count - 1, audience)])
 
 
 def no_gossip(patch: pytest.MonkeyPatch) -> None:
@@ -207,11 +216,23 @@ def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "load", load)
 
 
+def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
+    def follow(self: Floors, stream: Stream, held: Held, living: Any) -> bool:
+        for first, last in stream.absent([(1, held.floor)]):
+            self._store.void(stream, ((first, last),))
+            for spans in (stream.held, stream.durable, stream.skipped):
+                spans.add(first, last)
+        return False
+
+    patch.setattr(Floors, "follow", follow)
+
+
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip, now: int) -> None:
-        self.ready = not self.leaving and bool(self.company.since)
+        if self.company.since and not self.leaving:
+            self.service.state = State.SERVING
 
-    patch.setattr(Gossip, "_judge", judge)
+    patch.setattr(Gossip, "judge", judge)
 
 
 def what_is_damaged_is_served(patch: pytest.MonkeyPatch) -> None:
@@ -233,7 +254,7 @@ def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_come_before_registrations_are_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1]())
+    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1](0))
 
 
 def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -243,6 +264,10 @@ def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
         original(self, now, peer, msgspec.structs.replace(state, facts=self._registry.digest))
 
     patch.setattr(Gossip, "_hear_state", hear)
+
+
+def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(TRANSITIONS, (State.LEAVING, Change.ADDED_AGAIN), State.LEAVING)
 
 
 def members_are_invited_once(patch: pytest.MonkeyPatch) -> None:
@@ -304,6 +329,36 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attendance, "settle", settle)
 
 
+def lives_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holders, "claim", always([]))
+    patch.setattr(Holders, "obey", always(None))
+
+
+def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> None:
+    original = ReliableSubscriber._drop_ready
+    patch.setattr(
+        ReliableSubscriber, "_drop_ready", lambda self: None if self.steering.ended is not None else original(self)
+    )
+
+
+def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
+    original = Homing.arrive
+
+    def arrive(self: Homing, now: int, repository: str) -> None:
+        original(self, now, repository)
+        self.rest()
+
+    patch.setattr(Homing, "arrive", arrive)
+
+
+def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
+
+
+def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(registry.Registry, "unsubscribe", always([]))
+
+
 def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
     original = Store._put
 
@@ -329,9 +384,9 @@ def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = Commits.flush
 
-    def flush(self: Commits) -> None:
+    def flush(self: Commits, now: int) -> None:
         self._testimony.stored(0, self._store.entries)
-        original(self)
+        original(self, now)
 
     patch.setattr(Commits, "flush", flush)
 
@@ -432,7 +487,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
     (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),
     (lives_are_never_closed, {"not-converged"}),
-    (closed_lives_leave_no_word, {"forgotten-life"}),
+    (closed_lives_leave_no_word, {"told-too-little"}),
     (lost_states_are_not_noticed, {"not-converged"}),
     (streams_are_settled_too_soon, {"raised"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
@@ -458,9 +513,16 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (syncs_are_not_compared, {"not-converged"}),
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
+    (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
+    (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
+    (lives_are_not_compared, {"two-holders"}),
+    (a_fenced_subscriber_hands_out_what_it_holds, {"handed-out-by-fenced"}),
+    (who_names_no_filter_gets_everything, {"filter-lost"}),
+    (unsubscribing_is_forgotten, {"kept-in-vain"}),
+    (clients_stay_where_they_are, {"strayed"}),
     (events_leave_a_unit_before_they_are_durable, {"left-its-unit"}),
     (publishers_send_again_to_all_units, {"left-its-unit"}),
     (nothing_is_marked_as_redelivered, {"duplicate"}),
@@ -471,6 +533,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (an_opened_ledger_is_not_traced, {"false-trace", "untold"}),
     (progress_is_traced_before_it_is_durable, {"false-trace"}),
     (forgotten_before_its_traces_are_kept, {"untold"}),
+    (batches_are_kept_whole, {"kept-in-vain"}),
     (pages_claim_more_than_they_hold, {"wrong-batch"}),
     (the_first_letter_of_a_page_is_enough, {"wrong-batch"}),
 ]

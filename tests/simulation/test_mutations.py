@@ -11,7 +11,7 @@ from stentor.matching.pairs import PairIndex
 from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
-from stentor.model.messages import NEVER, Presence, ProfileChange, Welcome
+from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
 from stentor.nodes import herald
 from stentor.nodes.client import Client
 from stentor.nodes.network import Network
@@ -23,6 +23,7 @@ from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Plan, Relay, Share
+from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.dissemination.waves import Waves
 from stentor.protocols.overlay import gateways
@@ -263,6 +264,27 @@ def no_second_try_to_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AccessLog, "failed", careless)
 
 
+def counts_are_told_with_changes_only(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Profiles, "_is_miscounted", lambda *_: False)
+
+
+def nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Settlement, "_take_roll", lambda _: (1, []))
+
+
+def only_neighbours_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    original = Settlement.hear
+
+    def hear(self: Settlement, receipt: MarkReceipt) -> None:
+        original(self, msgspec.structs.replace(receipt, neighbours=()))
+
+    patch.setattr(Settlement, "hear", hear)
+
+
+def lost_receipts_are_not_asked_for_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Settlement, "beat", lambda _: None)
+
+
 MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("access", receipts_do_not_wait_for_disks, {"unsafe-ack"}),
     ("access", receipts_do_not_wait_for_neighbours, {"unsafe-ack"}),
@@ -280,6 +302,7 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("overlay", no_two_way_check, {"cache"}),
     ("overlay", no_resynchronisation, {"members", "endless"}),
     ("overlay", no_resynchronisation_of_profiles, {"profile", "endless"}),
+    ("overlay", counts_are_told_with_changes_only, {"count"}),
     ("overlay", removals_are_not_spread, {"profile"}),
     ("overlay", no_handing_over, {"presence", "endless"}),
     ("overlay", no_order_of_presences, {"presence", "endless"}),
@@ -289,6 +312,10 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("network", masks_are_not_divided, {"twice"}),
     ("network", one_hop_is_too_many, {"circling"}),
     ("network", no_resynchronisation, {"members"}),
+    ("network", counts_are_told_with_changes_only, {"count"}),
+    ("network", nobody_is_waited_for, {"unsettled"}),
+    ("network", only_neighbours_are_waited_for, {"unsettled"}),
+    ("network", lost_receipts_are_not_asked_for_again, {"rest", "unsettled"}),
     ("fuzz", letters_are_not_checked, {"ended", "unhandled"}),
     ("fuzz", facts_are_not_checked, {"ended", "unhandled"}),
     ("fuzz", any_number_is_traced, {"ended", "unhandled"}),

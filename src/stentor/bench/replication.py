@@ -1,7 +1,7 @@
 """Replications: how often an event is stored before anybody gets it (section 5.3.2 of the paper).
 
-There, node 1 stores for everyone and node 8 once more for super-cluster SC-6; here, a topic is stored by the repository
-at broker 1, or by that and the one at broker 8, and nobody is told of an event before all of them have it.
+As there, node 1 stores for everyone and node 8 once more what clients in super-cluster SC-6 want: a topic is stored by
+the repository at broker 1, or by that and the one at broker 8, which tells the clients of its unit what it has.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ REPLICATIONS = (NONE, ONE, TWO)
 async def enrol(url: str, replication: Replication, subscribers: Iterable[str]) -> None:
     """Make its topic, for the publisher and these."""
     async with connect(url, wait=30.0) as fabric, Registrar(fabric) as registrar:
-        await registrar.create(replication.topic, replication.repositories, copies=replication.copies)
+        await registrar.create(replication.topic, replication.repositories, copies=1)
         await registrar.grant(replication.topic, "publisher", PUBLISHER)
         for name in subscribers:
             await registrar.grant(replication.topic, "subscriber", name)

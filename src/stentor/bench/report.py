@@ -27,8 +27,8 @@ def show(results: Results, grid: Grid, console: Console) -> None:
         _print(console, "Table 2 with one and two replications: mean latency over 9 hops, ms", table_2_stored(results))
         _print(console, "Mean latency by replications, ms (figure 8)", figure_8(results))
         console.print(
-            f"one: stored by the repository at broker {STORAGES['r1']}; two: and by that at broker {STORAGES['r2']}; "
-            f"the paper measured one at broker {MIDWAY_AT}, {MIDWAY} hops away, and two at {FAR}",
+            f"one: stored by the repository at broker {STORAGES['r1']}; two: and by that of SC-6, at broker "
+            f"{STORAGES['r2']}; the paper measured one at broker {MIDWAY_AT}, {MIDWAY} hops away, and two at {FAR}",
             style="dim", highlight=False,
         )  # fmt: skip
     _notes(results, grid, console)

@@ -17,6 +17,7 @@ from stentor.matching.topics import is_wild
 from stentor.model.errors import InvalidInput
 from stentor.registration import Registrar
 from stentor.reliable import From, Subscription
+from stentor.settling import Settled
 
 
 class SubscribeOptions(NamedTuple):
@@ -28,12 +29,17 @@ class SubscribeOptions(NamedTuple):
     since: From | None
     most: int | None
     json: bool
+    settled: bool
 
 
 def sub(
     pattern: Annotated[str, typer.Argument(help="Topics: + is any one level, # any rest; with --name, one topic.")],
     where: Annotated[
-        str | None, typer.Option(help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\".")
+        str | None,
+        typer.Option(
+            help="A CESQL filter, such as \"carrier = 'UA' AND dep_delay > 60\"; with --name, the one that it had "
+            "before unless another is given, and * is everything."
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The name of a subscriber of a reliable topic: what it has not got comes first.")
@@ -41,6 +47,9 @@ def sub(
     from_: FromOption = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Say when all brokers know it: nothing that is published later is missed.")
+    ] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
@@ -54,8 +63,10 @@ def sub(
         raise InvalidInput("--from is where a new name of a reliable topic begins: give it a --name, too")
     if name is not None and is_wild(pattern):
         raise InvalidInput(f"--name subscribes to one reliable topic, and {pattern!r} holds a wildcard")
+    if name is not None and settled:
+        raise InvalidInput("--settled is for best effort: with --name, repositories keep what is published meanwhile")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json), url, tls, wait))
+    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), url, tls, wait))
 
 
 async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: float) -> None:
@@ -81,9 +92,9 @@ async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: f
         pass  # the reader of our output left: that is no error
 
 
-def _announce(errors: Console, wanted: SubscribeOptions) -> None:
+def _announce(errors: Console, wanted: SubscribeOptions, where: str | None) -> None:
     name = f" as {wanted.name}" if wanted.name is not None else ""
-    where = f" where {wanted.where}" if wanted.where else ""
+    where = f" where {where}" if where else ""
     errors.print(printable(f"subscribed to {wanted.pattern}{name}{where}"), markup=False, soft_wrap=True)
 
 
@@ -92,8 +103,20 @@ def _announce(errors: Console, wanted: SubscribeOptions) -> None:
 
 async def _print_live(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
     async with fabric.subscribe(wanted.pattern, wanted.where) as events, watched(fabric, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, wanted.where)
+        if wanted.settled:
+            _tell_settled(errors, await events.settled())
         await _print_batches(events, wanted, errors)
+
+
+def _tell_settled(errors: Console, settled: Settled) -> None:
+    if settled.is_everywhere:
+        errors.print(f"settled: {settled.brokers} of {settled.brokers} brokers know it")
+        return
+    silent = ", ".join(settled.silent)
+    errors.print(
+        f"[yellow]not settled: no answer from {silent}: what is published there may be missed[/]", soft_wrap=True
+    )
 
 
 async def _print_batches(events: Events, wanted: SubscribeOptions, errors: Console) -> None:
@@ -125,7 +148,7 @@ async def _print_stored(fabric: Fabric, wanted: SubscribeOptions, errors: Consol
     since = "now" if wanted.since is None else wanted.since
     subscription = fabric.subscribe(wanted.pattern, wanted.where, name=wanted.name, from_=since, ack="manual")
     async with subscription, watched(subscription, fabric.url, errors):
-        _announce(errors, wanted)
+        _announce(errors, wanted, subscription.where)
         await _print_and_acknowledge(subscription, wanted)
 
 

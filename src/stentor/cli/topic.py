@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.cli.holders import leave, steer
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
 from stentor.cli.printable import cell, print_json, printable
@@ -34,6 +35,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(peek)
+app.command()(steer)
+app.command()(leave)
 
 TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 PublisherOption = Annotated[
@@ -180,6 +183,9 @@ def bundle(
     name: TopicArgument,
     action: Annotated[Action, typer.Argument(metavar="add|remove", help="Whether it joins or leaves.")],
     repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="Which one.")],
+    join: Annotated[
+        bool, typer.Option("--join", help="It serves its unit together with a repository that does so already.")
+    ] = False,
     timeout: WithinOption = 60.0,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -191,7 +197,7 @@ def bundle(
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
-                await _join(asking, name, repository, timeout)
+                await _join(asking, name, repository, join, timeout)
                 typer.echo(f"{repository} has all of {name}")
             else:
                 await _leave(asking, name, repository, timeout)
@@ -200,14 +206,14 @@ def bundle(
     asyncio.run(run())
 
 
-async def _join(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
+async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> None:
     def waits(seen: dict[str, TopicReport]) -> str:
         if repository not in seen:
             return f"{repository} has not joined yet"
         missing = max((peer.missing for peer in seen[repository].peers.values()), default=0)
         return f"{repository} has yet to get {missing:,} events"
 
-    await asking.add(topic, repository)
+    await asking.add(topic, repository, join=join)
     with waiting(f"{repository} joins {topic}") as progress:
         await asking.until(topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress)
 

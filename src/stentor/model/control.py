@@ -106,8 +106,8 @@ class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=Fal
 class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=False):
     """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
 
-    A publisher says up to which number it has sent; a subscriber what it wants: `where`, and, if its name is new, from
-    where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
+    A publisher says up to which number it has sent; a subscriber what it wants: `where`, or what it wanted before if it
+    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
     """
 
     role: Role
@@ -121,6 +121,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
     asks: bool = False  # a subscriber whose application has asked for events in this life
     told: bool = False  # … and which was told of some, perhaps by another repository
+    keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
 
     def check(self) -> None:
         super().check()
@@ -145,6 +146,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     chorus: ranges.Attempt = 0
     within: ranges.Path = ""  # the unit on whose topic events are published and heard; "" is the topic itself
     past: StreamsHeld = ()  # what a subscriber must still read from a lake, page by page
+    where: ranges.FilterText = ""  # the filter of a subscriber, as it is registered
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -156,7 +158,9 @@ class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False)
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
-    """R → C: choose another repository, I leave."""
+    """R → C: choose another repository, I leave; or the one that is named, because somebody wants you there."""
+
+    to: ranges.AnyRepositoryName = ""
 
 
 # ---- publishing
@@ -244,12 +248,14 @@ class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", g
 
 class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=False):
     """S → R: this life of mine ends in good order. Of these streams my application was handed events up to these
-    numbers, and has not acknowledged them all. Repeated until a Sync says that this is written down.
+    numbers, and has not acknowledged them all. With `unsubscribes`, nothing is to be kept for my name any more.
+    Repeated until a Sync says that this is written down.
     """
 
     attempt: ranges.Attempt
     incarnation: ranges.Life
     given: ranges.StreamNumbers = ()
+    unsubscribes: bool = False
 
     def check(self) -> None:
         super().check()
@@ -325,6 +331,8 @@ class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=Fal
     whole: bool = False
     # … and which events they may have been handed, unless they never asked
     handed: Annotated[dict[ranges.ClientName, HandedOut], Meta(max_length=ranges.MOST_ITEMS)] = {}
+    # … and the registrations of those that unsubscribed once: what is said of another registration is not theirs
+    registrations: Annotated[dict[ranges.ClientName, ranges.Life], Meta(max_length=ranges.MOST_ITEMS)] = {}
 
 
 class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):
@@ -393,6 +401,7 @@ class TopicTask(enum.StrEnum):
     ADD_REPOSITORY = "add repository"
     REMOVE_REPOSITORY = "remove repository"
     STATUS = "status"  # of the repository itself; the topic is ""
+    STEER = "steer"  # let the one of `repositories` steer a client
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
 
@@ -413,6 +422,8 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     hold: bool = False  # at the borders of top-level units, until a repository for the unit has them
     principals: ranges.Principals = ()  # of the repositories, in the same order
     born: ranges.Millisecond = 0  # since 1970, when a topic is created
+    units: ranges.Units = ()  # that the repositories serve, in the same order
+    joins: bool = False  # one that is added may serve a unit together with the one that it has
 
     def check(self) -> None:
         """What is asked of the repository itself is about no topic."""

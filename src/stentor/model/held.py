@@ -33,7 +33,7 @@ Stretches = Annotated[tuple[Stretch, ...], Meta(max_length=MOST_ITEMS)]
 class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What somebody has of a stream; all up to `floor` is done with and forgotten, some of what lies up to `cared`
     because storages for units have it for those who have not. Of `spans` they have no more than that nobody in their
-    unit wants what is `skipped`.
+    unit wants what is `skipped`. Of what lies up to `floor`, nobody ever had what is in `voids`.
     """
 
     publisher: Id
@@ -42,6 +42,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
     spans: NumberSpans
     cared: EventNumber = 0
     skipped: NumberSpans = ()
+    voids: NumberSpans = ()
 
 
 StreamsHeld = Annotated[tuple[Held, ...], Meta(max_length=MOST_ITEMS)]

@@ -50,11 +50,13 @@ from stentor.model.ranges import (
 
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
+MARKS = "$settled/"  # how a mark begins: a pattern in a broker's profile that no client has
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
 Want = tuple[TopicPattern, FilterText]  # "" takes every event
 Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
 Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
+Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_ITEMS)]
 AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText
 
 
@@ -226,6 +228,21 @@ class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation"
     explanation: msgspec.Raw
 
 
+class SettlementRequest(Message, frozen=True, array_like=True, tag="settled?", gc=False):
+    """Tell me when every broker that you can reach knows what I asked for, or after so many seconds who does not."""
+
+    token: Token
+    within: Seconds
+
+
+class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=False):
+    """So many brokers know it, you included; these did not say so in time."""
+
+    token: Token
+    brokers: Count
+    silent: Paths = ()
+
+
 class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     """An operator wants a broker to change: see `Task`."""
 
@@ -280,6 +297,15 @@ class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=Fal
     removed: Wants = ()
     predicates: Count = 0  # wishes of clients behind it
     more: bool = False  # too much for a frame: goes on in the next one
+
+
+class MarkReceipt(Message, frozen=True, array_like=True, tag="marked", gc=False):
+    """A broker knows a mark, and so all that was wished before at the broker that set it, to which this goes."""
+
+    mark: TopicName
+    broker: Path
+    neighbours: Paths  # whom it has links with: they must know it, too
+    hops: Count = 0
 
 
 class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):
@@ -400,10 +426,13 @@ AnyMessage = (
     | ViewReport
     | ExplanationRequest
     | ExplanationReport
+    | SettlementRequest
+    | SettlementReport
     | Order
     | OrderReceipt
     | Presence
     | ProfileChange
+    | MarkReceipt
     | Inventory
     | LinkCost
     | Digest

@@ -118,6 +118,7 @@ GatewayCost = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]  # in thousandths
 ClientName = Annotated[str, Meta(min_length=1, max_length=LONGEST_CLIENT_NAME, extra={CHECK: check_client_name})]
 AnyClientName = Annotated[str, Meta(max_length=LONGEST_CLIENT_NAME, extra={CHECK: _check_any_name})]  # or nobody's
 RepositoryName = Annotated[str, Meta(max_length=LONGEST_NODE_NAME, pattern=r"^[A-Za-z0-9_.-]+\Z")]
+AnyRepositoryName = Annotated[str, Meta(max_length=LONGEST_NODE_NAME, pattern=r"^[A-Za-z0-9_.-]*\Z")]  # or nobody's
 Path = Annotated[
     str, Meta(max_length=(LONGEST_NODE_NAME + 1) * _DEEPEST_PATH, pattern=r"^[A-Za-z0-9_./-]*\Z")
 ]  # of a unit or broker; "" is the whole network, or none
@@ -155,6 +156,7 @@ StreamNumber = tuple[Id, Life, EventNumber]  # a stream and one of its numbers
 StreamNumbers = Annotated[tuple[StreamNumber, ...], Meta(max_length=MOST_ITEMS)]
 RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
 Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
+Units = Annotated[tuple[Path, ...], Meta(max_length=4096)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 

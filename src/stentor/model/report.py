@@ -52,6 +52,12 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     steers: tuple[str, ...]
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
+    steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
+
+    def does_steer(self, role: str, name: str) -> bool:
+        if role == "publisher":
+            return name in self.steered_publishers
+        return name in self.subscribers and self.subscribers[name].steered
 
 
 class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ from stentor.model.messages import (
     ExplanationRequest,
     Order,
     OrderReceipt,
+    SettlementReport,
+    SettlementRequest,
     StatusReport,
     StatusRequest,
     ViewReport,
@@ -23,8 +25,8 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
 from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | AccessRequest | Order | AccessFacts
-Answer = StatusReport | ViewReport | ExplanationReport | AccessReport | OrderReceipt | AccessReceipt
+Question = StatusRequest | ViewRequest | ExplanationRequest | SettlementRequest | AccessRequest | Order | AccessFacts
+Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | OrderReceipt | AccessReceipt
 
 # ---- what the application says
 

@@ -49,6 +49,7 @@ from stentor.model.messages import (
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Order,
     Presence,
@@ -56,6 +57,7 @@ from stentor.model.messages import (
     Receipt,
     Rejection,
     SchemaDefinition,
+    SettlementRequest,
     StatusReport,
     StatusRequest,
     Subscription,
@@ -68,7 +70,7 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.model.view import NetworkView
-from stentor.nodes import acquaintance, orders
+from stentor.nodes import orders
 from stentor.nodes.access import AccessControl
 from stentor.nodes.census import Census
 from stentor.nodes.charter_keeper import CharterKeeper
@@ -77,7 +79,7 @@ from stentor.nodes.enquiry import explain, fitting, view_of
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import QUIET, Guests
 from stentor.nodes.herald import TRACES, Herald
-from stentor.nodes.network import REDIAL, Network, NetworkSettings
+from stentor.nodes.network import Network, NetworkSettings
 from stentor.nodes.rations import Run, ration
 from stentor.nodes.turns import TOIL, Turns, Work
 from stentor.protocols.connection.names import Names
@@ -122,6 +124,8 @@ class Broker:
         )
         self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access.on_charter_change)
         self._guests.on_leave = self._keeper.forget
+        settlement = self.network.settlement
+        settlement.report = self._guests.answer
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
             self._access.check_name,
@@ -148,7 +152,7 @@ class Broker:
         self._from_peers: Handlers = {
             **everybody,
             **dict.fromkeys((Presence, ProfileChange, Inventory, Digest, LinkCost, Echo), self.network.hear),
-            **dict.fromkeys((AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
+            **dict.fromkeys((MarkReceipt, AccessFacts, AccessReceipt, AccessInventory), self.network.hear),
             Rejection: self._rejected,
         }
         self._messages: Handlers = {
@@ -160,6 +164,7 @@ class Broker:
             ExplanationRequest: lambda _, __, asked: explain(self.network, self._forwarder, asked, self._name_of),
             AccessRequest: lambda _, client, asked: self._access.report(str(path), client, asked),
             Order: lambda _, client, order: self._orders.take(client, order),
+            SettlementRequest: lambda now, client, asked: settlement.ask(now, client.connection.link, asked),
             AccessFacts: self._keeper.hear,
             BundleRequest: self._keeper.watch,
         }
@@ -177,7 +182,7 @@ class Broker:
         if self._access.changed:
             self._access.review(self._now)
         self.network.settle()
-        if self.network.busy or self._subscriptions.tidy(0) or self._forwarder.tidy(0):
+        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
             self._turns.schedule(self._now)
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
@@ -201,7 +206,7 @@ class Broker:
     # ---- the hot path
 
     def _received(self, now: int, link: LinkId, data: bytes) -> None:
-        client = self._guests.get(link)
+        client = self._guests.links.get(link)
         if client is None:  # closed by us while these bytes were under way
             return
         self._census.bytes_in += len(data)
@@ -345,14 +350,14 @@ class Broker:
         self._guests.admit(now, happened, self.ready)
 
     def _lost(self, now: int, happened: LinkLost) -> None:
-        client = self._guests.get(happened.link)
+        client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.forget(now, client, happened.reason)
         else:
             self.network.unreachable(now, happened.link, happened.reason)
 
     def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
-        client = self._guests.get(happened.link)
+        client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
 
@@ -448,16 +453,11 @@ class Broker:
         if happened.timer == TRACES:
             self._herald.tell(now, happened.wall)
             return
-        if happened.timer == acquaintance.TIMER:
-            self.network.acquaintance.expire()
-            return
         if happened.timer == TOIL:
             self._go_on(now)
             return
-        if happened.timer.startswith(REDIAL):
-            self.network.redial(now, happened.timer.removeprefix(REDIAL))
-            return
-        self._guests.hurry(now, happened.timer)
+        if not self.network.wake(now, happened.timer):
+            self._guests.hurry(now, happened.timer)
 
     def _beat(self, now: int) -> None:
         stalled = now - self._ticked > 3 * self._tick  # it was us who slept, not the peers who were silent

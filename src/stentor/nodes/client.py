@@ -15,7 +15,6 @@ from stentor.machine import (
     LinkLost,
     LinkOpened,
     Received,
-    Report,
     Send,
     Started,
     StartTimer,
@@ -23,9 +22,8 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.model.attribute import Schema, check_schema
-from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.filter import Filter
+from stentor.model.attribute import Schema
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId, SchemaId, TopicId, publisher_id
 from stentor.model.messages import (
     AccessReceipt,
@@ -45,23 +43,19 @@ from stentor.model.messages import (
     Receipt,
     Rejection,
     SchemaDefinition,
+    SettlementReport,
     StatusReport,
-    Subscription,
     Topic,
-    Unsubscription,
     ViewReport,
     Welcome,
 )
-from stentor.model.topic import check_pattern
 from stentor.nodes.application import (
     Answer,
     Asked,
     BundleWatched,
-    Confirm,
     Connect,
     Deliver,
     Demanded,
-    Deny,
     Disconnect,
     FlowCheckRequested,
     FlushRequested,
@@ -79,11 +73,12 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_settings import Settings as Settings
+from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
 from stentor.nodes.confirmations import Confirmations
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.publisher import Publisher
-from stentor.protocols.delivery.subscriber import Subscriber, Wish
+from stentor.protocols.delivery.subscriber import Subscriber
 from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
 
@@ -118,6 +113,7 @@ class Client:
         self._questions: list[int] = []  # waiting for an answer
         self._bundles = BundleRequests()
         self._effects: list[Effect] = []
+        self._subscriptions = ClientSubscriptions(self.subscriber, self._post, self._act)
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
             LinkOpened: self._opened,
@@ -128,9 +124,9 @@ class Client:
             Offered: self._offered,
             OfferedMany: self._offered_many,
             TurnEnded: lambda *_: None,
-            Wished: self._wished,
-            Unwished: self._unwished,
-            Demanded: self._demanded,
+            Wished: self._subscriptions.subscribe,
+            Unwished: self._subscriptions.unsubscribe,
+            Demanded: self._subscriptions.demand,
             FlushRequested: self._flush_requested,
             FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
             Asked: self._asked,
@@ -141,16 +137,16 @@ class Client:
         self._messages: dict[type[Message], Callable[[int, Any], None]] = {
             Challenge: self._challenged,
             Welcome: self._welcomed,
-            Topic: self._define_topic,
-            SchemaDefinition: self._define_schema,
-            Receipt: self._receipt,
+            Topic: self._subscriptions.define_topic,
+            SchemaDefinition: self._subscriptions.define_schema,
+            Receipt: self._subscriptions.on_receipt,
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
-            Missed: self._missed,
+            Missed: self._subscriptions.on_missed,
             Echo: self._echo,
             FlowRefusal: self._flow_refused,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
-            **dict.fromkeys((AccessReport, AccessReceipt), self._told),
+            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -174,6 +170,14 @@ class Client:
     @property
     def topics(self) -> Mapping[TopicId, str]:
         return self.subscriber.topics
+
+    def _act(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def _post(self, message: Message) -> None:
+        """Tell the broker, if there is one; whoever comes next is told all that still holds."""
+        if self._connection is not None and self._connection.greeted:
+            self._connection.outbox.post(message)
 
     @property
     def _linked(self) -> Connection:
@@ -350,7 +354,7 @@ class Client:
         self.traces, self.is_operator = welcome.traces, welcome.is_operator
         self._bundles.greet(connection)
         for wish in self.subscriber.wishes.values():
-            connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
+            connection.outbox.post(request_of(wish))
         self._effects += [
             StopTimer(_GREETING),
             StartTimer(_TICK, now + connection.heartbeat // 2),
@@ -410,55 +414,7 @@ class Client:
         if self._confirmations.on_echo(echo.token):
             self._effects.append(Settle(echo.token))
 
-    # ---- subscribing
-
-    def _wished(self, now: int, wished: Wished) -> None:  # noqa: ARG002
-        check_pattern(wished.pattern)
-        where = Filter(wished.where) if wished.where else None
-        wish = Wish(wished.subscription, wished.pattern, where, wished.eager)
-        self.subscriber.add(wish)
-        if self._connection is not None and self._connection.greeted:
-            self._connection.outbox.post(Subscription(wish.id, wish.pattern, str(wish.filter or "")))
-
-    def _unwished(self, now: int, unwished: Unwished) -> None:  # noqa: ARG002
-        self.subscriber.remove(unwished.subscription)
-        if self._connection is not None and self._connection.greeted:
-            self._connection.outbox.post(Unsubscription(unwished.subscription))
-
-    def _demanded(self, now: int, demanded: Demanded) -> None:  # noqa: ARG002
-        wish = self.subscriber.wishes.get(demanded.subscription)
-        if wish is not None:
-            wish.hungry = True
-            if wish.waiting:
-                self.subscriber.served[wish.id] = wish
-
-    def _receipt(self, now: int, receipt: Receipt) -> None:  # noqa: ARG002
-        wish = self.subscriber.wishes.get(receipt.id)
-        if wish is None:
-            return
-        if receipt.code is None:
-            wish.confirmed = True
-            self._effects.append(Confirm(receipt.id))
-        else:
-            self.subscriber.remove(receipt.id)
-            self._effects.append(Deny(receipt.id, receipt.code, receipt.reason))
-
-    def _missed(self, now: int, missed: Missed) -> None:  # noqa: ARG002
-        for subscription, events in missed.events.items():
-            wish = self.subscriber.wishes.get(subscription)
-            if wish is not None:
-                wish.missed += events
-        self._effects.append(Report("warning", "events missed", {"events": sum(missed.events.values())}))
-
-    def _define_topic(self, now: int, topic: Topic) -> None:  # noqa: ARG002
-        self.subscriber.define_topic(topic.id, topic.name)
-
-    def _define_schema(self, now: int, definition: SchemaDefinition) -> None:  # noqa: ARG002
-        try:
-            schema = check_schema(definition.schema)
-        except InvalidInput as error:
-            raise FrameError(Refusal.SCHEMA, str(error)) from None
-        self.subscriber.schemas[schema.id] = schema
+    # ---- questions
 
     def _asked(self, now: int, asked: Asked) -> None:  # noqa: ARG002
         if self._connection is None or not self._connection.greeted:

@@ -39,25 +39,22 @@ class Guests:
     ) -> None:
         self._limits, self._forwarder, self._network = limits, forwarder, network
         self._subscriptions, self._census, self._names, self._act = subscriptions, census, names, act
-        self._links: dict[LinkId, Guest] = {}
+        self.links: dict[LinkId, Guest] = {}
         self._faults = FaultReports()
         self.on_leave: Callable[[LinkId], None] = lambda _: None
         self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self.links)
 
     def __iter__(self) -> Iterator[Guest]:
-        return iter(self._links.values())
+        return iter(self.links.values())
 
     def __contains__(self, link: LinkId) -> bool:
-        return link in self._links
+        return link in self.links
 
     def __getitem__(self, link: LinkId) -> Guest:
-        return self._links[link]
-
-    def get(self, link: LinkId) -> Guest | None:
-        return self._links.get(link)
+        return self.links[link]
 
     def admit(self, now: int, happened: LinkOpened, ready: bool) -> None:
         """Somebody is at a new link; they have to say who they are before long."""
@@ -65,7 +62,7 @@ class Guests:
         connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        guest = self._links[happened.link] = Guest(connection, Credentials(happened), dialled=happened.dialled)
+        guest = self.links[happened.link] = Guest(connection, Credentials(happened), dialled=happened.dialled)
         self._forwarder.touched[connection.outbox] = None
         hello = self._network.hello(happened.link) if happened.dialled else None
         if hello is not None:
@@ -73,14 +70,14 @@ class Guests:
             self.post(connection.outbox, guest.greeting.first_word())
         if not ready:
             self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
-        elif len(self._links) > limits.links:
+        elif len(self.links) > limits.links:
             self.refuse(now, guest, Refusal.TOO_MANY, f"this node takes {limits.links} links: use another one")
         else:
             self._act(StartTimer(f"{_GREETING}{happened.link}", now + int(limits.hello_within * SECOND)))
 
     def hurry(self, now: int, timer: str) -> None:
         """The time to say hello is over."""
-        guest = self._links.get(LinkId(int(timer.removeprefix(_GREETING))))
+        guest = self.links.get(LinkId(int(timer.removeprefix(_GREETING))))
         if guest is not None and not guest.connection.greeted:
             self.refuse(now, guest, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
 
@@ -90,7 +87,7 @@ class Guests:
 
     def answer(self, link: LinkId, message: Message) -> None:
         """Tell somebody who may be gone by now."""
-        guest = self._links.get(link)
+        guest = self.links.get(link)
         if guest is not None:
             self.post(guest.connection.outbox, message)
 
@@ -114,13 +111,14 @@ class Guests:
 
     def forget(self, now: int, guest: Guest, reason: str = "") -> None:
         connection = guest.connection
-        del self._links[connection.link]
+        del self.links[connection.link]
         self._names.release(connection)
         if guest.hop is not None:
             self._network.part(guest, reason)
         if guest.dialled:
             self._network.unreachable(now, connection.link, reason)
         self.on_leave(connection.link)
+        self._network.settlement.forget(connection.link)
         self._subscriptions.withdraw(guest.wishes, connection.outbox)
         self.busy.pop(connection.link, None)
         self._forwarder.drop(guest.flows)
@@ -130,7 +128,7 @@ class Guests:
 
     def beat(self, now: int, stalled: bool) -> None:
         """Give up those who are silent, unless it was us who slept: then nobody is to blame."""
-        for guest in list(self._links.values()):
+        for guest in list(self.links.values()):
             connection = guest.connection
             if stalled or connection.link in self.busy:  # nor is who waits for us
                 connection.heard = now
@@ -143,7 +141,7 @@ class Guests:
 
     def part(self, now: int, reason: str) -> None:
         """Say farewell to everybody."""
-        for guest in list(self._links.values()):
+        for guest in list(self.links.values()):
             (outbox := guest.connection.outbox).post(Farewell(reason))
             self._act(Send(outbox.link, outbox.release()))
             self._act(Close(outbox.link, reason))

@@ -11,24 +11,28 @@ from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    MARKS,
     Digest,
     Echo,
     Hello,
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Presence,
     ProfileChange,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
-from stentor.nodes.acquaintance import Acquaintance
+from stentor.nodes import acquaintance
 from stentor.nodes.guest import Guest
-from stentor.policies.access import AccessSettings
-from stentor.policies.channel import ChannelSettings, channel_between
+from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
+from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
+from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
@@ -42,28 +46,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
 _DOUBTS = 5  # round trips in a row that must tell of another cost
-REDIAL = "redial/"
-
-
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that this broker opens."""
-
-    name: str = ""  # of the broker there, if that is known
-    address: str
-    cost: float | None = None
-
-
-class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker is told about the network around it."""
-
-    numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
-    address: str = ""  # where it listens, for others to find it
-    gateways: tuple[GatewaySettings, ...] = ()
-    costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
-    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
-    channels: tuple[ChannelSettings, ...] = ()
-    traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
-    access: AccessSettings = AccessSettings()
+_REDIAL = "redial/"
 
 
 class Dialling:
@@ -114,8 +97,11 @@ class Network:
         self.profiles = Profiles(context, self._say, self._sharing, self._index)
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
         self.access = AccessSpread(context.name, self._say, act)
-        self.acquaintance = Acquaintance(act)
+        self.acquaintance = acquaintance.Acquaintance(act)
         self.peers: dict[str, Peer] = {}
+        self.settlement = settlement.Settlement(
+            context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
+        )
         self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
         self.boot = 0
         self._links = 0
@@ -129,7 +115,7 @@ class Network:
 
     def begin(self, now: int, boot: int) -> None:
         self.boot = boot
-        self.profiles.boot = boot
+        self.profiles.boot = self.settlement.boot = boot
         self.gateways.begin(boot)
         self.access.begin(boot)
         self.acquaintance.begin(now, self.diallings)
@@ -138,16 +124,25 @@ class Network:
 
     def _dial(self, now: int, dialling: Dialling) -> None:
         if dialling.settings.name in self.peers:
-            self._act(StartTimer(REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
+            self._act(StartTimer(_REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
             return
         self._links += 1
         dialling.link = LinkId(-self._links)  # those that others dial have positive ones
         self._act(Dial(dialling.link, dialling.settings.address))
 
-    def redial(self, now: int, address: str) -> None:
-        dialling = self.diallings.get(address)
-        if dialling is not None and dialling.link is None:
-            self._dial(now, dialling)
+    def wake(self, now: int, timer: str) -> bool:
+        """Do what a timer was started for; return whether it was one of ours."""
+        if timer == acquaintance.TIMER:
+            self.acquaintance.expire()
+        elif timer == settlement.TIMER:
+            self.settlement.expire(now)
+        elif timer.startswith(_REDIAL):
+            dialling = self.diallings.get(timer.removeprefix(_REDIAL))
+            if dialling is not None and dialling.link is None:
+                self._dial(now, dialling)
+        else:
+            return False
+        return True
 
     def hello(self, link: LinkId) -> Hello | None:
         """What to say first on a link that was dialled; None if nobody wants it any more."""
@@ -173,7 +168,7 @@ class Network:
             return
         dialling.link = None
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StartTimer(REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
+        self._act(StartTimer(_REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
 
@@ -243,7 +238,7 @@ class Network:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StopTimer(REDIAL + dialling.settings.address))
+        self._act(StopTimer(_REDIAL + dialling.settings.address))
         peer = self.peers.get(dialling.settings.name)
         return None if peer is None else peer.guest
 
@@ -283,6 +278,8 @@ class Network:
                 self._reprice(name, message.cost)
             case Echo():
                 self._returned(now, name, message.token)
+            case MarkReceipt():
+                self.settlement.hear(message)
             case _:
                 self.access.hear(name, message)
 
@@ -321,6 +318,9 @@ class Network:
             self._say(name, Marker(now))
         self.gateways.tick(now)
         self.access.beat()
+        self.settlement.beat()
+        if self.peers:
+            self.profiles.flush(counts=True)
 
     def _returned(self, now: int, name: str, sent: int) -> None:
         """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
@@ -371,9 +371,11 @@ class Network:
         if self._generation != self.gateways.generation:
             self._generation = self.gateways.generation
             self._reroute()
+        self.settlement.settle(is_told=not self._untold)
         if self.peers:
             self.profiles.flush()
-        self.access.settle()
+        if self.access.is_restless:
+            self.access.settle()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context
@@ -483,7 +485,10 @@ class Network:
         return [each.name for each in self.gateways.neighbours.values() if each.level <= level]
 
     def _index(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
-        self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        if not pattern.startswith(MARKS):
+            self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
+        elif wanted:
+            self.settlement.learn(pattern)
 
     def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
         self._act(Report(level, what, details))

@@ -7,7 +7,7 @@ import msgspec
 
 from stentor.machine import SECOND, Effect, Input, StopRequested
 from stentor.model.ids import Incarnation, SchemaId, SubscriptionId
-from stentor.model.messages import StatusRequest
+from stentor.model.messages import SettlementReport, SettlementRequest, StatusRequest
 from stentor.nodes.application import (
     Asked,
     Confirm,
@@ -21,6 +21,8 @@ from stentor.nodes.application import (
     Moved,
     Offered,
     OfferedMany,
+    Settle,
+    Tell,
     TurnEnded,
     Unwished,
     Wished,
@@ -39,6 +41,7 @@ _MOST_WISHES = 4
 _MOST_AT_ONCE = 40
 LARGEST_BURST = _MOST_AT_ONCE * (_SIZES[-1] + 20)  # bytes that it publishes in one go
 _SLOW = 2 * SECOND
+_SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds
 
 
 class Appetite(Enum):
@@ -71,6 +74,8 @@ class Application:
         self._world, self._settings, self._ledger = world, settings, ledger
         self._new_incarnation, self._rest, self._homes = new_incarnation, rest, homes
         self.moves = 0
+        self.on_settled: Callable[[Application, list[Wish], SettlementReport], None] = lambda *_: None
+        self.settling: dict[int, list[Wish]] = {}  # what is to be known everywhere, by the number of the question
         self._random = world.stream(f"{host}/application")
         self._appetite = self._random.choices(list(Appetite), (6, 3, 1))[0]
         self._pace = 0.2 + self._random.random()  # mean seconds between actions
@@ -82,6 +87,7 @@ class Application:
             self._unsubscribe: 8,
             self._flush: 6,
             self._ask_status: 4,
+            self._settle: 6,
             self._leave: 2,
             self._move: 8 if homes else 0,
         }
@@ -108,6 +114,7 @@ class Application:
         self.close_books()
         life.unlink(self._world.now)
         life.ended = True
+        self.settling.clear()
         self.gone += life.wishes.values()
         life.wishes = {}
 
@@ -121,6 +128,15 @@ class Application:
         self._appetite = Appetite.KEEN
         for subscription in self.life.wishes:
             self._say(Demanded(subscription))
+
+    def subscribe_and_settle(self) -> None:
+        """One more wish, if it has not too many, and when all of them are known everywhere."""
+        self._subscribe(self.life)
+        self._settle(self.life)
+
+    def has_missed(self, wish: Wish) -> bool:
+        """Whether events of a wish in force were dropped because it was too slow."""
+        return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
 
     def publish_everywhere(self) -> None:
         """One event on every topic."""
@@ -142,6 +158,10 @@ class Application:
                 life.unlink(now)
             case Confirm() if effect.subscription in life.wishes:
                 life.wishes[effect.subscription].confirmed.begin(now)
+            case Settle():
+                self.settling.pop(effect.token, None)  # the link is gone, and with it who was asked
+            case Tell(answer=SettlementReport() as report):
+                self.on_settled(self, self.settling.pop(report.token), report)
             case Deny():
                 self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
             case Halt():
@@ -231,6 +251,11 @@ class Application:
 
     def _ask_status(self, life: Life) -> None:  # noqa: ARG002
         self._say(Asked(StatusRequest(self._number())))
+
+    def _settle(self, life: Life) -> None:
+        token = self._number()
+        self.settling[token] = list(life.wishes.values())
+        self._say(Asked(SettlementRequest(token, self._random.choice(_SETTLED_WITHIN))))
 
     def _leave(self, life: Life) -> None:
         """Stop in good order, and come back as a new process."""

@@ -169,6 +169,12 @@ class Atlas:
             found = relay.choose(network.route(topic), level, Rows([attributes]))
             if (found if isinstance(found, int) else int(found[0])) != mask:
                 yield Anomaly("index", f"at {name}, {topic} {attributes} is for {found} of level {level}, not {mask}")
+        for unit, part in parts.items() if network.peers else ():
+            standing = network.profiles.members[level].get(unit)
+            counted = 0 if standing is None else standing.predicates
+            true = sum(len(self.spots[each].wants) for each in part)
+            if counted != true:
+                yield Anomaly("count", f"at {name}, {counted} wishes stand behind {unit}, and {true} are true")
 
     def _check_ways(self) -> Iterator[Anomaly]:
         """From hop to hop every member comes nearer, until it is reached."""
@@ -252,6 +258,8 @@ def _check_rests(name: str, network: Network) -> Iterator[Anomaly]:
     gateways, profiles, graph = network.gateways, network.profiles, network.gateways.graph
     if profiles.unfinished and network.peers:
         yield Anomaly("rest", f"{name} has profiles that were never told, or never heard to their end")
+    if not network.settlement.is_idle:
+        yield Anomaly("rest", f"{name} waits for others to know something, or has not said that it knows it")
     for level in range(1, network.context.depth):
         inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
         presence = graph.find(network.context.units[level])

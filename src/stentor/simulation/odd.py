@@ -15,7 +15,7 @@ from stentor.model.control import AnyControlEvent
 from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
 from stentor.model.reading import AnyReadingEvent
-from stentor.protocols.delivery.registry import KnownPublisher, KnownSubscription
+from stentor.protocols.delivery.registry import Holding, KnownPublisher, KnownSubscription
 from stentor.wire.block import HEADER, HEADER_SIZE, checksum
 from stentor.wire.frame import LARGEST_CONTROL
 
@@ -27,6 +27,7 @@ _FACTS: Final[dict[str, type[msgspec.Struct]]] = {
     "grant": Grant,
     "publisher": KnownPublisher,
     "subscription": KnownSubscription,
+    "life": Holding,
 }
 _VERSION: Final = inspect.IntType(ge=1, le=LAST_VERSION)
 _POWERS: Final = (31, 32, 48, 53, 62, 63, 64)

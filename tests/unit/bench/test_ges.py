@@ -143,7 +143,7 @@ def test_the_report_has_the_papers_figures_beside_ours() -> None:
         assert f"{theirs.high:.0f} @ <952, " in text
     assert "15 @ <952, 50>" in text
     assert "0.25 ms at 20 events/s" in text
-    assert "one: stored by the repository at broker 1; two: and by that at broker 8" in text
+    assert "one: stored by the repository at broker 1; two: and by that of SC-6, at broker 8" in text
     assert [line.split() for line in text.splitlines() if line.startswith("│ 50 %  │ 952")] == [
         ["│", "50", "%", "│", "952", "│", "50", "│", "15", "│", "32", "│", "34", "│", "31", "│"]
     ]

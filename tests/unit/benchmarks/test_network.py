@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.network import growth, hops, traffic
+from benchmarks.network import growth, hops, settling, traffic
 from benchmarks.network.results import Results
 from benchmarks.network.traffic import build
 
@@ -59,6 +59,11 @@ def test_profiles_are_told_in_fewer_words_than_they_were_said(monkeypatch: pytes
     assert [row["level"] for row in rows] == [0, 1, 2, 3]
     assert all(row["wants"] <= row["distinct"] <= row["predicates"] for row in rows)
     assert rows[-1]["predicates"] == 75
+
+
+def test_settling_costs_two_changes_and_a_receipt_from_everybody() -> None:
+    assert settling.count_messages("chain") == {"ProfileChange": 4, "MarkReceipt": 3}  # b2's takes two links
+    assert settling.count_messages("mesh") == {"ProfileChange": 2 * (7 + 7 * 6), "MarkReceipt": 7}
 
 
 def test_a_broker_of_ten_thousand_knows_forty() -> None:

@@ -102,14 +102,15 @@ class Agreement:
     def _tell(self, notes: Mapping[str, Noted], *, asking: bool = False, whole: bool = False) -> GossipSync:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
-        return GossipSync(self._topic, self._settings.name, syncs, asking, whole, handed)
+        registrations = {name: note.registration for name, note in notes.items() if note.registration}
+        return GossipSync(self._topic, self._settings.name, syncs, asking, whole, handed, registrations)
 
     def _tell_all(self, peer: Peer) -> None:
         """Another one knows something else of subscribers: tell it what is written down."""
         unwritten = self._commits.unwritten()
         destinations = self._table.destinations.items()
         notes = {
-            name: Noted(each.sync, each.reached(), True, each.handed)
+            name: Noted(each.sync, each.reached(), True, each.handed, each.registration)
             for name, each in destinations
             if name not in unwritten
         }
@@ -121,7 +122,7 @@ class Agreement:
     def _hear(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
         for name, told in gossip.syncs.items():
             destination = self._table.destinations.get(name)
-            if destination is None:
+            if destination is None or gossip.registrations.get(name, 0) != destination.registration:
                 continue
             done = self._table.streams.current(told)
             known = self._known.setdefault(name, {}).setdefault(peer.name, {})

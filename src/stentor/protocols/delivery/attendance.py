@@ -16,9 +16,10 @@ _NEAR = 4  # a part of the buffer as small as that is enough for what a subscrib
 class Attendance:
     """What it wants done gathers in `effects`."""
 
-    def __init__(self, topic: str, where: str, buffer: int) -> None:
-        self._topic, self._where, self._near = topic, where, buffer // _NEAR
-        self._name = topic  # on which events come by themselves; "" until we know
+    def __init__(self, topic: str, where: str | None, buffer: int) -> None:
+        """Without a filter nothing is heard until the repository says which one is registered."""
+        self._topic, self.where, self._near = topic, where or "", buffer // _NEAR
+        self._name = topic if where is not None else ""  # on which events come by themselves; "" until we know
         self.effects: list[Effect] = []
         self.live = True  # events are heard as they are published
         self.left = 0  # events that are stored for us, or for others, beyond those that we were told of
@@ -37,7 +38,7 @@ class Attendance:
         if not self.live and held + (pending + self.left) * mean <= self._near:
             self.live = True
             if self._name:
-                self.effects.append(Listen(self._name, letters=False, where=self._where))
+                self.effects.append(Listen(self._name, letters=False, where=self.where))
 
     @property
     def number(self) -> TopicId:
@@ -59,7 +60,7 @@ class Attendance:
         if self.live and self._name:
             self.effects.append(Ignore(self._name))
         if self.live and name:
-            self.effects.append(Listen(name, letters=False, where=self._where))
+            self.effects.append(Listen(name, letters=False, where=self.where))
         self._name = name
 
     def join(self, repository: str, number: int) -> None:

@@ -65,7 +65,7 @@ class Collection:
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
             collect = Collect(self._topic, done[-1].end)
-            self._commits.then(lambda: self._dispatch.effects.append(collect))
+            self._commits.then(lambda _: self._dispatch.effects.append(collect))
             if len(done) == len(scanned.records):
                 self._look()
 
@@ -116,16 +116,19 @@ class Collection:
         return bool(void) and self._registry.is_current(*line.stream)
 
     def _pass(self, line: Line) -> None:
-        """What was skipped is for nobody for whom events were stored then: others must know."""
-        if line.kind is Kind.SKIPPED:
+        """What was skipped is for nobody for whom events were stored then: others must know. That does not hold for
+        what was passed over because others had forgotten it.
+        """
+        stream = self._store.streams[line.stream] if line.kind is Kind.SKIPPED else None
+        if stream is not None and self._unit and line.last > max(stream.floor, stream.cared):
             for each in self._table.destinations.values():
                 if each.served and line.sequence > each.epoch and not each.has(line):
                     each.mark(line.stream, line.first, line.last)
                     self._dispatch.dirty[each.name] = None
 
     def _is_cared_for(self, destination: Destination, line: Line, stream: Stream) -> bool:
-        """Whether storages for the unit that a subscriber is in have said that they keep it for it: several, for one
-        alone may be lost. That they have the event is not enough: they may have skipped it.
+        """Whether storages for the unit that a subscriber is in have said that they keep it for it: as many as must
+        have an event before it is acknowledged. That they have it is not enough: they may have skipped it.
         """
         home = self._registry.subscriptions[destination.name].home
         keeping = [
@@ -136,4 +139,4 @@ class Collection:
             and is_within(home, peer.unit)
             and peer.cares.get(destination.name, {}).get(stream.id, 0) >= line.last
         ]
-        return len(keeping) >= max(2, self._registry.terms.copies)
+        return len(keeping) >= self._registry.terms.copies

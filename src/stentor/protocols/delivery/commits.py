@@ -11,6 +11,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.store import HORIZON, Store
 from stentor.protocols.delivery.testimony import Testimony
 
+Action = Callable[[int], None]  # what follows, given the time when it does
 PROGRESS = "local/progress/"
 _HORIZON_EVERY = 4  # sequence numbers, after which the horizon is written down
 _SAVE_AGAIN = SECOND
@@ -24,9 +25,10 @@ class Noted(NamedTuple):
     done: tuple[Held, ...]
     whole: bool
     handed: HandedOut
+    registration: int  # of the name, if it is not its first
 
 
-_NOTHING = Noted(0, (), False, HandedOut())
+_NOTHING = Noted(0, (), False, HandedOut(), 0)
 
 
 class Commits:
@@ -48,19 +50,19 @@ class Commits:
         self._since = 0  # … and since when
         self.noted = 0  # the horizon that is written down
         self.tokens = 0
-        self._then: list[Callable[[], None]] = []  # what follows the commit that is being put together
-        self._after: dict[int, list[Callable[[], None]]] = {}  # … and those under way
-        self._due: list[Callable[[], None]] = []  # … and those that are durable
+        self._then: list[Action] = []  # what follows the commit that is being put together
+        self._after: dict[int, list[Action]] = {}  # … and those under way
+        self._due: list[Action] = []  # … and those that are durable
         self._syncs: dict[int, dict[str, Noted]] = {}
         self._saving: dict[int, list[Entry]] = {}
         self._refused: set[int] = set()  # tokens that were not taken
         self._save_at = 0
 
-    def then(self, action: Callable[[], None]) -> None:
+    def then(self, action: Action) -> None:
         """Do this when everything is durable that was to be written until now."""
         self._then.append(action)
 
-    def flush(self) -> None:
+    def flush(self, now: int) -> None:
         """Ask for everything to be written that a step brought; the progress of readers goes with it."""
         store = self._store
         if self.trouble:
@@ -74,7 +76,7 @@ class Commits:
                 self._after[max(self._saving)] += actions
                 return
             for action in actions:
-                action()
+                action(now)
             return
         store.entries += store.remarks
         store.remarks = []
@@ -96,7 +98,8 @@ class Commits:
                 destination.abandon_all(self._store.streams.is_over)
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
                 whole = destination.renewed
-                syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed)
+                registration = destination.registration
+                syncs[name] = Noted(destination.sync, destination.take_news(), whole, destination.handed, registration)
         self._dispatch.dirty = {}
         return syncs
 
@@ -116,8 +119,10 @@ class Commits:
             store.committed(token)
             for name, noted in self._syncs.pop(token).items():
                 earlier = syncs.get(name, _NOTHING)
+                if earlier.registration != noted.registration:
+                    earlier = _NOTHING
                 whole = earlier.whole or noted.whole
-                syncs[name] = Noted(noted.sync, (*earlier.done, *noted.done), whole, noted.handed)
+                syncs[name] = noted._replace(done=(*earlier.done, *noted.done), whole=whole)
                 self._testimony.progressed(name, noted.done)
             self._due += self._after.pop(token)
         news, store.news = store.news, []
@@ -126,11 +131,11 @@ class Commits:
             self._dispatch.effects.append(Report("info", "storing again", {"topic": self._topic}))
         return news, syncs
 
-    def finish(self) -> None:
+    def finish(self, now: int) -> None:
         """Say what had to wait for these commits."""
         due, self._due = self._due, []
         for action in due:
-            action()
+            action(now)
 
     def failed(self, now: int, failed: CommitFailed) -> None:
         if failed.fatal:

@@ -44,7 +44,7 @@ class Company:
             return frozenset(self._bundle.peers)
         return frozenset(peer.name for peer in self._bundle.living(now, self._settings.degrade))
 
-    def note(self, now: int, leaving_others: bool, then: Callable[[Callable[[], None]], None]) -> None:
+    def note(self, now: int, leaving_others: bool, then: Callable[[Callable[[int], None]], None]) -> None:
         """Write down on whom we count; `leaving_others` tells whether we may go on without somebody."""
         if leaving_others:
             counted = self._counted(now)
@@ -53,7 +53,7 @@ class Company:
         if counted != self._noting:
             self._noting = counted
             self._store.entries.append(Fact(_COMPANY, msgspec.msgpack.encode(sorted(counted))))
-            then(lambda: setattr(self, "names", counted))
+            then(lambda _: setattr(self, "names", counted))
 
     def is_here(self, now: int) -> bool:
         """Whether everyone lives and has told all that it has."""

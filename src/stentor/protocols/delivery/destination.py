@@ -17,6 +17,7 @@ from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.audience import pack, unpack
 from stentor.protocols.delivery.registry import Frontier, KnownSubscription
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
@@ -35,6 +36,7 @@ class Progress(msgspec.Struct, array_like=True):
     until: int = 0
     needs: tuple[tuple[int, int, int], ...] = ()
     handed: HandedOut = HandedOut(given=None)  # one that was written without it may have been handed anything
+    registration: int = 0
 
 
 _progress = msgspec.msgpack.Decoder(Progress)
@@ -44,12 +46,13 @@ class Destination:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "handed", "name", "needs", "renewed",
-        "served", "slot", "steerer", "sync", "until", "where",
+        "_digest", "_news", "chorus", "done", "epoch", "filter", "former", "handed", "name", "needs", "registration",
+        "renewed", "served", "slot", "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
         self.name = name
+        self.registration = 0  # of the name, if it is not its first
         self.slot = slot
         self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
         self.sync = 0  # everything up to this sequence number is done with
@@ -156,7 +159,7 @@ class Destination:
             bits = record.audience.get(self.slot)
             if bits is None:
                 return _NONE
-            rows = _unpack(bits, line.length)
+            rows = np.flatnonzero(unpack(bits, line.length))
         else:
             rows = self._evaluate(block, line)
         done = self.done.get(line.stream)
@@ -187,9 +190,11 @@ class Destination:
     def note(self) -> bytes:
         """What to write down."""
         needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
-        return msgspec.msgpack.encode(
-            Progress(self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed)
-        )
+        progress = Progress(
+            self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed,
+            self.registration,
+        )  # fmt: skip
+        return msgspec.msgpack.encode(progress)
 
     def reached(self) -> tuple[Held, ...]:
         """What it is done with, to be told to others."""
@@ -213,7 +218,7 @@ class Destination:
         destination.bind(known.where, known.changes)
         destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
         destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
-        destination.handed = progress.handed
+        destination.handed, destination.registration = progress.handed, progress.registration
         destination.advance(progress.done)
         destination.take_news()
         return destination
@@ -226,12 +231,6 @@ def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np
 
 
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
-
-
-def _unpack(bits: bytes, count: int) -> NDArray[np.intp]:
-    if not bits:
-        return np.arange(count)
-    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little"))
 
 
 def stretch_of(line: Line) -> Stretch:
@@ -280,7 +279,7 @@ class DisseminationTable:
         """A new subscriber."""
         destination = Destination(name, self._slots + 1, epoch, known.where)
         destination.bind(known.where, known.changes)
-        destination.served = served
+        destination.served, destination.registration = served, known.registration
         self.changed[name] = None
         self._enter(destination)
         return destination
@@ -342,5 +341,5 @@ class DisseminationTable:
         for slot in np.unique(slots).tolist():
             wanted = np.zeros(block.count, np.bool_)
             wanted[events[slots == slot]] = True
-            found[slot] = b"" if wanted.all() else np.packbits(wanted, bitorder="little").tobytes()
+            found[slot] = pack(wanted)
         return found

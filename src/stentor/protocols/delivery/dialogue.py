@@ -55,11 +55,13 @@ class Acknowledged(Input, frozen=True):
 
 class Leaving(Input, frozen=True, gc=False):
     """The application is about to end in good order; it was handed the events up to this position. One Assure with this
-    token follows when that is written down, or when there is nothing to write.
+    token follows when that is written down, or when there is nothing to write. If it `unsubscribes`, nothing is kept
+    for its name any more.
     """
 
     token: int
     position: int
+    unsubscribes: bool = False
 
 
 # ---- what the application is told
@@ -97,13 +99,14 @@ class MakeRoom(Effect, frozen=True, gc=False):
 
 
 class Attach(Effect, frozen=True, gc=False):
-    """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own, and
-    what it must read of the past.
+    """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own, what
+    it must read of the past, and its filter as it is registered.
     """
 
     repository: str
     epoch: int = 0
     past: tuple[Held, ...] = ()
+    where: str = ""
 
 
 class Complain(Effect, frozen=True, gc=False):

@@ -34,15 +34,17 @@ from stentor.model.record import Fact
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.border import Border
-from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.commits import PROGRESS, Action, Commits
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Frontier, KnownSubscription, Registry, is_within
+from stentor.protocols.delivery.registry import LIFE, Frontier, KnownSubscription, Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.streams import MOST_LIVES
 
@@ -71,7 +73,8 @@ class Enrolment:
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
         self.beginnings = Beginnings(store, dispatch, settings.lake)
         self._agreement = agreement
-        self.publishers: dict[int, SteeredPublisher] = {}
+        self.holders = Holders(topic, settings.name, registry, table, dispatch.readers, self.say)
+        self.publishers = self.holders.publishers
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.trouble)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -84,14 +87,15 @@ class Enrolment:
     def remember(self, facts: list[Fact]) -> None:
         """Registrations take sequence numbers of their own; others hear of them at once."""
         if facts:
-            self._store.note()
+            if not all(fact.key.startswith(LIFE) for fact in facts):
+                self._store.note()
             self._store.entries += facts
             shared = tuple(self._registry.shared(fact.key) for fact in facts)
             self._gossip.say(GossipFacts(self._topic, self._settings.name, shared))
 
-    def when_safe(self, action: Callable[[], None]) -> None:
+    def when_safe(self, action: Action) -> None:
         """When what is registered is durable, here and on as many others as events must be on."""
-        self._commits.then(lambda: self._gossip.sharing.append(action))
+        self._commits.then(lambda _: self._gossip.sharing.append(action))
 
     # ---- clients that look for a repository
 
@@ -178,40 +182,47 @@ class Enrolment:
         self._gossip.say(steering)
 
     def _steer_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
+        held = self.holders.claim(event)
         former = self.publishers.get(sender)
-        if former is not None and former.attempt > event.attempt:  # attempts grow from life to life, streams need not
-            raise Refused(Refusal.FENCED, f"a newer {event.sender} publishes already")
+        if former is not None and former.attempt == event.attempt and not former.is_answered:
+            self._hold_on(inbox, event)
+            return
         stream = self._store.streams.find((sender, event.incarnation))
         if self._registry.is_closed((sender, event.incarnation)):
             raise Refused(Refusal.FENCED, f"a newer {event.sender} has published since, and this life of it is closed")
         if stream is None:
             raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
+        self.remember(held)
         end = end_name("publisher", event.sender, self._topic)
         self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
-        self.publishers[sender] = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
-        incarnation, last = self._newest(sender, event.incarnation)
-        self._commits.then(lambda: self._respond(inbox, event, incarnation=incarnation, last=last))
+        steered = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
+        if former is not None and life_of(former.attempt) < life_of(event.attempt):
+            self.holders.turn_away("publisher", event.sender, inbox, former.attempt)
+        self.publishers[sender] = steered
+
+        def respond(_: int) -> None:
+            """Answer with what is known by now."""
+            if self.publishers.get(sender) is steered:
+                steered.is_answered = True
+                told = self._registry.publishers[sender].told
+                incarnation, last = self._store.streams.newest((sender, event.incarnation), told)
+                self._respond(inbox, event, incarnation=incarnation, last=last)
+
+        self.when_safe(respond)
         self._announce(event)
         if event.last:
             stream.ordered.add(1, event.last)
         self._store.admit(stream)
         self._gossip.touched[stream] = None
 
-    def _newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
-        """This stream of a publisher, else the newest, that begins with something stored, and up to where it has no
-        gap: what comes after one was never acknowledged.
-        """
-        found = {life: stream.known for life, stream in self._store.streams.lives(publisher).items()}
-        if found.get(incarnation):
-            return incarnation, found[incarnation]
-        known = self._registry.publishers[publisher]
-        return max([known.told, *(each for each in found.items() if each[1])])
+    def _hold_on(self, inbox: str, event: Recovery) -> None:
+        """A client asks again while others are asked about it: it is to wait for us."""
+        name, members = self._settings.name, self._registry.members
+        self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
+        held = self.holders.claim(event)
         reader = self._dispatch.readers.get(event.sender)
-        if reader is not None and reader.incarnation > event.incarnation:
-            raise Refused(Refusal.FENCED, f"a newer {event.sender} subscribes already")
-        self._check_life(event)
         known = self._registry.subscriptions.get(event.sender)
         if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
             reader.wishes |= event.asks
@@ -221,14 +232,11 @@ class Enrolment:
                 self._welcome(reader, event)
                 if reader.wishes:
                     self._dispatch.ask(reader)
-            else:  # others are being asked: it is to wait for us
-                name, members = self._settings.name, self._registry.members
-                self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
+            else:
+                self._hold_on(inbox, event)
             return
-        try:
-            where = str(Filter(event.where)) if event.where else ""
-        except FilterError as error:
-            raise Refused(Refusal.FILTER, str(error)) from None
+        where = _filter_of(event, known)
+        self.remember(held)
         if known is None:
 
             def enlist(then: int, frontier: Frontier) -> None:
@@ -243,15 +251,6 @@ class Enrolment:
             if now_so.where != known.where:
                 self._rebind(event.sender, now_so)
         self._steer(now, inbox, event)
-
-    def _check_life(self, event: Recovery) -> None:
-        """Raise Refused if a newer life of a subscriber has asked for events: this one would be told of none."""
-        destination = self._table.destinations.get(event.sender)
-        if destination is not None and destination.handed.life > event.incarnation:
-            raise Refused(
-                Refusal.FENCED,
-                f"a newer {event.sender} has subscribed already; if there is none, the clock here is behind",
-            )
 
     def _enlist(self, now: int, inbox: str, event: Recovery, where: str, frontier: Frontier) -> None:
         known = KnownSubscription(where, frontier, event.principal, event.node, event.incarnation)
@@ -273,7 +272,7 @@ class Enrolment:
                 past = Position.before(frontier).minus(Position.before(subscription.frontier)).minus(voids)
                 known = msgspec.structs.replace(known, past=past.held)
             self.remember(self._registry.subscribe(name, known))
-            self.register(name, known)
+            self.register(name, self._registry.subscriptions[name])
 
     def pass_by(self, name: str, done: Position) -> None:
         """A subscriber has got some of what it wants of the past."""
@@ -378,6 +377,8 @@ class Enrolment:
         former = self._dispatch.readers.get(event.sender)
         if former is not None:
             reader.succeed(former, alone=self._registry.members == (self._settings.name,))
+            if former.incarnation < event.incarnation:
+                self.holders.turn_away("subscriber", event.sender, former.inbox, former.attempt)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             reader.doubt = {}  # it had no earlier life
         self._dispatch.readers[event.sender] = reader
@@ -385,11 +386,9 @@ class Enrolment:
         self._announce(event)
 
         def begin() -> None:
-            try:
-                self._check_life(event)  # others may know of a newer one
-            except Refused as refused:
+            if self.holders.newest("subscriber", event.sender) > event.incarnation:  # others knew of a newer one
                 del self._dispatch.readers[event.sender]
-                self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
+                self.holders.turn_away("subscriber", event.sender, inbox, event.attempt)
                 return
             if reader.wishes:
                 self._dispatch.ask(reader)
@@ -401,14 +400,14 @@ class Enrolment:
         """It must know that we steer it before it is told anything."""
         reader.live = topic_id(within_of(self._border.unit_of(event.node), self._topic))
 
-        def respond() -> None:
+        def respond(_: int) -> None:
             destination = reader.destination
             known = self._registry.subscriptions.get(destination.name)
             if known is None or self._dispatch.readers.get(destination.name) is not reader:
                 return
             self._respond(
                 reader.inbox, event, sync=reader.safe, epoch=destination.epoch, done=destination.reached(),
-                chorus=destination.chorus, past=known.past,
+                chorus=destination.chorus, past=known.past, where=known.where,
             )  # fmt: skip
             reader.rewind()
             reader.active, reader.tuned = True, False
@@ -421,10 +420,14 @@ class Enrolment:
     def obey(self) -> None:
         """Act upon the registry as it is now."""
         registry = self._registry
-        for name in list(self._table.destinations):
-            if name not in registry.subscriptions:
+        for name, destination in list(self._table.destinations.items()):
+            known = registry.subscriptions.get(name)
+            if known is None or known.registration != destination.registration:  # it unsubscribed, be it for a while
+                if registry.admits("subscriber", name):
+                    self._send_away(name)
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
+        self.holders.obey()
         for name in [name for name in self._dispatch.readers if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)
         for number, publisher in list(self.publishers.items()):
@@ -432,10 +435,10 @@ class Enrolment:
                 del self.publishers[number]
                 self._dismiss("publisher", publisher.name, publisher.inbox)
         for name, subscription in registry.subscriptions.items():
-            destination = self._table.destinations.get(name)
-            if destination is None:
+            if name not in self._table.destinations:
                 self.register(name, subscription)
             else:
+                destination = self._table.destinations[name]
                 if destination.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(destination, subscription.home)
@@ -446,21 +449,6 @@ class Enrolment:
         if self._registry.deleted:
             reason = f"{self._topic} was deleted by its owner"
         self.say(inbox, Denial(self._topic, self._settings.name, 0, Refusal.NOT_AUTHORISED, reason))
-
-    def yield_to_others(self) -> None:
-        """Other repositories steer these clients from now on."""
-        for stolen in self._gossip.stolen:
-            if stolen.role == "subscriber":
-                if stolen.name in self._table.destinations:
-                    self._table.destinations[stolen.name].steerer = stolen.sender
-                reader = self._dispatch.readers.get(stolen.name)
-                if reader is not None and (reader.incarnation, reader.attempt) < (stolen.incarnation, stolen.attempt):
-                    del self._dispatch.readers[stolen.name]
-            else:
-                for number, publisher in list(self.publishers.items()):
-                    if publisher.name == stolen.name and publisher.attempt < stolen.attempt:
-                        del self.publishers[number]
-        self._gossip.stolen.clear()
 
     # ---- units
 
@@ -494,3 +482,13 @@ class Enrolment:
         for destination in self._table.destinations.values():
             if destination.until:
                 self._see_off(destination)
+
+
+def _filter_of(event: Recovery, known: KnownSubscription | None) -> str:
+    """Return what a subscriber wants: what it says, or what it wanted before if it keeps that."""
+    if event.keeps:
+        return known.where if known is not None else ""
+    try:
+        return str(Filter(event.where)) if event.where else ""
+    except FilterError as error:
+        raise Refused(Refusal.FILTER, str(error)) from None

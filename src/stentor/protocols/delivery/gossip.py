@@ -36,9 +36,11 @@ from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.company import Company
 from stentor.protocols.delivery.destination import DisseminationTable, stretch_of
 from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -66,16 +68,18 @@ class Gossip:
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
+        self._floors = Floors(settings, store, table)
         self._answers = Answers(topic, settings.name, store, dispatch)
         self.principal = ""  # under which we are connected
-        self.ready = self.leaving = False
+        self.service = Service()
         self.learnt: list[Fact] = []  # registrations heard of, to be written down and acted upon
         self.touched: dict[Stream, None] = {}  # of which somebody has more than before
         self.stolen: list[GossipSteering] = []  # clients that another one steers now
         self.offered: list[str] = []  # subscribers that one closer to them would steer
         self.facts = 0  # the digest of all registrations that are durable here
-        self._shared = 0  # … and on as many others as must have them
-        self.sharing: list[Callable[[], None]] = []  # what follows when others have them too
+        self._shared = 0  # … and on all others that live
+        self._registered = 0  # how much was registered when it was last on as many others as must have it
+        self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
@@ -97,6 +101,14 @@ class Gossip:
             GossipLeave: self._forget,
         }
 
+    @property
+    def ready(self) -> bool:
+        return self.service.state is State.SERVING
+
+    @property
+    def leaving(self) -> bool:
+        return self.service.state is State.LEAVING
+
     # ---- saying
 
     def say(self, event: ControlEvent, to: Peer | str | None = None, *more: ControlEvent) -> None:
@@ -110,16 +122,14 @@ class Gossip:
     def linked(self, now: int, principal: str) -> None:
         self.principal = principal
         self.company.since = now
-        self._states = 0
-        self.tell_state(now)
+        self.tell_all(now)
 
     def admit(self, now: int, units: Mapping[str, str]) -> list[str]:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
         if len(self.bundle.peers) > before:
-            self._states = 0
-            self.tell_state(now)
+            self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
         return gone
 
@@ -133,6 +143,11 @@ class Gossip:
             digests = tuple(line.digest for line in lines)
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
+
+    def tell_all(self, now: int) -> None:
+        """Tell the bundle all that we have."""
+        self._states = 0
+        self.tell_state(now)
 
     def tell_state(self, now: int, to: Peer | None = None) -> None:
         """To the bundle, of what has changed; to one of it, all that we have."""
@@ -261,9 +276,10 @@ class Gossip:
             stream = self._store.streams[held.publisher, held.incarnation]
             self.touched[stream] = self._store.streams.unsettled[stream] = None
             if not peer.unit:
-                self._begin(stream, held)
                 if held.floor > stream.floor:
-                    self._skip(stream, held)
+                    self.changed[stream] = None
+                self._floors.begin(stream, held)
+                self.cared |= self._floors.follow(stream, held, self.living(now))
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
@@ -287,31 +303,6 @@ class Gossip:
             )
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
-    def _begin(self, stream: Stream, held: Held) -> None:
-        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
-        if not self._settings.unit or stream.top or stream.floor:
-            return
-        served = [each for each in self._table.destinations.values() if each.served]
-        ends = [each.upto(stream.id) for each in served]
-        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
-        stream.forget(min([stored, *ends]))
-        if stream.floor:
-            self._store.mark_floor(stream)
-
-    def _skip(self, stream: Stream, held: Held) -> None:
-        """What others have forgotten is done with: we need not have it, but for those who still wait for it cannot be
-        served here.
-        """
-        for first, last in stream.absent([(1, held.floor)]):
-            self._store.void(stream, ((first, last),), Kind.SKIPPED if first <= held.cared else Kind.VOID)
-            for spans in (stream.held, stream.durable, stream.skipped):
-                spans.add(first, last)
-            self.changed[stream] = None
-            if first <= held.cared > stream.cared:
-                stream.cared = held.cared
-                self._store.mark_floor(stream)
-                self.cared = True
-
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
         rows = self.bundle.take_rows(peer, gossip)
         self._store.remarks += rows
@@ -320,19 +311,23 @@ class Gossip:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
-            if line.sequence in skipped:
-                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
             stream.learn(peer.name, ((line.first, line.last),))
             self.touched[stream] = self._store.streams.unsettled[stream] = None
-            known = stream.digest_at(line.first)
-            place = stream.locate(line.first)
-            may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
-            if known is not None and known != line.digest and place is not None and not may_differ:
-                record = self._store.at(place[1])
-                if record is not None and record.line.length == line.length:
-                    self._store.clashes.append(line)
+            if line.sequence in skipped:  # what it does not have, it cannot contradict
+                stream.skips.setdefault(peer.name, Spans()).add(line.first, line.last)
+            else:
+                self._compare(stream, line)
             if stream.waiting:
                 self._store.admit(stream)
+
+    def _compare(self, stream: Stream, line: Line) -> None:
+        """Note a clash if the record that begins here with the same number is another one than somebody else's."""
+        known, place = stream.digest_at(line.first), stream.locate(line.first)
+        may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
+        if known is not None and known != line.digest and place is not None and not may_differ:
+            record = self._store.at(place[1])
+            if record is not None and record.line.length == line.length:
+                self._store.clashes.append(line)
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
@@ -370,14 +365,17 @@ class Gossip:
 
     def are_facts_shared(self, now: int) -> bool:
         """Whether all others that live have what is registered here: else it could be lost with us, and one that does
-        not know a subscriber would let it begin anew.
+        not know a subscriber would let it begin anew. One that can write nothing has heard it, and is not waited for.
         """
         if self._shared != self._registry.digest:
-            living = self.living(now)
+            living = [peer for peer in self.living(now) if not peer.stuck]
             agreeing = self.facts == self._registry.digest and all(peer.facts == self.facts for peer in living)
-            if not agreeing or len(living) < self.copies(now) - 1:
+            are_enough = len(living) >= self.copies(now) - 1
+            if not agreeing or not (are_enough or self._registered == self._registry.registrations):
                 return False
             self._shared = self.facts
+            if are_enough:
+                self._registered = self._registry.registrations
         return True
 
     def tick(self, now: int) -> bool:
@@ -403,7 +401,7 @@ class Gossip:
             return
         if any(not peer.told or peer.facts != self._registry.digest for peer in living):
             return
-        self.ready = True
+        self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
             Report("info", "repository is ready", {"topic": self._topic, "others": len(living)})
         )
@@ -418,4 +416,5 @@ def _held(stream: Stream) -> Held:
         tuple(stream.durable.within(stream.durable_floor + 1, stream.durable.last)),
         stream.cared,
         tuple(stream.skipped.within(stream.durable_floor + 1, stream.skipped.last)),
+        tuple(stream.voids.within(1, stream.durable_floor)),
     )

@@ -31,6 +31,7 @@ class Handing:
         self._topic, self._name, self._incarnation = topic, name, incarnation
         self._repeat = Patience(settings.first_pause, settings.longest_pause)
         self._given: tuple[tuple[int, int, int], ...] = ()
+        self._unsubscribes = False
         self._token = 0
 
     @property
@@ -52,7 +53,7 @@ class Handing:
         self, now: int, leaving: Leaving, receipts: Receipts, sources: Mapping[StreamId, Source]
     ) -> None:
         """Prepare what is to be said: the last number of each stream that was handed out and may not be synced."""
-        self._token = leaving.token
+        self._token, self._unsubscribes = leaving.token, leaving.unsubscribes
         self.is_leaving = True
         last = {stream: source.acknowledged for stream, source in sources.items() if source.acknowledged}
         for stream, numbers in receipts.owed(leaving.position).items():
@@ -66,14 +67,19 @@ class Handing:
         if self._repeat.due > now:
             return None, self._repeat.due
         self._repeat.again(now)
-        return SubscriberEnd(self._topic, self._name, attempt, self._incarnation, self._given), self._repeat.due
+        end = SubscriberEnd(self._topic, self._name, attempt, self._incarnation, self._given, self._unsubscribes)
+        return end, self._repeat.due
 
     def noted(self) -> list[Effect]:
         """The farewell is written down, or there is nothing to write: return what tells the application."""
         return [Assure(self._token)] if self._rest() else []
 
     def fail(self) -> list[Effect]:
-        """Nobody is there to write the farewell down: return what tells the application, if it waits for that."""
+        """Nobody is there to write the farewell down: return what tells the application, if it waits for that. One that
+        unsubscribes waits for the next repository.
+        """
+        if self._unsubscribes:
+            return []
         return [Assure(self._token, 0, Refusal.BUSY, "no repository is there to note it")] if self._rest() else []
 
     def _rest(self) -> bool:

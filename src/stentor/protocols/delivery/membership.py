@@ -7,6 +7,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.service import Change
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -68,12 +69,20 @@ class OwnMembership:
 
     # ---- leaving
 
-    def obey_removal(self) -> None:
-        """If we are no member any more, clients go elsewhere, and we are silent towards them."""
-        if not self._registry.created or self._settings.name in self._registry.members or self._gossip.leaving:
+    def obey(self, now: int) -> None:
+        """If we are no member any more, clients go elsewhere and we are silent to them, until we are one again."""
+        gossip, is_member = self._gossip, self._registry.is_member(self._settings.name)
+        if not self._registry.created or is_member is not gossip.leaving:
             return
-        self._gossip.leaving, self._gossip.ready = True, False
-        self._enrolment.dismiss()
+        if not is_member:
+            gossip.service.change(Change.REMOVED)
+            self._enrolment.dismiss()
+            return
+        gossip.service.change(Change.ADDED_AGAIN)
+        for peer in gossip.bundle.peers.values():
+            peer.inspected = False  # should we leave once more, all is to be read once more
+        gossip.tell_all(now)  # others forgot what we have
+        self._report("info", "repository returns to the bundle", repository=self._settings.name)
 
     def leave(self, now: int) -> bool:
         """Leave once others have all that we have, and whoever waits for an answer has it; whether we have."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.place import UNPROVED, is_operator_name
@@ -45,24 +45,26 @@ class Owners:
         if publisher_id(event.principal, event.sender) != sender:
             return  # whoever it names did not send it, and would believe our receipt
         try:
-            self._carry_out(event)
+            self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
-        if code is not None or event.task is TopicTask.SHOW:
+        if code is not None or event.task in (TopicTask.SHOW, TopicTask.STEER):
             self._enrolment.say(inbox_of(event.sender), receipt)
         elif event.task is TopicTask.DELETE:
-            self._commits.then(lambda: self._enrolment.say(inbox_of(event.sender), receipt))  # nobody is left to agree
+            self._commits.then(
+                lambda _: self._enrolment.say(inbox_of(event.sender), receipt)
+            )  # nobody is left to agree
         else:
-            self._enrolment.when_safe(lambda: self._notices.answer(inbox_of(event.sender), receipt))
+            self._enrolment.when_safe(lambda _: self._notices.answer(inbox_of(event.sender), receipt))
 
-    def _carry_out(self, event: Registration) -> None:
+    def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
         if registry.deleted:
             raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if len(event.principals) not in (0, len(event.repositories)):
-            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal, or none is named")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
             terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
@@ -88,9 +90,13 @@ class Owners:
             case TopicTask.REVOKE:
                 self._enrolment.remember(registry.revoke(event.role, event.name))
             case TopicTask.ADD_REPOSITORY:
+                if not event.joins:
+                    self._check_units(event)
                 self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
+            case TopicTask.STEER:
+                self._steer(now, event)
             case _:
                 pass
 
@@ -100,7 +106,8 @@ class Owners:
         if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
         leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        if not (leaves and (is_operator or event.principal == self._gossip.principal)):
+        concerns_us = leaves or event.task is TopicTask.STEER
+        if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 
     def _add(self, principals: dict[str, str]) -> None:
@@ -113,6 +120,33 @@ class Owners:
             self._enrolment.remember(registry.set_member(name, unit, principal or known))
         for name in principals:
             self._gossip.say(self._gossip.invitation(), name)
+
+    def _steer(self, now: int, event: Registration) -> None:
+        """Send a client that we steer to another repository, which must be able to take it."""
+        inbox = self._enrolment.holders.inbox_of(event.role, event.name)
+        if inbox is None:
+            raise Refused(
+                Refusal.UNKNOWN, f"{self._settings.name} does not steer a {event.role} {event.name} of {self._topic}"
+            )
+        for name in event.repositories:
+            if name not in self._registry.members:
+                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
+            if name != self._settings.name:
+                if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
+                    raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
+                self._enrolment.say(inbox, Migrate(self._topic, self._settings.name, name))
+
+    def _check_units(self, event: Registration) -> None:
+        """Refuse a second storage of the same level for a unit: the two would not know which of them counts."""
+        units = self._registry.units
+        for name, unit in zip(event.repositories, event.units, strict=False):
+            there = [each for each in self._registry.members if unit and units[each] == unit and each != name]
+            if there:
+                raise Refused(
+                    Refusal.TOPIC,
+                    f"{unit} has a storage for {self._topic} already, {', '.join(there)}: `stentor topic bundle "
+                    f"{self._topic} add {name} --join` lets {name} serve it together with {there[0]}",
+                )
 
     def _remove(self, repositories: tuple[str, ...]) -> None:
         for name in repositories:

@@ -150,7 +150,7 @@ class Reading:
             where = str(Filter(event.where)) if event.where else ""
             known = KnownSubscription(where, frontier, event.principal, event.node)
             self._enrolment.enlist(event.name, known)
-            self._enrolment.when_safe(lambda: self._answer(now, event, done))
+            self._enrolment.when_safe(lambda later: self._answer(later, event, done))
         else:
             self._answer(now, event, done)
 

@@ -35,13 +35,20 @@ from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
-PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION)
+# The newest life that holds a name, as `life/ROLE/NAME`. Its version is that life, so that registries which heard of
+# several agree on the newest. It takes no sequence number: no subscriber's place depends on it.
+LIFE = "life/"
+PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION, LIFE)
 
 
 Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered
 _MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
 _MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
+_MOST_ENDS = 4096  # lives of a publisher with events that are stored: as many as it may have streams
+# Of a life, the last number that was known to be acknowledged, or stored without a gap, when the next one was first
+# steered: every repository sets all up to it aside before it stores anything of a later life.
+PublisherEnds = Annotated[tuple[tuple[Life, EventNumber], ...], Meta(max_length=_MOST_ENDS)]
 
 
 class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +60,7 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
     resumed: Annotated[
         tuple[Life, ...], Meta(max_length=64)
     ] = ()  # those that it goes on with when it comes back, in the order in which they began
+    ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
     closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
     told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
 
@@ -69,6 +77,12 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
     incarnation: Life = 0  # of its first life
     changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
     past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
+    again: bool = False  # the name was registered before, and that was taken back
+
+    @property
+    def registration(self) -> int:
+        """What tells this registration of a name from earlier ones; 0 if there was none."""
+        return self.incarnation if self.again else 0
 
     def change(self, where: str, now: Frontier) -> "KnownSubscription":
         """The same with another filter, for all that is not there yet."""
@@ -78,12 +92,19 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, where=where, changes=changes)
 
 
+class Holding(msgspec.Struct, frozen=True, array_like=True):
+    """Where the newest life of a name began."""
+
+    node: Path = ""  # the broker
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(TopicTerms)
 _grant = msgspec.msgpack.Decoder(Grant)
 _membership = msgspec.msgpack.Decoder(Membership)
 _publisher = RangedDecoder(KnownPublisher)
 _subscription = RangedDecoder(KnownSubscription)
+_holding = RangedDecoder(Holding)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
 _PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -97,6 +118,11 @@ def is_sound(key: str, value: bytes) -> bool:
             return _PUBLISHER_ID.fullmatch(name) is not None
         if kind == "former":
             _membership.decode(value)
+        if kind == "life":
+            role, _, name = name.partition("/")
+            check_client_name(name)
+            _holding.decode(value)
+            return role in ("publisher", "subscriber")
         if kind == "subscription":
             check_client_name(name)
             if value:
@@ -125,6 +151,7 @@ class Registry:
         self._repository = repository
         self._facts = Facts()
         self.changed = False  # since somebody looked
+        self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
@@ -173,6 +200,8 @@ class Registry:
     def _put(self, key: str, fact: Stamped) -> None:
         self._facts.put(key, fact)
         self.changed = True
+        if not key.startswith((LIFE, _PUBLISHER)):
+            self.registrations += 1
         if key.startswith(ACCESS):
             self.unshared.add(key)
         value = fact[2]
@@ -219,8 +248,10 @@ class Registry:
         return self._facts[TOPIC][0]
 
     def delete(self) -> list[Fact]:
-        """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more."""
-        newest = max(version for version, _, _ in self._facts.values())
+        """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more. Lives
+        have versions of their own.
+        """
+        newest = max(fact[0] for key, fact in self._facts.items() if not key.startswith(LIFE))
         return self.learn(((TOPIC, newest + 1, self._repository, b""),))
 
     def is_member(self, repository: str) -> bool:
@@ -299,7 +330,7 @@ class Registry:
             raise Refused(Refusal.UNKNOWN, f"{name} is no {role} of this topic")
         facts = self.set(f"{GRANT}{role}/{name}", None)
         if role == "subscriber" and name in self.subscriptions:
-            facts += self.set(_SUBSCRIPTION + name, None)
+            facts += self.unsubscribe(name)
         return facts
 
     def granted(self, role: Role, name: str) -> Grant | None:
@@ -398,4 +429,25 @@ class Registry:
         return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
+        again = name not in self.subscriptions and _SUBSCRIPTION + name in self._facts
+        if again:
+            subscription = msgspec.structs.replace(subscription, again=True)
         return self.set(_SUBSCRIPTION + name, subscription)
+
+    def unsubscribe(self, name: str) -> list[Fact]:
+        """Nothing is kept for a subscriber any more; its grant stays."""
+        return self.set(_SUBSCRIPTION + name, None)
+
+    # ---- who holds a name
+
+    def life_of(self, role: Role, name: str) -> int:
+        """Return the newest life that holds a name; 0 if there was none."""
+        return self._facts.get(f"{LIFE}{role}/{name}", (0, "", b""))[0]
+
+    def place_of(self, role: Role, name: str) -> str:
+        """Return the broker at which that life began."""
+        return _holding.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
+
+    def hold(self, role: Role, name: str, life: int, node: str) -> list[Fact]:
+        """A life holds a name from now on, and none before it does."""
+        return self.learn(((f"{LIFE}{role}/{name}", life, self._repository, _encode(Holding(node))),))

@@ -44,7 +44,8 @@ from stentor.protocols.delivery.outstanding import Outstanding
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked, Vouched
 from stentor.protocols.delivery.registry import top_of
-from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.protocols.delivery.steering import Steering
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block, Origin
 

@@ -26,6 +26,7 @@ from stentor.model.ids import Incarnation
 from stentor.model.record import StreamId
 from stentor.model.span import Span
 from stentor.model.topic import check_topic
+from stentor.protocols.delivery.ack_reports import AckReports
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.chain import Chain, Numbers, Run, rank, to_array, to_spans
@@ -52,10 +53,11 @@ class ReliableSubscriber:
         topic: str,
         name: str,
         incarnation: Incarnation,
-        where: str = "",
+        where: str | None = "",
         since: str = "now",
         settings: SubscriberSettings | None = None,
     ) -> None:
+        """Without a filter, be it "" for all, the one that is registered holds."""
         self.topic, self.name = check_topic(topic), name
         self._incarnation, self._where, self._since = incarnation, where, since
         self._settings = settings = settings or SubscriberSettings()
@@ -80,10 +82,7 @@ class ReliableSubscriber:
         self._inquiring = Patience(settings.doubt, settings.doubt)  # what there is after what we know
         self._news = 0  # when the repository was last heard
         self._doubt, self._quiet = settings.doubt, settings.quiet
-        self._reporting = Patience(settings.first_pause, settings.longest_pause)  # what is acknowledged
-        self._unsent = 0  # acknowledgements
-        self._reported = 0  # up to where all was acknowledged when that was last said
-        self._report_due = NEVER
+        self._reports = AckReports(settings)
         self._waiting: list[int] = []  # tokens
         self._unsafe = False  # whether something is acknowledged and not known to be synced
         self._timer = NEVER
@@ -106,11 +105,13 @@ class ReliableSubscriber:
         self._inputs[type(happened)](now, happened)
         if self.chain is not None and (self.chain.attempt != self.steering.attempt or self.steering.ended):
             self._drop_chain()
+        if self.steering.ended is not None:
+            self._drop_ready()
         self._advance()
         if self._hungry and self._ready:
             self._effects.append(Release(self._ready))
             self.trail.release(now, self.topic, self.name, self._ready)
-            self._hungry, self._ready, self._ready_size = False, [], 0
+            self._drop_ready()
             self._advance()
         if not self.attendance.live and self.chain is not None:
             self.attendance.catch_up(self.bodies.size, self.bodies.pending, self._search.mean)
@@ -128,6 +129,10 @@ class ReliableSubscriber:
         effects, self._effects = self._effects, []
         return effects
 
+    def _drop_ready(self) -> None:
+        """What is ready is handed out, or never will be: another life may be handed the same by now."""
+        self._hungry, self._ready, self._ready_size = False, [], 0
+
     # ---- the link and the repository
 
     def _link_made(self, now: int, linked: Linked) -> None:
@@ -135,10 +140,10 @@ class ReliableSubscriber:
         self._linked = True
         self._news = now
         self.bodies.relink()
-        for question in (self._asking, self._inquiring, self._reporting):
-            question.rest()
+        self._asking.rest()
+        self._inquiring.rest()
         self._search.forget()
-        self._reported = 0
+        self._reports.relink()
         self.steering.link(now, linked.node)
 
     def _link_lost(self, now: int, lost: Unlinked) -> None:  # noqa: ARG002
@@ -155,11 +160,12 @@ class ReliableSubscriber:
             attempt,
             self._principal,
             self._incarnation,
-            where=self._where,
+            where=self._where or "",
             since=self._since,
             node=self.steering.node,
             asks=self._handing.introduce(),
             told=self._handing.was_told,
+            keeps=self._where is None,
         )
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
@@ -217,12 +223,14 @@ class ReliableSubscriber:
             self.chain = Chain(self.steering.repository, response.attempt, response.sync)
             self.bodies.recall(response.done)
             self._news = now
-            self._reported = response.sync
+            self._reports.begin(response.sync)
             self.bodies.wonder(now)
             self._owed = self._receipts.owed()
         else:
             self._synced(now, self.chain, response.sync)
         if response.within in ("", top_of(self.steering.node)):  # else we have moved since we asked
+            if self._where is None:
+                self.attendance.where = response.where
             self.attendance.settle(response.within)
         self.attendance.join(self.steering.repository, response.chorus)
         self._tune_in()
@@ -234,9 +242,9 @@ class ReliableSubscriber:
         self._owed, self._again = {}, {}
         self._handing.is_known = False
         self._search.forget()
-        for question in (self._asking, self._inquiring, self._reporting):
-            question.rest()
-        self._unsent, self._report_due = 0, NEVER
+        self._asking.rest()
+        self._inquiring.rest()
+        self._reports.forget()
 
     def _suspect(self, now: int, reason: str) -> int:
         self.steering.suspect(now, reason)
@@ -268,17 +276,14 @@ class ReliableSubscriber:
     def _rectified(self, now: int, chain: Chain, rectify: Rectify) -> None:
         self._synced(now, chain, rectify.sync)
         if chain.forgets(rectify):
-            self._unsent += 1  # an acknowledgement was lost, or its reader began anew
+            self._reports.unsent += 1  # an acknowledgement was lost, or its reader began anew
         if not self._told(now, chain, rectify, min(rectify.sync, chain.upto)):
             self._doubt = min(2 * self._doubt, self._settings.longest_quiet)
             self._quiet = min(2 * self._quiet, self._settings.longest_quiet)
 
     def _synced(self, now: int, chain: Chain, sync: int) -> None:
         self._news = now
-        if chain.confirm(sync):
-            self._reporting.rest()  # and begins anew if something is left
-        else:
-            self._reporting.tries = min(self._reporting.tries, 1)  # it is there: others must have it too
+        self._reports.answered(chain.confirm(sync))
 
     def _inquire(self, now: int) -> int:
         """Ask what there is after what we know, if there is a doubt; when to look again."""
@@ -367,7 +372,7 @@ class ReliableSubscriber:
     def _count(self, chain: Chain, source: Source, span: Span, events: int) -> None:
         chain.acknowledge(span)
         source.settled = max(source.settled if source.settled != NEVER else 0, span[1])
-        self._unsent += events
+        self._reports.unsent += events
 
     # ---- what is missing
 
@@ -407,8 +412,9 @@ class ReliableSubscriber:
     def _leaving(self, now: int, leaving: Leaving) -> None:
         self._hungry = False
         self._handing.begin_farewell(now, leaving, self._receipts, self.bodies.sources)
-        if not self._handing.asks or not self._linked:  # nothing was handed out, or nobody is there to note it
-            self._effects += self._handing.fail() if self._handing.asks else self._handing.noted()
+        is_of_use = self._handing.asks or leaving.unsubscribes  # else there is nothing to write down
+        if not is_of_use or not self._linked:
+            self._effects += self._handing.fail() if is_of_use else self._handing.noted()
 
     def _part(self, now: int) -> int:
         """Say farewell, and again until it is answered; when to look again."""
@@ -449,38 +455,21 @@ class ReliableSubscriber:
 
     def _report(self, now: int) -> int:
         """Say what is acknowledged, and again until it is synced; when to look again."""
-        chain, repeat = self.chain, self._reporting
+        chain = self.chain
         if chain is None:
             return NEVER
-        frontier = chain.frontier
-        if frontier <= chain.sync:
-            repeat.rest()
-        elif not repeat.open and self._reported > chain.sync:
-            repeat.ask(now)
-        if not self._unsent and frontier <= max(chain.sync, self._reported):
-            self._report_due = NEVER
-        elif self._report_due == NEVER:
-            self._report_due = now + self._settings.ack_after
-        urgent = self._unsent >= self._settings.ack_events or (self._waiting and self._report_due != NEVER)
-        if repeat.due <= now:
-            if repeat.tries >= self._settings.tries:
-                return self._suspect(now, "it does not sync what is acknowledged")
-            repeat.again(now)
-        elif not urgent and self._report_due > now:
-            return min(self._report_due, repeat.due)
-        elif not repeat.open and frontier > chain.sync:
-            repeat.ask(now)
-        self._report_due, self._unsent, self._reported = NEVER, 0, frontier
-        spans = chain.report(self._settings.asked_events)
+        if self._reports.is_ignored(now, chain):
+            return self._suspect(now, "it does not sync what is acknowledged")
+        spans, due = self._reports.take(now, chain, bool(self._waiting))
         if spans:
             ack = SubscriberAck(self.topic, self.name, self._incarnation, chain.repository, spans)
             self._effects.append(Post(bundle_of(self.topic), (ack,)))
-        return repeat.due
+        return due
 
     def _settle(self) -> None:
         """Tell those who wait that all they acknowledged is synced. What comes after a hole cannot be."""
         chain, ended = self.chain, self.steering.ended
-        if chain is not None and chain.explored and not self._unsent and chain.frontier <= chain.sync:
+        if chain is not None and chain.explored and not self._reports.unsent and chain.frontier <= chain.sync:
             self._unsafe = False
         if not self._waiting or (self._unsafe and ended is None):
             return

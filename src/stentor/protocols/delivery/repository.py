@@ -7,7 +7,8 @@ bundles of several. Its parts:
     commits     what must be durable before it is said
     agreement   what others must know of a subscriber before it is told
     gossip      what the repositories of a bundle tell each other
-    enrolment   clients that want to be steered
+    enrolment   clients that want to be steered; in it holders, of whom each name has one
+    departures  subscribers that end, for a while or for good
     owners      what they want of the topic
     membership  how this repository introduces itself, and leaves
     notices     what brokers are told of who may do what
@@ -18,7 +19,6 @@ bundles of several. Its parts:
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -46,10 +46,7 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     SubscriberAck,
-    SubscriberEnd,
     SubscriberNak,
-    end_name,
-    inbox_of,
     repository_name,
 )
 from stentor.model.ids import publisher_id
@@ -61,6 +58,8 @@ from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
+from stentor.protocols.delivery.conflicts import Conflicts
+from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -70,7 +69,7 @@ from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
 from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -113,6 +112,9 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border,
         )  # fmt: skip
+        self.departures = Departures(
+            topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
+        )  # fmt: skip
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
@@ -132,6 +134,7 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self._size,
         )  # fmt: skip
+        self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
@@ -145,12 +148,12 @@ class Repository:
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
+            **self.departures.handlers,
             **self.owners.handlers,
             **self.reading.handlers,
             PublisherOrder: self._order,
             SubscriberAck: self._subscriber_ack,
             SubscriberNak: self._subscriber_nak,
-            SubscriberEnd: self._subscriber_end,
         }
 
     def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
@@ -255,7 +258,7 @@ class Repository:
         self.store.marked = {}
         self.gossip.stored(news)
         self.border.pass_on(news, self.enrolment.publishers)
-        self.commits.finish()
+        self.commits.finish(now)
         self.agreement.committed(now, syncs)
 
     # ---- events
@@ -270,7 +273,8 @@ class Repository:
         """There is a link, and it is known what was registered: the broker and the others learn of it."""
         self.membership.introduce()
         self.registry.unshared.clear()
-        self.commits.then(partial(self.notices.tell_all, self.registry.access()))
+        facts = self.registry.access()
+        self.commits.then(lambda _: self.notices.tell_all(facts))
 
     def _arrived(self, now: int, arrived: Arrived) -> None:
         if not self.commits.full:
@@ -319,7 +323,7 @@ class Repository:
 
     def _subscriber_ack(self, now: int, sender: int, event: SubscriberAck) -> None:
         destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
+        if destination is None or not self.enrolment.holders.is_subscriber(event.sender, sender):
             return
         if event.repository == self._settings.name:
             reader = self.dispatch.readers.get(event.sender)
@@ -327,20 +331,21 @@ class Repository:
                 self.dispatch.acknowledge(now, reader, event.spans)
             return
         peer = self.gossip.bundle.peers.get(event.repository)
-        if peer is not None:
+        is_fenced = event.incarnation < self.enrolment.holders.newest("subscriber", event.sender)
+        if peer is not None and not is_fenced:
             for first, last in event.spans:
                 for stream, start, end in peer.translate(first, last):
                     if not self.store.streams.is_over(stream):
                         destination.mark(stream, start, end)
             self.dispatch.dirty[event.sender] = None
 
-    def _is_subscriber(self, name: str, sender: int) -> bool:
-        known = self.registry.subscriptions.get(name)
-        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self.topic)) == sender
-
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
         reader = self.dispatch.readers.get(event.sender)
-        if reader is None or reader.attempt != event.attempt or not self._is_subscriber(event.sender, sender):
+        if (
+            reader is None
+            or reader.attempt != event.attempt
+            or not self.enrolment.holders.is_subscriber(event.sender, sender)
+        ):
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -351,24 +356,14 @@ class Repository:
         if event.after is not None:
             self.dispatch.inform(reader, event.after)
 
-    def _subscriber_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
-        destination = self.table.destinations.get(event.sender)
-        if destination is None or not self._is_subscriber(event.sender, sender):
-            return
-        reader = self.dispatch.readers.get(event.sender)
-        if reader is not None and (reader.incarnation, reader.attempt) == (event.incarnation, event.attempt):
-            self.dispatch.end(reader, {(publisher, life): number for publisher, life, number in event.given})
-        elif reader is None and (destination.handed.life, destination.handed.ended) == (event.incarnation, True):
-            inbox = inbox_of(end_name("subscriber", event.sender, self.topic))
-            self.dispatch.part(event.sender, inbox, event.attempt)  # the answer was lost
-
     # ---- what was registered
 
     def _obey(self, now: int) -> None:
         """Act upon what was registered in this step, here or elsewhere."""
         learnt, self.gossip.learnt = self.gossip.learnt, []
         if learnt:
-            self.store.note()
+            if not all(fact.key.startswith(LIFE) for fact in learnt):
+                self.store.note()
             self.store.entries += learnt
         if self.registry.changed:
             self.registry.changed = False
@@ -378,12 +373,14 @@ class Repository:
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
                     stream.peers.pop(name, None)
-            self.membership.obey_removal()
+            self.membership.obey(now)
             self.membership.introduce()
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
-        self.enrolment.yield_to_others()
+        stolen, self.gossip.stolen = self.gossip.stolen, []
+        for steering in stolen:
+            self.enrolment.holders.yield_to(steering)
         if self.gossip.offered:
             self.enrolment.offer()
 
@@ -395,20 +392,21 @@ class Repository:
         copies = self.gossip.copies(now)
         if self.registry.digest != self._facts:
             digest = self._facts = self.registry.digest
-            self.commits.then(lambda: self.gossip.noted(now, digest))
+            self.commits.then(lambda later: self.gossip.noted(later, digest))
             if self.registry.unshared:
-                self.commits.then(partial(self.notices.tell, self.registry.access(self.registry.unshared)))
+                facts = self.registry.access(self.registry.unshared)
+                self.commits.then(lambda _: self.notices.tell(facts))
                 self.registry.unshared.clear()
         touched, self.gossip.touched = self.gossip.touched, {}
         if copies != self._copies:
             self._copies = copies
             touched = dict.fromkeys(self.store.streams.values())
         self.agreement.settle(now, copies)
-        self.commits.flush()
+        self.commits.flush(now)
         if self.gossip.sharing and self.gossip.are_facts_shared(now):
             actions, self.gossip.sharing = self.gossip.sharing, []
             for action in actions:
-                action()
+                action(now)
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
         shown = self.store.horizon
@@ -417,17 +415,7 @@ class Repository:
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self._acknowledge(stream, copies)
-        suspects, self.store.suspects = self.store.suspects, []
-        for sequence, block in suspects:
-            self.dispatch.scan(partial(self._confront, block), sequence, 1)
-        for line in self.store.clashes:
-            what = "two bodies under one number: the second is refused"
-            self._report("error", what, publisher=line.publisher, incarnation=line.incarnation, number=line.first)
-        self.store.clashes = []
-
-    def _confront(self, block: Block, now: int, scanned: Scanned) -> None:  # noqa: ARG002
-        for record in scanned.records[:1]:
-            self.store.confront(record, block)
+        self.conflicts.tell()
 
     def _acknowledge(self, stream: Stream, copies: int) -> None:
         """Tell the publisher that we steer up to where its events are stored."""
@@ -491,4 +479,5 @@ class Repository:
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
+            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
         }

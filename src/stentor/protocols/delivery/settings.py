@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.protocols.delivery.steering import SteeringSettings
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 
 class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@
 class SteeredPublisher:
     """Where it is answered, and what it was told."""
 
-    __slots__ = ("acknowledged", "attempt", "id", "inbox", "incarnation", "name")
+    __slots__ = ("acknowledged", "attempt", "id", "inbox", "incarnation", "is_answered", "name")
 
     def __init__(self, number: int, name: str, inbox: str, incarnation: int, attempt: int) -> None:
         self.id, self.name, self.inbox = number, name, inbox
         self.incarnation, self.attempt = incarnation, attempt
         self.acknowledged: tuple[int, ...] = ()
+        self.is_answered = False  # it knows that we steer it

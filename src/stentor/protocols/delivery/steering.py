@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect
+from stentor.machine import Effect
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -27,8 +27,10 @@ from stentor.model.control import (
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
+from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 FINAL = frozenset({
     Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FORGED, Refusal.FENCED, Refusal.FILTER, Refusal.PROTOCOL,
@@ -36,17 +38,9 @@ FINAL = frozenset({
 _ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
 
 
-class SteeringSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a client waits for whom; in nanoseconds."""
-
-    grace: int = 20 * MILLISECOND  # for others, after the first repository that answered
-    second_choice: int = 250 * MILLISECOND  # for others, if this one was left out
-    first_pause: int = 100 * MILLISECOND  # between probes
-    longest_pause: int = 2 * SECOND
-    answer: int = 250 * MILLISECOND  # for the answer to a Recovery
-    tries: int = 4
-    left_out: int = 10 * SECOND  # a repository that failed us
-    complaint: int = 5 * SECOND  # before the application is told what the trouble is
+def life_of(attempt: int) -> int:
+    """Return the life in which a client made this attempt."""
+    return attempt >> _ATTEMPTS
 
 
 class _Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -89,12 +83,13 @@ class Steering:
         self._decision = self._complaint = NEVER
         self._probing = Patience(settings.first_pause, settings.longest_pause)
         self._asking = Patience(settings.answer, settings.answer)
+        self.homing = Homing(settings)
 
     @property
     def due(self) -> int:
         if not self._linked or self.ended is not None:
             return NEVER
-        return min(self._decision, self._complaint, self._probing.due, self._asking.due)
+        return min(self._decision, self._complaint, self._probing.due, self._asking.due, self.homing.due)
 
     def link(self, now: int, node: str = "") -> None:
         """There is a new link, to this broker: ask again for what may be lost with the old one."""
@@ -120,6 +115,8 @@ class Steering:
             return
         self._believed = BundleMembers(principals)
         self._candidates = {name: each for name, each in self._candidates.items() if name in principals}
+        if self.homing.home not in principals:
+            self.homing.adopt(self.repository if self.steered else "")
         if self.repository and self.repository not in principals:
             self.suspect(now, "it is no repository of the topic any more")
         elif not self.repository and not self._candidates:
@@ -131,6 +128,7 @@ class Steering:
     def suspect(self, now: int, reason: str) -> None:
         """The repository fails us: look for another one."""
         assert self.repository, "only one that steers us, or is asked to, can fail"
+        self.homing.leave(now, self.repository)
         self._left_out[self.repository] = now + self._settings.left_out
         self._trouble = f"repository {self.repository} of topic {self._topic!r}: {reason}"
         pause = self._settings.first_pause << min(self._failures - 1, 16) if self._failures else 0
@@ -150,8 +148,10 @@ class Steering:
         if isinstance(event, ProbeAnswer):
             if event.attempt == self.attempt and not self.repository:
                 self._consider(now, event)
-            elif event.attempt == self.attempt and event.sender == self.repository:
-                self._asking.tries = min(self._asking.tries, 1)  # it is there, and will answer when it may
+            elif event.attempt == self.attempt:
+                if event.sender == self.repository:
+                    self._asking.tries = min(self._asking.tries, 1)  # it is there, and will answer when it may
+                self.homing.hear(now, event)
             return False
         if not self.repository or event.sender != self.repository:
             return False
@@ -161,15 +161,23 @@ class Steering:
             if event.attempt in (0, self.attempt):  # 0: whenever we asked, it is so now
                 self._denied(now, event)
         elif isinstance(event, Migrate):
-            self.suspect(now, "it leaves")
+            if event.to in self._believed.principals:
+                self.homing.home = event.to  # somebody wants us there
+                self._move(now, event.to)
+            else:
+                self.suspect(now, "it leaves")
         elif isinstance(event, RecoveryResponse):
-            self._accepted(event)
+            self._accepted(now, event)
         return self.steered
 
     def tick(self, now: int) -> None:
         """Do what is due."""
         if self.due > now:
             return
+        if self.homing.look(now):
+            self._ask_who_is_there()
+        if self.homing.decide(now, self.repository):
+            self._move(now, self.homing.home)
         if self._decision <= now:
             self._choose(now)
         if self._probing.due <= now:
@@ -188,6 +196,13 @@ class Steering:
 
     def _begin(self, now: int, at: int) -> None:
         """A new attempt, with a probe at this time."""
+        self._start_over(now)
+        if at > now or not self._linked:
+            self._probing.due = at
+        else:
+            self._probe(now)
+
+    def _start_over(self, now: int) -> None:
         self.attempt += 1
         self.repository, self.steered, self.chorus = "", False, 0
         self._candidates.clear()
@@ -196,18 +211,24 @@ class Steering:
         self._decision = NEVER
         self._asking.rest()
         self._probing.rest()
+        self.homing.rest()
         if self._complaint == NEVER:
             self._complaint = now + self._settings.complaint
-        if at > now or not self._linked:
-            self._probing.due = at
-        else:
-            self._probe(now)
+
+    def _move(self, now: int, repository: str) -> None:
+        """A new attempt, with a repository that is there as far as we know."""
+        self._start_over(now)
+        self.repository = repository
+        self._ask(now)
 
     def _probe(self, now: int) -> None:
         if self._probing.tries:
             self._probing.again(now)
         else:
             self._probing.ask(now)
+        self._ask_who_is_there()
+
+    def _ask_who_is_there(self) -> None:
         self._post(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt, self.node))
 
     def _consider(self, now: int, answer: ProbeAnswer) -> None:
@@ -248,11 +269,12 @@ class Steering:
     def _post_recovery(self) -> None:
         self._post(inbox_of(repository_name(self.repository)), self._introduce(self.attempt))
 
-    def _accepted(self, response: RecoveryResponse) -> None:
+    def _accepted(self, now: int, response: RecoveryResponse) -> None:
         self.members, self.chorus = response.members, response.chorus
         self._asking.rest()
         if not self.steered:
-            self.effects.append(Attach(self.repository, response.epoch, response.past))
+            self.homing.arrive(now, self.repository)
+            self.effects.append(Attach(self.repository, response.epoch, response.past, response.where))
         self.steered = True
         self._failures = 0
         self._complaint = NEVER

@@ -15,6 +15,7 @@ from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.audience import Part, cut
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import Tail, TailBudget
@@ -82,6 +83,7 @@ class Store:
                 publisher, incarnation = key.removeprefix(FLOOR).split("/")
                 stream = self.streams[int(publisher, 16), int(incarnation)]
                 floor, cared, *voids = value.split()
+                stream.voids.remove(1, int(floor))  # what was found to be forgotten elsewhere was no gap
                 for first, _, last in (void.partition(b"-") for void in voids):
                     stream.voids.update(stream.held.missing(int(first), int(last)))
                 stream.cared = int(cared)
@@ -254,14 +256,19 @@ class Store:
         if sequence is None:
             sequence = self.next
             self.next += block.count
-        line = Line(sequence, block.count, *stream.id, first, Kind.EVENTS, digest_of(block))
         audience = self._audience(block)
         self.newest = max(self.newest, block.time)
-        if self._choosing and not audience:
-            line = line._replace(kind=Kind.SKIPPED)
-        stream.file(line)
         self.stored += block.count
-        self._put(Record(line, bytes(block.frame), audience, block.time) if line.kind is Kind.EVENTS else Record(line))
+        parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
+        for start, end, wanting in parts:
+            line = Line(sequence + start, end - start + 1, *stream.id, first + start, Kind.SKIPPED)
+            record = Record(line)
+            if wanting or not self._choosing:
+                part = self._part(block, start, end)
+                line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
+                record = Record(line, bytes(part.frame), wanting, part.time)
+            stream.file(line)
+            self._put(record)
 
     def _put(self, record: Record) -> None:
         self._tail.put(record)

@@ -63,6 +63,15 @@ class Streams(dict[StreamId, Stream]):
         """Return the streams of a publisher, by incarnation."""
         return self._lives.get(publisher, _NO_LIVES)
 
+    def newest(self, key: StreamId, told: tuple[int, int]) -> tuple[int, int]:
+        """Return this life of a publisher, else the newest, that begins with something stored, and up to where it has
+        no gap: what comes after one was never acknowledged. The newest of those that are closed is `told`.
+        """
+        found = {life: stream.known for life, stream in self.lives(key[0]).items()}
+        if found.get(key[1]):
+            return key[1], found[key[1]]
+        return max([told, *(each for each in found.items() if each[1])])
+
     def is_over(self, key: StreamId) -> bool:
         """Return whether nothing is left of a life, and nothing more of it will be stored."""
         if not self.is_closed(key):

@@ -43,7 +43,7 @@ class Forwarder(Generic[D]):
         self.touched: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
         self._limits = limits
-        self._leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
+        self.leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
         self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
@@ -197,17 +197,17 @@ class Forwarder(Generic[D]):
 
     def drop(self, flows: FlowTable[D]) -> None:
         """A peer is gone, and with it its flows and what only it defined: little by little, if that is much."""
-        self._leaving.append(flows)
+        self.leaving.append(flows)
         if len(flows.routes) + len(flows.topics) + len(flows.schemas) <= _AT_ONCE:
             self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
         """Forget about so many flows, topics and schemas of peers that are gone; whether any are left."""
-        while self._leaving and most > 0:
-            most -= 1 + self._forget(self._leaving[0], most)
-            if self._leaving[0].is_empty:
-                self._leaving.popleft()
-        return bool(self._leaving)
+        while self.leaving and most > 0:
+            most -= 1 + self._forget(self.leaving[0], most)
+            if self.leaving[0].is_empty:
+                self.leaving.popleft()
+        return bool(self.leaving)
 
     def _forget(self, flows: FlowTable[D], most: int) -> int:
         """Forget about so many flows, topics and schemas of a peer; return how many it were."""

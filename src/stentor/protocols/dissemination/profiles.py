@@ -14,7 +14,7 @@ from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want, next_version
+from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, Stamp, Want, next_version
 from stentor.model.topic import check_pattern
 
 T = TypeVar("T")
@@ -74,17 +74,29 @@ class Profiles:
                 else:
                     news[want] = gained
 
-    def flush(self) -> None:
-        """Tell what has changed, lower levels first: they may change the higher ones."""
+    def flush(self, *, counts: bool = False) -> None:
+        """Tell what has changed, lower levels first: they may change the higher ones. A wish that is covered changes
+        nothing but how many there are: that is told if the caller asks for it, now and then.
+        """
         for level in range(self.context.depth):
             news = self._news.pop(level, {})
-            if news or (level == 0 and self.members[0][self.context.name].stamp == NEVER):
+            is_new = level == 0 and self.members[0][self.context.name].stamp == NEVER
+            if news or is_new or (counts and self._is_miscounted(level)):
                 self._publish(level, news)
 
+    def _is_miscounted(self, level: int) -> bool:
+        """Return whether we speak for our unit of a level, and more or fewer wishes stand behind it than was told."""
+        speaks = level == 0 or self._summaries[level] is not None
+        return speaks and self._standing(level, self.context.units[level]).predicates != self._predicates(level)
+
     def _publish(self, level: int, news: dict[Want, bool]) -> None:
+        """Tell what a unit of ours gained or lost, if that is much in several changes: what it gained first, so that
+        nothing is unwanted in between, and among that marks last, so that all that was wished before one is known.
+        """
         unit = self.context.units[level]
         predicates = self._predicates(level)
-        for some in _batches(news.items()) if news else [()]:
+        ordered = sorted(news.items(), key=lambda each: 2 if not each[1] else each[0][0].startswith(MARKS))
+        for some in _batches(ordered) if ordered else [()]:
             standing = self._standing(level, unit)
             change = ProfileChange(
                 unit,
@@ -291,12 +303,6 @@ class Profiles:
     def summed_up(self, level: int) -> set[str] | None:
         """The members that the unit of ours at this level consists of, if we speak for it."""
         return None if self._summaries[level] is None else self._counted[level]
-
-    def sizes(self) -> Iterator[tuple[str, int, int]]:
-        """Of each member: what is told of it, and how many wishes of clients that stands for."""
-        for level in self.members:
-            for unit, standing in sorted(level.items()):
-                yield unit, len(standing.wants), standing.predicates
 
 
 def check_wants(wants: Iterable[Want]) -> None:

@@ -45,7 +45,7 @@ class AccessSpread:
         self._say = say
         self._tokens = 0
         self._differing: dict[str, tuple[int, int]] = {}  # their digest and ours, where they were not the same
-        self._is_restless = False  # something is to be written or told at the end of this step
+        self.is_restless = False  # something is to be written or told at the end of this step
 
     @property
     def waves(self) -> int:
@@ -63,7 +63,7 @@ class AccessSpread:
     def recall(self, records: Iterable[bytes]) -> None:
         """Learn what the disk holds."""
         self._log.recall(records)
-        self._is_restless = True
+        self.is_restless = True
 
     # ---- links
 
@@ -103,13 +103,13 @@ class AccessSpread:
             case AccessReceipt():
                 self._waves.answered(name, message)
                 self._transfers[name].confirm(message.token)
-                self._is_restless = True
+                self.is_restless = True
             case AccessInventory():
                 transfer = self._transfers[name]
                 for topic in self.charters.differing(message):
                     transfer.add(topic)
                 transfer.has_compared |= not message.last
-                self._is_restless = True
+                self.is_restless = True
 
     def _hear_facts(self, name: str, told: AccessFacts) -> None:
         news = self._learn(told)
@@ -125,7 +125,7 @@ class AccessSpread:
         news = self.charters.learn(told.topic, told.facts)
         if news:
             self._log.note(told.topic, news)
-            self._is_restless = True
+            self.is_restless = True
         return news
 
     def _pass_on(self, topic: str, news: list[str], heard_from: str = "") -> None:
@@ -161,20 +161,18 @@ class AccessSpread:
     def appended(self) -> None:
         self._log.appended()
         self._waves.written(self._log.durable)
-        self._is_restless = True
+        self.is_restless = True
 
     def append_failed(self, reason: str) -> None:
         self._log.failed(reason)
 
     def beat(self) -> None:
         self._log.retry()
-        self._is_restless = True
+        self.is_restless = True
 
     def settle(self) -> None:
         """The end of a step: write and tell what it brought."""
-        if not self._is_restless:
-            return
-        self._is_restless = False
+        self.is_restless = False
         self._log.settle()
         for name, transfer in self._transfers.items():
             for message in transfer.send(self.charters, self._new_token):

@@ -30,7 +30,7 @@ class Subscriptions(Generic[D]):
         self._table = table
         self._limits = limits
         self._numbers = 0
-        self._leaving: deque[Interest[D]] = deque()  # those whose client is gone
+        self.leaving: deque[Interest[D]] = deque()  # those whose client is gone
         self.refused: Counter[str] = Counter()
 
     def subscribe(
@@ -92,7 +92,7 @@ class Subscriptions(Generic[D]):
     def withdraw(self, wishes: Wishes[D], destination: D) -> None:
         """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""
         self._table.roster.abandon(destination)
-        self._leaving += [interest for interest in wishes.values() if interest.filter is not None]
+        self.leaving += [interest for interest in wishes.values() if interest.filter is not None]
         for interest in wishes.values():
             if interest.filter is None:
                 self._table.remove(interest)
@@ -101,9 +101,9 @@ class Subscriptions(Generic[D]):
 
     def tidy(self, most: int) -> bool:
         """Remove so many of the interests whose client is gone; whether any are left."""
-        for _ in range(min(most, len(self._leaving))):
-            self._table.remove(self._leaving.popleft())
-        return bool(self._leaving)
+        for _ in range(min(most, len(self.leaving))):
+            self._table.remove(self.leaving.popleft())
+        return bool(self.leaving)
 
     def _refuse(self, message: Subscription, code: Refusal, reason: str) -> Receipt:
         self.refused[code] += 1

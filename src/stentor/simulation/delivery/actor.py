@@ -8,7 +8,7 @@ from typing import Any
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
-from stentor.model.ids import publisher_id
+from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.trace import Trace as Row
 from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
 from stentor.protocols.delivery.trail import Trail
@@ -43,11 +43,20 @@ class Stage:
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
+        self._lives: dict[str, int] = {}  # the newest of each name
         self.office.watch = self.book.watch
 
     @property
     def now(self) -> int:
         return self.schedule.now
+
+    def begin_life(self, name: str) -> Incarnation:
+        """Return the incarnation of a life that begins now: newer than all that had this name."""
+        self._lives[name] = life = max(1 + self.now // MILLISECOND, self._lives.get(name, 0) + 1)
+        return Incarnation(life)
+
+    def is_newest(self, name: str, life: Incarnation) -> bool:
+        return self._lives[name] == life
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)
@@ -60,9 +69,9 @@ class Actor:
     is_stranger = False
     asks_for_members = False  # whom it believes it learns from brokers
 
-    def __init__(self, stage: Stage, name: str, principal: str) -> None:
+    def __init__(self, stage: Stage, name: str, principal: str, seat: str = "") -> None:
         self.stage = stage
-        self.name, self.principal = name, principal
+        self.name, self.principal, self.seat = name, principal, seat or name
         self.id = int(publisher_id(principal, name))
         self.link = 0
         self.node = ""  # the broker at which it is
@@ -160,7 +169,7 @@ class Actor:
         self.stage.after(delay, lambda: action() if self.life == life and self.alive else None)
 
     def note(self, what: str) -> None:
-        self.stage.trace.note(self.stage.now, self.name, what)
+        self.stage.trace.note(self.stage.now, self.seat, what)
 
     def accuse(self, kind: str, detail: str) -> None:
         self.stage.anomalies.append(Anomaly(kind, detail))
@@ -199,7 +208,7 @@ class Actor:
         self.observe()
 
     def record(self, happened: Input, effects: list[Effect]) -> None:
-        self.stage.trace.step(self.stage.now, self.name, happened, effects)
+        self.stage.trace.step(self.stage.now, self.seat, happened, effects)
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
         """What its traces of this step must tell."""
@@ -221,6 +230,8 @@ class Actor:
     # ---- effects
 
     def _listen(self, listen: Listen) -> None:
+        if not listen.letters:
+            self.where = Filter(listen.where) if listen.where else None
         if listen.to == TOPIC:
             self.deaf = False
         else:

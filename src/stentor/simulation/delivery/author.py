@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
 from stentor.model.control import end_name
+from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.protocols.delivery.dialogue import (
     Assure,
@@ -20,7 +21,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.post import Post, Publish
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
-from stentor.protocols.delivery.steering import SteeringSettings
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
 from stentor.wire.block import Block
@@ -34,6 +35,8 @@ STEERING = SteeringSettings(
     tries=4,
     left_out=1500 * MILLISECOND,
     complaint=2 * SECOND,
+    look_after=200 * MILLISECOND,
+    look_longest=SECOND,
 )
 _SETTINGS = PublisherSettings(
     first_silence=100 * MILLISECOND, longest_silence=500 * MILLISECOND, window_events=64, steering=STEERING
@@ -48,8 +51,9 @@ class Author(Actor):
 
     asks_for_members = True
 
-    def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
-        super().__init__(stage, end_name("publisher", name, TOPIC), name)
+    def __init__(self, stage: Stage, name: str, events: int, pause: int, seat: str = "") -> None:
+        super().__init__(stage, end_name("publisher", name, TOPIC), name, seat)
+        self._signature = (seat or name).encode()  # in all bodies, which are different
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.left = events  # to publish
@@ -58,7 +62,7 @@ class Author(Actor):
         self.sent: list[Block] = []  # in all its lives
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
-        self._stream = Incarnation(0)
+        self._stream = self._incarnation = Incarnation(0)
         self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
@@ -84,7 +88,7 @@ class Author(Actor):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
+        self._incarnation = incarnation = self.stage.begin_life(self.name)
         resumption = self._resumption(incarnation)
         self._stream = resumption.incarnation if resumption else incarnation
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
@@ -126,7 +130,7 @@ class Author(Actor):
 
     def _body(self) -> bytes:
         self._said += 1
-        return b"%s/%d" % (self.short.encode(), self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
+        return b"%s/%d" % (self._signature, self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
 
     @property
     def _time(self) -> int:
@@ -184,7 +188,9 @@ class Author(Actor):
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
-        if not self.revoked:
+        is_fenced = forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation)
+        self.stage.seen["fenced"] += is_fenced
+        if not self.revoked and not is_fenced:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.ended = True

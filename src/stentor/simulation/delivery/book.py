@@ -120,6 +120,7 @@ class Page:
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
         self.ended = False  # it has no right to anything any more
+        self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.acknowledged: dict[Key, None] = {}
@@ -188,7 +189,8 @@ class Book:
         own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
-            elsewhere = unit and self._holders(key)  # nobody in the unit wants it, or everyone has it
+            elsewhere = bool(unit and self._holders(key))  # nobody in the unit wants it, or everyone has it
+            elsewhere |= any(shelf.collected.has(key) for shelf in self.shelves.values())
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
@@ -200,19 +202,33 @@ class Book:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
 
-    def recover(self, repository: str, publisher: int, response: RecoveryResponse) -> None:
-        """A publisher that came back is told up to where an earlier life of it need not be repeated."""
-        collected = self.shelves[repository].collected.items()
-        lives = [life for (sender, life), spans in collected if sender == publisher and spans.upto()]
-        if response.incarnation < max(lives, default=0):
-            detail = f"{repository} told {publisher} of {response.incarnation}, not of {max(lives)}"
-            self.accuse("forgotten-life", detail)
+    def recover(
+        self, repository: str, publisher: int, asking: int, response: RecoveryResponse, heard: Sequence[str]
+    ) -> None:
+        """A publisher that came back is told up to where an earlier life of it need not be repeated, by a repository
+        that has `heard` what others have.
+        """
+        lives = [life for number, life in self.published if number == publisher and life >= response.incarnation]
+        for life in lives if response.incarnation != asking else [asking]:
+            stored = self._stored_upto(repository, (publisher, life), heard)
+            if stored > (response.last if life == response.incarnation else 0):
+                detail = f"{repository} said {response.last} of {response.incarnation}: {stored} of {life} are stored"
+                self.accuse("told-too-little", detail)
         for number in range(1, response.last + 1):
             key = publisher, response.incarnation, number
             if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
                 detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
+
+    def _stored_upto(self, repository: str, stream: StreamId, heard: Sequence[str]) -> int:
+        """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
+        number = 1
+        while (key := (*stream, number)) in self.promises and (
+            self.shelves[repository].keeps(key) or any(self.shelves[name].collected.has(key) for name in heard)
+        ):
+            number += 1
+        return number - 1
 
     def _holders(self, key: Key) -> list[str]:
         return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]
@@ -296,19 +312,19 @@ class Book:
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
 
-    def release(self, name: str, repository: str, block: Block, redelivered: bool) -> list[Key]:
-        """Events are given to an application."""
+    def release(self, name: str, turn: Turn, repository: str, block: Block, redelivered: bool) -> list[Key]:
+        """Events are given to an application in this life of it."""
         page = self.pages[name]
         keys: list[Key] = []
         for offset, body in zip(block.offsets(), block.bodies(), strict=True):
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
-            self._check(page, key, body, redelivered)
+            self._check(page, turn, key, body, redelivered)
             self._check_repository(page, self.shelves[repository], key)
         return keys
 
-    def _check(self, page: Page, key: Key, body: bytes, redelivered: bool) -> None:
-        turn, who = page.turns[-1], f"{page.name} in life {len(page.turns)}"
+    def _check(self, page: Page, turn: Turn, key: Key, body: bytes, redelivered: bool) -> None:
+        who, is_newest = f"{page.name} in life {page.turns.index(turn) + 1}", turn is page.turns[-1]
         told = self.published.get(key[:2], {}).get(key[2])
         if told is None or told.body != body:
             self.accuse("phantom", f"{who}: {key} {body!r} was never published")
@@ -316,7 +332,7 @@ class Book:
             self.accuse("phantom", f"{who}: {key} {dict(told.attributes)} is not what it asked for")
         if key in turn.released:
             self.accuse("duplicate", f"{who}: {key} again")
-        elif key in page.released and not redelivered:
+        elif key in page.released and not redelivered and is_newest:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
         elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.turns[:-1]):
             self.accuse("marked-in-vain", f"{who}: {key} is marked, and no earlier life was handed it")
@@ -325,7 +341,8 @@ class Book:
         elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
         turn.released[key] = None
-        page.released[key] = self._schedule.now
+        if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
+            page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
 

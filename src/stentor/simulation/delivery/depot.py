@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 import msgspec
+import numpy as np
 
 from stentor.machine import (
     MILLISECOND,
@@ -34,6 +35,7 @@ from stentor.model.control import (
 )
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
+from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Heard, Post, ShareAccess
@@ -254,12 +256,21 @@ class Depot(Actor):
     def _note(self, commit: Commit) -> None:
         """This is durable."""
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
+        if self.settings.unit and not self.stage.book.hold:
+            self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
             elif isinstance(entry, Fact) and entry.key.startswith(FLOOR):
                 self.stage.seen["life-dropped"] += 1
+
+    def _check_chosen(self, records: Iterable[Record]) -> None:
+        """A storage for a unit keeps no event that nobody there wants."""
+        for line, _, audience, *_ in records:
+            wanted = [unpack(bits, line.length) for bits in audience.values()]
+            if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
+                self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
@@ -317,6 +328,10 @@ class Depot(Actor):
             self.shelf.forget(stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
+        assert self.repository is not None
+        registry = self.repository.registry
+        if registry.created and registry.is_member(self.short):
+            self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.left = True
         self.stage.seen["left"] += 1
         self.crash("has left")
@@ -341,14 +356,14 @@ class Depot(Actor):
                     book.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
-            elif isinstance(event, RecoveryResponse) and (publishers := self._publishers_at(post.to)):
-                for publisher in publishers:
-                    book.recover(self.short, publisher, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
                 name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
                 assert self.repository is not None
                 book.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
                 self._check_agreement(name, event.sync)
+            elif isinstance(event, RecoveryResponse):
+                for publisher in self._publishers_at(post.to):
+                    self._recovered(publisher, event)
             elif isinstance(event, RegistrationReceipt):
                 book.receipts.add((self.short, event.token))
                 if event.code is None:
@@ -369,6 +384,12 @@ class Depot(Actor):
         """One, unless it has another repository by now."""
         assert self.repository is not None
         return [each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox]
+
+    def _recovered(self, publisher: int, response: RecoveryResponse) -> None:
+        assert self.repository is not None
+        gossip, asking = self.repository.gossip, self.repository.enrolment.publishers[publisher].incarnation
+        heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
+        self.stage.book.recover(self.short, publisher, asking, response, heard)
 
     def check_sync(self, name: str, done: Iterable[Held]) -> None:
         assert self.repository is not None

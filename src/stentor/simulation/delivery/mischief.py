@@ -34,6 +34,9 @@ class Mischief:
             "author-crash": lambda: self._crash(self._cast.authors),
             "reader-crash": lambda: self._crash([*self._cast.readers, *self._cast.scholars]),
             "reader-end": self._end_well,
+            "reader-leave": self._unsubscribe,
+            "rival-reader": self._rival_reader,
+            "rival-author": self._rival_author,
             "roam": self._roam,
             "partition": self._partition,
             "sync-error": self._sync_error,
@@ -41,6 +44,7 @@ class Mischief:
             "rot": self._rot,
             "join": self._join,
             "leave": self._leave,
+            "return": self._return,
             "revoke": self._revoke,
             "echo": self._echo,
         }
@@ -68,7 +72,7 @@ class Mischief:
                 self._cast.owner.wish(
                     TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
                 )
-            elif depot.leaving and not depot.left and not depot.dead:
+            elif (depot.leaving and not depot.left and not depot.dead) or (depot.left and depot.joining):
                 others = [name for name in members if name != depot.short]
                 self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
 
@@ -200,6 +204,39 @@ class Mischief:
             reader.crash("goes without an answer")
         reader.start()
 
+    def _rival_reader(self) -> bool:
+        """Somebody else takes a name that is held by a process that lives."""
+        there = [each for each in self._cast.readers if each.alive and not each.ended and not each.is_leaving]
+        if not there:
+            return False
+        holder, number = self._stage.random.choice(there), len(self._cast.readers)
+        page, slowness = holder.page, holder.slowness
+        rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
+        rival.revoked = holder.revoked
+        self._cast.readers.append(rival)
+        rival.start()
+        return True
+
+    def _rival_author(self) -> bool:
+        there = [each for each in self._cast.authors if each.alive and not each.ended]
+        if not there:
+            return False
+        holder, plan = self._stage.random.choice(there), self._cast.plan
+        seat = f"{holder.short}#{len(self._cast.authors)}"
+        rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
+        rival.revoked = holder.revoked
+        self._cast.authors.append(rival)
+        rival.start()
+        return True
+
+    def _unsubscribe(self) -> bool:
+        there = [each for each in self._cast.readers if each.alive and not each.ended and not each.is_leaving]
+        there = [each for each in there if sum(other.short == each.short for other in self._cast.readers) == 1]
+        if not there:
+            return False
+        self._stage.random.choice(there).unsubscribe()
+        return True
+
     def _roam(self) -> bool:
         there = [each for each in self._cast.actors if each.alive and each.link]
         if not there:
@@ -209,7 +246,7 @@ class Mischief:
 
     def _partition(self) -> bool:
         random = self._stage.random
-        names = [each.name for each in [*self._cast.actors, self._cast.owner]]
+        names = [each.seat for each in [*self._cast.actors, self._cast.owner]]
         some = [name for name in names if random.random() < 0.5]
         others = [name for name in names if name not in some]
         pairs = [(one, other) for one in some for other in others]
@@ -246,6 +283,9 @@ class Mischief:
         depot = self._cast.add_depot(draw_unit(self._stage.random) if self._cast.plan.nodes else "")
         depot.start()
         depot.joining = True
+        if self._cast.plan.newcomers:
+            late = self._stage.random.randrange(600) * MILLISECOND
+            self._stage.office.muffled[depot.name] = self._stage.now + late
 
         def joined(receipt: RegistrationReceipt) -> None:
             depot.member = receipt.code is None
@@ -266,6 +306,19 @@ class Mischief:
         self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
         return True
 
+    def _return(self) -> bool:
+        """One that was to leave is not to, if it is still there."""
+        depots = [each for each in self._cast.depots.values() if each.leaving and not each.left and not each.dead]
+        if not depots:
+            return False
+        depot = self._stage.random.choice(depots)
+        depot.leaving, depot.joining = False, True
+        members = [name for name in self._cast.members() if name != depot.short]
+        self._cast.owner.wish(
+            TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
+        )
+        return True
+
     def _revoke(self) -> bool:
         random = self._stage.random
         people: list[Author | Reader] = [*self._cast.authors, *self._cast.readers]
@@ -275,5 +328,6 @@ class Mischief:
         someone = random.choice(people)
         role = "publisher" if someone in self._cast.authors else "subscriber"
         self._cast.owner.wish(TopicTask.REVOKE, self._cast.members(), role=role, name=someone.short)
-        someone.revoked = True
+        for each in people:
+            each.revoked |= each.short == someone.short
         return True

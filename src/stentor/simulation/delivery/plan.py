@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
+    newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     close_after: int = 60 * SECOND  # that a life of an author is over and forgotten before it is closed
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
@@ -118,6 +119,44 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
         return plan
     crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
+
+
+def draw_newcomers(random: Random, plan: Plan) -> Plan:
+    """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
+    if random.random() >= 0.2:
+        return plan
+    duration = plan.duration + 1500 * MILLISECOND
+    joins = [(random.randrange(duration // 3, duration), "join") for _ in range(random.randint(1, 3))]
+    crashes = [(random.randrange(duration), "author-crash") for _ in range(random.randint(1, 3))]
+    strikes = tuple(sorted((*plan.strikes, *joins, *crashes)))
+    pause, events = 120 * MILLISECOND, 3 * plan.events  # so that something is published all the time
+    return msgspec.structs.replace(
+        plan, newcomers=True, keep=1, duration=duration, pause=pause, events=events, strikes=strikes
+    )
+
+
+def draw_returns(random: Random, plan: Plan) -> Plan:
+    """Some repositories that are to leave are not to, after all."""
+    leaves = [time for time, what in plan.strikes if what == "leave"]
+    leaves += [random.randrange(plan.duration)] * (random.random() < 0.08)
+    returns = [time + random.randrange(10, 400) * MILLISECOND for time in leaves if random.random() < 0.6]
+    kept = [strike for strike in plan.strikes if strike[1] != "leave"]
+    strikes = [*kept, *((time, "leave") for time in leaves), *((time, "return") for time in returns)]
+    return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
+
+
+def draw_rivals(random: Random, plan: Plan) -> Plan:
+    """In some worlds several processes believe that a name is theirs; half of the time not all can hear each other."""
+    if random.random() >= 0.3:
+        return plan
+    strikes = []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        at = random.randrange(plan.duration)
+        strikes.append((at, random.choice(("rival-reader", "rival-reader", "rival-author"))))
+        if random.random() < 0.5:
+            strikes.append((at + random.randrange(100) * MILLISECOND, "partition"))
+    strikes += [(random.randrange(plan.duration), "reader-leave")] * (random.random() < 0.3)
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *strikes))))
 
 
 def draw_scholars(random: Random, plan: Plan) -> Plan:

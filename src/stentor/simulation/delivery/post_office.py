@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.control import bundle_of, inbox_of
+from stentor.model.control import GossipState, bundle_of, inbox_of
 from stentor.model.filter import Filter
 from stentor.protocols.delivery.post import Arrived, Heard, Post
 from stentor.simulation.schedule import Schedule
@@ -39,6 +39,7 @@ class Addressee(Protocol):
     """Who can be written to."""
 
     name: str  # under which it is connected
+    seat: str  # which tells those apart who are connected under one name
     id: int
     node: str  # the broker at which it is
     link: int  # grows with every new one; 0 is none
@@ -67,16 +68,19 @@ class PostOffice:
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
         self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
-        self._people: dict[str, Addressee] = {}  # by inbox
+        self.muffled: dict[str, int] = {}  # until when somebody does not hear what repositories have
+        self._people: list[Addressee] = []
+        self._inboxes: dict[str, list[Addressee]] = {}
         self._blocked: Counter[tuple[str, str]] = Counter()
 
     def join(self, addressee: Addressee) -> None:
-        self._people[inbox_of(addressee.name)] = addressee
+        self._people.append(addressee)
+        self._inboxes.setdefault(inbox_of(addressee.name), []).append(addressee)
 
     # ---- who cannot hear whom
 
     def block(self, pairs: Iterable[tuple[str, str]]) -> Callable[[], None]:
-        """Nothing gets from the one to the other of each pair, until what is returned is called."""
+        """Nothing gets from the one to the other seat of each pair, until what is returned is called."""
         pairs = list(pairs)
         self._blocked.update(pairs)
         return lambda: self._blocked.subtract(pairs)
@@ -88,11 +92,11 @@ class PostOffice:
 
     def post(self, sender: Addressee, post: Post) -> None:
         if post.to == self._bundle:
-            targets = [each for each in self._people.values() if each.is_repository and each.wants_events]
-        elif (there := self._people.get(post.to)) is not None:
-            targets = [there]
+            targets = [each for each in self._people if each.is_repository and each.wants_events]
+        elif post.to in self._inboxes:
+            targets = self._inboxes[post.to]
         else:
-            targets = [each for each in self._people.values() if post.to in each.hears]
+            targets = [each for each in self._people if post.to in each.hears]
             self.seen["chorus"] += len(targets) > 1
         happened: Input = Heard(sender.id, post.events, post.blocks)
         if self.random.random() < self.weather.rewritten:
@@ -103,18 +107,21 @@ class PostOffice:
         self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
-        for target in list(self._people.values()):
+        for target in list(self._people):
             if (to in target.hears if to not in ("", self._topic) else target.wants_events) and (
                 excerpt := _excerpt(block, target.where)
             ) is not None:
                 self._send(sender, target, Arrived((excerpt,)))
 
     def _send(self, sender: Addressee, target: Addressee, happened: Input) -> None:
-        if not sender.link or not target.link or self.blocked(sender.name, target.name):
+        if not sender.link or not target.link or self.blocked(sender.seat, target.seat):
             return
         assert isinstance(happened, Heard | Arrived)
         if not sender.is_stranger:
             self.watch(target.name, target.node, happened.blocks)
+        if self.muffled.get(target.name, 0) > self.schedule.now and _is_state(happened):
+            self.seen["muffled"] += 1
+            return
         random, weather, link = self.random, self.weather, target.link
         copies = 1
         if weather.loss and random.random() < weather.loss:
@@ -133,6 +140,10 @@ class PostOffice:
     def _arrive(self, target: Addressee, link: int, happened: Input) -> None:
         if target.link == link:
             target.handle(happened)
+
+
+def _is_state(happened: Heard | Arrived) -> bool:
+    return isinstance(happened, Heard) and any(isinstance(event, GossipState) for event in happened.events)
 
 
 def _excerpt(block: Block, where: Filter | None) -> Block | None:

@@ -4,6 +4,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input
 from stentor.model.control import end_name
+from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
 from stentor.model.trace import TraceKind
@@ -41,6 +42,7 @@ _SETTINGS = SubscriberSettings(
 _CRAMPED = 0.3  # of lives have little room …
 _NO_ROOM = 1024  # … in bytes: for a few events
 _FAREWELL = -1  # the token under which it waits for its end
+_KEEPS = 0.2  # of later lives name no filter, and get back the one that is registered
 _LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
 
 
@@ -49,16 +51,21 @@ class Reader(Actor):
 
     asks_for_members = True
 
-    def __init__(self, stage: Stage, name: str, since: str, condition: Condition | None, slowness: int) -> None:
-        super().__init__(stage, end_name("subscriber", name, TOPIC), name)
+    def __init__(
+        self, stage: Stage, name: str, since: str, condition: Condition | None, slowness: int, seat: str = ""
+    ) -> None:
+        super().__init__(stage, end_name("subscriber", name, TOPIC), name, seat)
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.condition = condition
         self.subscriber: ReliableSubscriber | None = None
-        self.page = stage.book.pages[name] = Page(name, self.name, since)
+        self.page = stage.book.pages.setdefault(name, Page(name, self.name, since))
+        self.turn = Turn()  # this life of its application
+        self.is_fenced = False  # it has heard that another one holds its name
         self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
         self.told = 0  # a portion that is not acknowledged yet
         self.is_leaving = False  # its application has ended, and waits until that is written down
+        self._incarnation = Incarnation(0)
         self._position = 0  # of the last event that its application was handed
         self._tokens = 0
         self._unread: dict[int, hearing.Event] = {}  # by position: given, and not acknowledged in a step
@@ -72,7 +79,7 @@ class Reader(Actor):
 
     @property
     def ended(self) -> bool:
-        return self.page.ended
+        return self.page.ended or self.is_fenced
 
     def start(self) -> None:
         if self.alive or self.ended:
@@ -80,21 +87,26 @@ class Reader(Actor):
         page = self.page
         if self.condition not in page.conditions:
             page.conditions.append(self.condition)
-        page.turns.append(Turn())
-        page.turns[-1].is_over = True
+        self.turn = Turn()
+        page.turns.append(self.turn)
+        self.turn.is_over = True
         where = self.condition.text if self.condition is not None else ""
         self.where = Filter(where) if where else None
-        incarnation = Incarnation(1 + self.stage.now // MILLISECOND)
+        keeps = page.confirmed and self.stage.random.random() < _KEEPS
+        self._incarnation = incarnation = self.stage.begin_life(self.name)
         settings = _SETTINGS
         if self.stage.random.random() < _CRAMPED:
             settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
-        self.subscriber = ReliableSubscriber(TOPIC, self.short, incarnation, where, page.since, settings)
+        self.subscriber = ReliableSubscriber(
+            TOPIC, self.short, incarnation, None if keeps else where, page.since, settings
+        )
         self.subscriber.trail = self.trail
         self._unread.clear()
         self.told = 0
         self.is_leaving = False
         self._position = 0
         self.begin(self.subscriber)
+        self.deaf = bool(keeps)
         self.wander()
         self.connect()
         if self.stage.random.random() < _LATE:
@@ -121,7 +133,7 @@ class Reader(Actor):
 
     def _ask(self) -> None:
         if not self.is_leaving:
-            self.page.turns[-1].is_over = False
+            self.turn.is_over = False
             self.handle(Wanted())
 
     def leave(self) -> None:
@@ -129,12 +141,19 @@ class Reader(Actor):
         self.is_leaving = True
         self.handle(Leaving(_FAREWELL, self._position))
 
+    def unsubscribe(self) -> None:
+        """Its application wants nothing any more; from now on it has no right to anything."""
+        self.page.ended = self.is_leaving = True
+        self.handle(Leaving(_FAREWELL, self._position, unsubscribes=True))
+
     def _release(self, release: Release) -> None:
         random, book = self.stage.random, self.stage.book
+        if self.is_fenced:
+            self.accuse("handed-out-by-fenced", f"{self.seat} was handed {release} after it had lost its name")
         for portion in release.portions:
             self.stage.seen["delivered"] += portion.block.count
             self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
-            keys = book.release(self.short, portion.repository, portion.block, portion.redelivered)
+            keys = book.release(self.short, self.turn, portion.repository, portion.block, portion.redelivered)
             at = portion.position
             self._position = at + len(keys) - 1
             self.told += len(keys)
@@ -151,7 +170,8 @@ class Reader(Actor):
 
     def _acknowledge(self, position: int, keys: list[Key]) -> None:
         self.told -= len(keys)
-        self.page.acknowledged.update(dict.fromkeys(keys))
+        if not self.is_fenced:
+            self.page.acknowledged.update(dict.fromkeys(keys))
         self.handle(Acknowledged(((position, position + len(keys) - 1),)))
         if self.alive and self.stage.random.random() < 0.1:
             self._tokens += 1
@@ -159,18 +179,26 @@ class Reader(Actor):
 
     # ---- effects
 
-    def _attach(self, attach: Attach) -> None:  # noqa: ARG002
+    def _attach(self, attach: Attach) -> None:
         self.stage.seen["attached"] += 1
+        wanted = {str(Filter(each.text)) if each is not None else "" for each in self.page.conditions}
+        if attach.where not in wanted:
+            self.accuse("filter-lost", f"{self.seat} is registered with {attach.where!r}, and wanted {wanted}")
         self.page.confirmed = self.page.confirmed or self.stage.now
 
     def _assure(self, assure: Assure) -> None:
         if assure.token == _FAREWELL:
             self.stage.seen["ended-well"] += 1
-            self.page.turns[-1].is_over |= assure.code is None
+            self.turn.is_over |= assure.code is None
+            self.page.unsubscribed = self.page.ended and assure.code is None
             self.crash("ends in good order")
 
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
+        if forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation):
+            self.stage.seen["fenced"] += 1
+            self.is_fenced = True
+            return
         if not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")

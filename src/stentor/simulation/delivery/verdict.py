@@ -3,9 +3,13 @@
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
+from stentor.model.control import end_name
+from stentor.model.ids import Incarnation
 from stentor.model.position import Position
 from stentor.protocols.delivery.registry import KnownPublisher
+from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.streams import Streams
+from stentor.simulation.delivery.actor import TOPIC
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
@@ -27,6 +31,10 @@ class Verdict:
         return [
             *self._unfinished(),
             *self._different(),
+            *self._unforgotten(),
+            *self._holders(),
+            *self._kept_in_vain(),
+            *self._strayed(),
             *self._unclosed(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
             *self._unread(),
@@ -67,6 +75,56 @@ class Verdict:
                 if mine != theirs and not depot.settings.unit:
                     found.append(f"{first.short} has {mine}, {depot.short} has {theirs}")
         return found
+
+    def _unforgotten(self) -> list[str]:
+        """What one that stores all has forgotten, another one has a record of, or it does not wait for it."""
+        found: list[str] = []
+        depots = [each for each in self._cast.serving() if not each.settings.unit and not each.leaving]
+        stores = {each.short: each.repository.store for each in depots if each.repository is not None}
+        for name, store in stores.items():
+            for key, stream in store.streams.items():
+                floor = max(other.streams[key].floor for other in stores.values() if key in other.streams)
+                if stream.floor < floor and stream.locate(stream.floor + 1) is None:
+                    found.append(f"{name} holds on to {key} after {stream.floor}: all up to {floor} is forgotten")
+        return found
+
+    def _holders(self) -> list[str]:
+        """Names that two processes hold, or of which a repository serves an older life."""
+        found: list[str] = []
+        holders: dict[str, list[str]] = {}
+        for reader in self._cast.readers:
+            if reader.subscriber is not None and reader.subscriber.steering.steered:
+                holders.setdefault(reader.name, []).append(reader.seat)
+        found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
+        for depot in self._cast.serving():
+            assert depot.repository is not None
+            for publisher in depot.repository.enrolment.publishers.values():
+                end, life = end_name("publisher", publisher.name, TOPIC), Incarnation(life_of(publisher.attempt))
+                if not self._cast.stage.is_newest(end, life):
+                    found.append(f"{depot.short} steers an older {publisher.name}")
+        return found
+
+    def _strayed(self) -> list[str]:
+        """Clients that are not where they chose to be, although that repository is well; with units, others decide."""
+        if self._cast.plan.nodes:
+            return []
+        readers = [(each.seat, each.subscriber.steering) for each in self._cast.readers if each.subscriber is not None]
+        authors = [(each.seat, each.publisher.steering) for each in self._cast.authors if each.publisher is not None]
+        homes = {depot.short for depot in self._cast.serving() if not depot.leaving}
+        return [
+            f"{seat} is at {steering.repository}, not at {steering.homing.home}"
+            for seat, steering in (*readers, *authors)
+            if steering.steered and steering.homing.home in homes - {steering.repository}
+        ]
+
+    def _kept_in_vain(self) -> list[str]:
+        """Who was told that nothing is kept for it any more, and where something is."""
+        return [
+            f"{depot.short} keeps what {page.name} does not want any more"
+            for page in self._book.pages.values()
+            for depot in self._cast.serving()
+            if page.unsubscribed and depot.repository and page.name in depot.repository.table.destinations
+        ]
 
     def _unclosed(self) -> list[str]:
         """Streams that are still there although everyone has forgotten all of them, and their publisher goes on."""
@@ -115,7 +173,7 @@ class Verdict:
 
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
-        if told is None or key in page.released or not self._wants(page, told):
+        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, told):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
@@ -136,6 +194,14 @@ class Verdict:
                 book.accuse(kind, f"{reader.short} never got {key}, published at {told.time / 1e9:.6f}")
             self._judge_skips(reader.page)
             self._judge_frontier(reader.page)
+        for trouble in self._unforgotten()[:_MOST]:
+            book.accuse("not-forgotten", trouble)
+        for trouble in self._holders():
+            book.accuse("two-holders", trouble)
+        for trouble in self._kept_in_vain():
+            book.accuse("kept-in-vain", trouble)
+        for trouble in self._strayed():
+            book.accuse("strayed", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unclosed(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 
@@ -149,7 +215,7 @@ class Verdict:
             for number in range(low, high):
                 key = (*stream, number)
                 told = self._book.published[stream].get(number)
-                if told is None or key in page.released or not page.must(told):
+                if told is None or key in page.released or key in page.acknowledged or not page.must(told):
                     continue
                 if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
                     self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")

@@ -11,7 +11,10 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_brief_lives,
+    draw_newcomers,
     draw_plan,
+    draw_returns,
+    draw_rivals,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -34,6 +37,9 @@ class _Play:
         self.stage = Stage(seed, keep_trace)
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_returns(Random(f"{seed}/returns"), plan)
+        plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)

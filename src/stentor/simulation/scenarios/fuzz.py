@@ -211,6 +211,7 @@ class _Attack:
             "member/r9",
             f"grant/publisher/{ODD}",
             f"subscription/{ODD}",
+            f"life/subscriber/{ODD}",
             "publisher/" + "5" * 16,
         ]
         self._odd = OddMessages(random, known, keys, random.choice((0.05, 0.15, 0.4)))

@@ -1,8 +1,9 @@
 """A network of real brokers with clients that publish, subscribe, come, go and roam, and all that can happen to them.
 
 Nobody is ever given an event twice, or one that it did not ask for, and no broker gets one twice; none is matched more
-often than there are levels. When the faults have ended and things have settled, every broker knows the network as it
-is, and what is published then reaches everyone who wants it, wherever they are.
+often than there are levels. Who was told that all brokers know what it wants gets all of that from then on. When the
+faults have ended and things have settled, every broker knows the network as it is, and what is published then reaches
+everyone who wants it, wherever they are.
 """
 
 from collections import Counter
@@ -23,6 +24,7 @@ from stentor.simulation.faults import DAMAGES, Faults, Weather
 from stentor.simulation.host import Factory
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
+from stentor.simulation.settling import SettlementChecker
 from stentor.simulation.topology import Topology
 from stentor.simulation.witness import Witness
 from stentor.simulation.workload import TOPICS, draw_attributes
@@ -30,7 +32,8 @@ from stentor.simulation.world import World
 
 _CALM = 11 * SECOND  # after the last fault, whatever it left behind is found out, and speakers had their patience
 _SETTLED = _CALM + 1 * SECOND
-_END = _SETTLED + 1 * SECOND
+_KNOWN = 5 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
+_END = _SETTLED + _KNOWN + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
 _SMALL = 16  # brokers
@@ -78,6 +81,8 @@ class _Stage:
         self.ledger = Ledger(world.anomalies)
         self.adversary = Adversary(world)
         self.applications: list[Application] = []
+        self.settlement = SettlementChecker(world, self.ledger, self.brokers)
+        self.settlement.applications = self.applications
         self.topology = Topology(random, random.randint(1, 4), size)
         self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
@@ -124,6 +129,7 @@ class _Stage:
         homes = tuple(brokers) if self.random.random() < 0.5 else ()
         rest = self.trouble + 2 * SECOND
         application = Application(self.world, name, settings, self.ledger, new_incarnation, rest, homes)
+        application.on_settled = self.settlement.settled
         self.applications.append(application)
         self.world.add(name, application.factory, application)
 
@@ -150,11 +156,12 @@ class _Stage:
         alarms = self._alarms()
         self._check_pictures()
         circling = self._circling()
+        self._check_settlement()
         start = world.now
         for application in self.applications:
             if application.life.active:
                 application.publish_everywhere()
-        world.run(start + _END - _SETTLED)
+        world.run(start + SECOND)
         self._check_matchings()
         if self._alarms() != alarms:
             self.anomaly("disconnected", f"brokers lost links long after the last fault: {self._alarms() - alarms}")
@@ -208,6 +215,17 @@ class _Stage:
             self.world.run(self.world.now + _PAUSE)
         self.world.anomalies += found
 
+    def _check_settlement(self) -> None:
+        """In peace everybody is told before long that all brokers know what it wants."""
+        self.settlement.is_peace = True
+        for application in self.applications:
+            if application.life.active:
+                application.subscribe_and_settle()
+        self.world.run(self.world.now + _KNOWN)
+        for application in self.applications:
+            if application.life.active and application.settling:
+                self.anomaly("unsettled", f"{application.life.name} was never told that all brokers know what it wants")
+
     def _spots(self) -> dict[str, Spot]:
         spots = {}
         for name, broker in self.brokers().items():
@@ -246,6 +264,8 @@ class _Stage:
                 "relayed": sum(relay.relayed for relay in relays),
                 "stranded": sum(relay.stranded for relay in relays),
                 "circling": sum(relay.circling for relay in relays),
+                "settled": self.settlement.told,
+                "settled-held": self.settlement.held,
                 "most-matchings": self.most_matchings,
             }
         )

@@ -3,7 +3,15 @@
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
 from stentor.machine import Report
-from stentor.model.control import GossipState, Registration, RegistrationReceipt, TopicTask, repository_name
+from stentor.model.control import (
+    GossipState,
+    RecoveryResponse,
+    Registration,
+    RegistrationReceipt,
+    RepositoryAck,
+    TopicTask,
+    repository_name,
+)
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.post import Heard, Linked
@@ -108,3 +116,27 @@ def test_a_topic_that_is_created_again_is_newer_than_all_that_was_known_of_it() 
     ((key, version, _, value),) = registry.access()
     assert (key, value) == ("topic", b"")
     assert version > 1_000_003, "it ends all that is known of the topic"
+
+
+def test_a_repository_that_is_added_back_while_it_leaves_serves_again() -> None:
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.lazy |= {"r1", "r2"}  # so that r3 cannot hand over what it has
+    bundle.publish(4, 1)
+    bundle.owner("r3", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
+    bundle.pass_time(1000)
+    leaving = bundle.repositories["r3"]
+    assert leaving.gossip.leaving
+    bundle.owner("r3", TopicTask.ADD_REPOSITORY, repositories=("r3",))
+    bundle.lazy.clear()
+    for name in ("r1", "r2"):
+        bundle.write(name)
+    bundle.pass_time(2000)
+    assert leaving.gossip.ready
+    assert not leaving.gone
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r3", attempt=2)
+    assert [response.sender for response in bundle.told(RecoveryResponse, "shop")] == ["r3"]
+    bundle.publish(5, 1)
+    assert bundle.told(RepositoryAck, "shop")[-1].copies[2] == 5, "it counts as a copy"

@@ -18,6 +18,7 @@ from stentor.model.control import (
     Retransmission,
     Stretch,
     SubscriberAck,
+    SubscriberEnd,
     SubscriberNak,
     Sync,
     bundle_of,
@@ -34,6 +35,7 @@ from stentor.protocols.delivery.dialogue import (
     Attach,
     Awaited,
     Forbid,
+    Leaving,
     Portion,
     Release,
     Wanted,
@@ -726,6 +728,51 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
         Assure(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Forbid(Refusal.NOT_AUTHORISED, "revoked"),
     ]  # fmt: skip
     assert bench.wait_until(bench.now + 60 * SECOND) == []
+
+
+@pytest.mark.req("RD-25")
+def test_who_has_lost_its_name_hands_out_nothing_more() -> None:
+    bench = ready()
+    bench.greedy = False
+    bench.step(Wanted())
+    bench.arrive(frame(1, 1, 2))
+    bench.persistent(0, 1, told(1))
+    assert bench.released == numbers(1)
+    bench.persistent(1, 2, told(2))
+    reason = "a newer s is a subscriber of t already"
+    assert Forbid(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
+    bench.step(Wanted())
+    assert bench.released == [], "the newer one is handed the second event"
+    assert bench.done((1, 1)) == []
+    assert bench.wait_until(bench.now + 60 * SECOND) == [], "nor is anything acknowledged"
+
+
+@pytest.mark.req("RD-13")
+def test_without_a_filter_it_hears_events_once_it_knows_what_is_registered() -> None:
+    subscriber = ReliableSubscriber("t", "s", LIFE, None)
+    subscriber.step(0, Vouched("t", dict.fromkeys(IDS, "keeper")))
+    subscriber.step(0, Linked("alice"))
+    attempt = subscriber.steering.attempt
+    (asked,) = subscriber.step(0, Heard(IDS["r"], [ProbeAnswer("t", "r", attempt, True, ("r",))]))[:1]
+    assert isinstance(asked, Post)
+    (recovery,) = asked.events
+    assert isinstance(recovery, Recovery)
+    assert (recovery.where, recovery.keeps) == ("", True)
+    response = RecoveryResponse("t", "r", attempt, 1, ("r",), where="n > 1")
+    effects = subscriber.step(0, Heard(IDS["r"], [response]))
+    assert Attach("r", where="n > 1") in effects
+    assert Listen("t", letters=False, where="n > 1") in effects
+
+
+@pytest.mark.req("RD-32")
+def test_who_unsubscribes_says_so_until_it_is_answered_also_to_the_next_repository() -> None:
+    bench = ready()
+    bench.step(Leaving(9, 0, unsubscribes=True))
+    bench.hear(Migrate("t", "r"))
+    bench.steer(name="q")
+    posts = [effect for effect in bench.wait_until(bench.now + SECOND) if isinstance(effect, Post)]
+    assert any(SubscriberEnd("t", "s", bench.attempt, LIFE, (), True) in post.events for post in posts)
+    assert bench.hear(Sync("t", "q", bench.attempt, 0, ended=True)) == [Assure(9)]
 
 
 def test_streams_of_the_past_are_forgotten() -> None:

@@ -21,7 +21,8 @@ from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
 from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.steering import Steering, SteeringSettings
+from stentor.protocols.delivery.steering import Steering
+from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 ALL = ("a", "b", "c")
 IDS = {name: publisher_id("keeper", repository_name(name)) for name in ALL}
@@ -291,3 +292,83 @@ def test_one_that_says_that_it_is_there_is_waited_for() -> None:
         assert steering.repository == "a"
         answer(steering, now + 1, "a")
     assert accept(steering, 20 * SECOND, "a")
+
+
+# ---- going back
+
+
+def moved(steering: Steering, now: int, name: str) -> None:
+    """The repository that steers it fails, and another one takes its place."""
+    steering.suspect(now, "it is dead")
+    steering.tick(steering.due)
+    answer(steering, now, name, members=(name,))
+    assert accept(steering, now, name)
+    said(steering)
+
+
+def look(steering: Steering, *answers: tuple[str, int]) -> list[Effect]:
+    """It looks around: these answer, after so many milliseconds each. What it does about it."""
+    now = steering.due
+    steering.tick(now)
+    assert said(steering) == [probe(steering.attempt)]
+    for name, delay in answers:
+        answer(steering, now + delay * MILLISECOND, name)
+    steering.tick(steering.due)
+    return said(steering)
+
+
+@pytest.mark.req("RD-16")
+def test_it_goes_back_to_its_first_choice_once_that_one_is_well_again() -> None:
+    steering = steered("a")
+    moved(steering, SECOND, "b")
+    assert steering.due == 11 * SECOND
+    assert look(steering, ("b", 1)) == [], "a is silent"
+    assert look(steering, ("b", 1), ("a", 2)) == []
+    assert look(steering, ("a", 1), ("b", 2)) == []
+    assert look(steering, ("b", 1), ("a", 2)) == [recovery("a", FIRST + 2)], "as near, three times in a row"
+    assert accept(steering, steering.due, "a")
+    assert steering.due == NEVER
+
+
+def test_one_that_comes_and_goes_does_not_take_its_clients_with_it() -> None:
+    steering = steered("a")
+    moved(steering, SECOND, "b")
+    for answers in (("a", "b"), ("a", "b"), ("b",), ("a", "b"), ("a", "b")):
+        assert look(steering, *((name, 1) for name in answers)) == []
+    (again,) = look(steering, ("a", 1), ("b", 1))
+    assert again == recovery("a", FIRST + 2)
+    now = steering.due
+    assert accept(steering, now, "a")
+    moved(steering, now, "b")
+    assert steering.due == now + 20 * SECOND, "it stays away longer than before"
+
+
+def test_one_that_is_nearer_or_finer_by_now_becomes_its_first_choice() -> None:
+    for delay, level in ((50, 0), (1, 2)):
+        steering = steered("a")
+        moved(steering, SECOND, "b")
+        for _ in range(3):
+            now = steering.due
+            steering.tick(now)
+            answer(steering, now + MILLISECOND, "b", level=0)
+            answer(steering, now + delay * MILLISECOND, "a", level=level)
+            steering.tick(steering.due)
+        assert steering.repository == "b"
+        assert steering.due == NEVER
+
+
+def test_it_does_not_look_for_one_that_is_no_member_any_more() -> None:
+    steering = steered("a")
+    moved(steering, SECOND, "b")
+    steering.vouch(2 * SECOND, {"b": "keeper", "c": "keeper"})
+    assert steering.due == NEVER
+
+
+def test_who_is_moved_by_hand_goes_there_and_stays() -> None:
+    steering = steered("a")
+    assert not steering.hear(0, IDS["a"], Migrate("t", "a", "c"))
+    assert said(steering) == [recovery("c", FIRST + 1)]
+    assert accept(steering, 1, "c")
+    assert steering.due == NEVER
+    assert not steering.hear(2, IDS["c"], Migrate("t", "c", "stranger"))
+    assert said(steering) == [Attach("c", 7), probe(FIRST + 2)], "nobody vouches for that one"

@@ -5,7 +5,7 @@ import pytest
 from stentor.model.context import Context
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
-from stentor.model.messages import NEVER, Message, ProfileChange, Stamp, Want
+from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, Stamp, Want
 from stentor.model.scope import ScopePath
 from stentor.protocols.dissemination.profiles import Profiles
 
@@ -89,6 +89,38 @@ def test_who_speaks_for_a_unit_sums_up_its_members() -> None:
     desk.profiles.sum_up(1, {ME})  # b2 is gone
     desk.profiles.flush()
     assert desk.told(OUTSIDE) == [(LIBRARY, (("t", "n > 3"),), (("t", "n > 1"),))]
+
+
+@pytest.mark.req("GE-07")
+def test_how_many_wishes_there_are_is_told_even_if_none_of_them_is_news() -> None:
+    desk = Desk()
+    desk.profiles.sum_up(1, {ME, B2})
+    for where in ("n > 1", "n > 1", "n > 7"):
+        desk.subscribe("t", where)
+    desk.said.clear()
+    desk.profiles.flush(counts=True)
+    counts = {(to, message.unit): message.predicates for to, message in desk.said if isinstance(message, ProfileChange)}
+    assert counts == {(INSIDE, ME): 3, (INSIDE, LIBRARY): 3, (OUTSIDE, LIBRARY): 3}
+    desk.said.clear()
+    desk.profiles.flush(counts=True)
+    assert desk.said == []  # once
+
+
+def test_what_takes_many_changes_is_never_unwanted_in_between_and_a_mark_comes_last() -> None:
+    desk = Desk()
+    desk.subscribe("t/#")
+    for number in range(1500):
+        desk.profiles.subscribe(f"t/{number}", None)
+    desk.said.clear()
+    desk.profiles.unsubscribe("t/#", None)
+    desk.profiles.subscribe(f"{MARKS}1/1/{ME}", None)
+    for number in range(1500, 3000):
+        desk.profiles.subscribe(f"t/{number}", None)
+    desk.profiles.flush()
+    changes = desk.told(INSIDE)
+    assert [len(added) for _, added, _ in changes] == [1000, 1000, 1000, 1]
+    assert changes[-1] == (ME, ((f"{MARKS}1/1/{ME}", ""),), (("t/#", ""),))
+    assert not any(removed for _, _, removed in changes[:-1])
 
 
 def test_a_new_speaker_tells_the_difference_to_what_the_former_told() -> None:

@@ -1,0 +1,27 @@
+"""What a broker is told about the network around it when it starts."""
+
+import msgspec
+
+from stentor.policies.access import AccessSettings
+from stentor.policies.channel import ChannelSettings
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that this broker opens."""
+
+    name: str = ""  # of the broker there, if that is known
+    address: str
+    cost: float | None = None
+
+
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a broker is in the network, and which links it opens."""
+
+    numbers: tuple[int, ...] = ()  # the member number of each part of its name, outermost first; () is all 0
+    address: str = ""  # where it listens, for others to find it
+    gateways: tuple[GatewaySettings, ...] = ()
+    costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
+    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
+    channels: tuple[ChannelSettings, ...] = ()
+    traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
+    access: AccessSettings = AccessSettings()

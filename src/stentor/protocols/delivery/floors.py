@@ -1,0 +1,85 @@
+"""Floors: up to where a stream is forgotten here, because others have forgotten it and nobody here needs it.
+
+What a repository that stores everything has forgotten, everyone had, or nobody will come for. A repository that never
+got it must not wait for it, nor take it for a gap that its publisher may still fill: it raises its own floor.
+"""
+
+from collections.abc import Iterable
+
+from stentor.model.control import Held
+from stentor.model.record import Kind
+from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.destination import Destination, DisseminationTable
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+
+
+class Floors:
+    """Those of one topic at one repository."""
+
+    def __init__(self, settings: RepositorySettings, store: Store, table: DisseminationTable) -> None:
+        self._unit, self._store, self._table = settings.unit, store, table
+
+    @property
+    def _served(self) -> list[Destination]:
+        return [each for each in self._table.destinations.values() if each.served]
+
+    def begin(self, stream: Stream, held: Held) -> None:
+        """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
+        if not self._unit or stream.top or stream.floor:
+            return
+        ends = [each.upto(stream.id) for each in self._served]
+        stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
+        stream.forget(min([stored, *ends]))
+        if stream.floor:
+            self._store.mark_floor(stream)
+
+    def follow(self, stream: Stream, held: Held, living: Iterable[Peer]) -> bool:
+        """Do not wait for what a repository has forgotten that stores everything. Return whether storages for units
+        alone have some of it: whoever lacks that cannot be served here.
+
+        The floor does not rise over a number that a subscriber whom we serve lacks and can still get: from us, or from
+        one that lives. What lies beyond that number, and nobody has, is passed over, but not forgotten yet.
+        """
+        if held.floor <= stream.floor:
+            return False
+        kept = Spans(_kept(stream, held.floor, living))
+        floor = self._limit(stream, held.floor, kept)
+        gaps = stream.absent([(1, floor)], late=True)
+        gaps += [rest for gap in stream.absent([(floor + 1, held.floor)], late=True) for rest in kept.missing(*gap)]
+        self._store.void(stream, gaps, Kind.SKIPPED)
+        for gap in gaps:
+            stream.voids.remove(*gap)
+            stream.voids.update(Spans(held.voids).within(*gap))  # nobody ever had these
+            stream.skipped.add(*gap)
+            stream.durable.add(*gap)
+        is_cared_for = any(first <= held.cared for first, _ in gaps) and held.cared > stream.cared
+        if is_cared_for:
+            stream.cared = held.cared
+        if is_cared_for or floor > stream.floor:
+            stream.forget(floor)
+            self._store.mark_floor(stream)
+        return is_cared_for
+
+    def _limit(self, stream: Stream, floor: int, kept: Spans) -> int:
+        """Return how far the floor may rise."""
+        there = kept.copy()
+        there.update(stream.held.within(stream.floor + 1, floor))
+        for destination in self._served:
+            done = destination.done.get(stream.id, Spans())
+            lacking = [gap for span in there for gap in done.missing(*span)]
+            floor = min([floor, *(first - 1 for first, _ in lacking)])
+        return floor
+
+
+def _kept(stream: Stream, floor: int, living: Iterable[Peer]) -> list[Span]:
+    """Return what others that store everything, and live, have not forgotten up to a number."""
+    found: list[Span] = []
+    for peer in living:
+        if peer.name in stream.floors and peer.name in stream.peers:
+            spans = stream.peers[peer.name].within(max(stream.floor, stream.floors[peer.name]) + 1, floor)
+            skips = stream.skips.get(peer.name, Spans())
+            found += [rest for span in spans for rest in skips.missing(*span)]
+    return found

@@ -1,0 +1,110 @@
+"""One holder of a name: of all lives of a publisher or a subscriber the newest is served, whoever steers it.
+
+The newest life of a name is a fact of the bundle. A repository writes it down, and all others that live know it, before
+a client is told that it is steered; so an older life is refused wherever it goes. A repository that hears of a newer
+life than the one that it steers tells the older one so. Repositories that cannot hear each other may steer a life each:
+once they can, the newer one stays.
+"""
+
+from collections.abc import Callable
+
+from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, Role, end_name
+from stentor.model.errors import Refusal, Refused
+from stentor.model.ids import publisher_id
+from stentor.model.record import Fact
+from stentor.protocols.delivery.cursor import Reader
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.steering import life_of
+
+
+class Holders:
+    """Who holds the names of one topic, and whom this repository must turn away."""
+
+    def __init__(
+        self,
+        topic: str,
+        repository: str,
+        registry: Registry,
+        table: DisseminationTable,
+        readers: dict[str, Reader],
+        say: Callable[[str, ControlEvent], None],
+    ) -> None:
+        self._topic, self._repository = topic, repository
+        self._registry, self._table = registry, table
+        self._say = say
+        # Whom this repository steers. Invariant after each step: none is older than the newest life of its name.
+        self._readers = readers
+        self.publishers: dict[int, SteeredPublisher] = {}  # by the ids under which they send
+
+    def is_subscriber(self, name: str, sender: int) -> bool:
+        """Return whether the registered subscriber of this name sends under this id."""
+        known = self._registry.subscriptions.get(name)
+        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self._topic)) == sender
+
+    def inbox_of(self, role: Role, name: str) -> str | None:
+        """Return where a client that we steer is spoken to; None if we do not."""
+        if role == "subscriber":
+            return self._readers[name].inbox if name in self._readers else None
+        return next((each.inbox for each in self.publishers.values() if each.name == name), None)
+
+    def newest(self, role: Role, name: str) -> int:
+        """Return the newest life of a name that the bundle knows of; 0 if it knows of none."""
+        life = self._registry.life_of(role, name)
+        destination = self._table.destinations.get(name) if role == "subscriber" else None
+        return max(life, destination.handed.life) if destination is not None else life  # older ledgers have that alone
+
+    def claim(self, event: Recovery) -> list[Fact]:
+        """Return what is to be written down of a life that wants to be steered; refuse one that is not the newest. Of
+        one life, what it asked last counts.
+        """
+        role, name = event.role, event.sender
+        life = event.incarnation if role == "subscriber" else life_of(event.attempt)  # streams outlive publishers
+        newest = self.newest(role, name)
+        attempts = [each.attempt for each in self.publishers.values() if each.name == name]
+        if role == "subscriber":
+            attempts = [self._readers[name].attempt] if name in self._readers else []
+        if life < newest or any(life_of(attempt) == life and attempt > event.attempt for attempt in attempts):
+            raise Refused(Refusal.FENCED, self._reason(role, name))
+        return self._registry.hold(role, name, life, event.node) if life > newest else []
+
+    def _reason(self, role: Role, name: str) -> str:
+        place = self._registry.place_of(role, name) if self._registry.life_of(role, name) else ""
+        return (
+            f"a newer {name} is a {role} of {self._topic} already{f', at {place}' if place else ''}; "
+            "if there is none, the clock here is behind"
+        )
+
+    def turn_away(self, role: Role, name: str, inbox: str, attempt: int) -> None:
+        """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
+        reason = self._reason(role, name)
+        self._say(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
+
+    def obey(self) -> None:
+        """Turn away whom we steer although the registry knows of a newer life."""
+        for name, reader in list(self._readers.items()):
+            if reader.incarnation < self._registry.life_of("subscriber", name):
+                del self._readers[name]
+                self.turn_away("subscriber", name, reader.inbox, reader.attempt)
+        for number, publisher in list(self.publishers.items()):
+            if life_of(publisher.attempt) < self._registry.life_of("publisher", publisher.name):
+                del self.publishers[number]
+                self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
+
+    def yield_to(self, stolen: GossipSteering) -> None:
+        """Another repository steers a client from now on; an older life of it is told at once."""
+        if stolen.role == "subscriber":
+            if stolen.name in self._table.destinations:
+                self._table.destinations[stolen.name].steerer = stolen.sender
+            reader = self._readers.get(stolen.name)
+            if reader is not None and (reader.incarnation, reader.attempt) < (stolen.incarnation, stolen.attempt):
+                del self._readers[stolen.name]
+                if reader.incarnation < stolen.incarnation:
+                    self.turn_away("subscriber", stolen.name, reader.inbox, reader.attempt)
+            return
+        for number, publisher in list(self.publishers.items()):
+            if publisher.name == stolen.name and publisher.attempt < stolen.attempt:
+                del self.publishers[number]
+                if life_of(publisher.attempt) < life_of(stolen.attempt):
+                    self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)

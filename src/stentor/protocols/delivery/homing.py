@@ -1,0 +1,95 @@
+"""Homing: a client that was moved away from the repository of its choice goes back when that one is well again.
+
+It looks around now and then, and goes back when its home was the better one several times in a row: of a finer level,
+or of the same and about as near. So a repository that comes and goes does not take its clients with it each time, and
+of two that are equally near the one that a client chose first gets it back.
+"""
+
+import msgspec
+
+from stentor.machine import MILLISECOND
+from stentor.model.control import ProbeAnswer
+from stentor.protocols.delivery.patience import NEVER
+from stentor.protocols.delivery.steering_settings import SteeringSettings
+
+_LOOKS = 3  # in a row that must tell the same: one alone may be a moment's chance
+_JITTER = 5 * MILLISECOND  # by which an answer may be late although its repository is as near
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    level: int
+    round_trip: int
+
+
+class Homing:
+    """The home of one client. It is steered elsewhere while `due` is a time."""
+
+    def __init__(self, settings: SteeringSettings) -> None:
+        self._settings = settings
+        self.home = ""  # the repository of its choice; "" until one has steered it
+        self._since = 0  # when it was last steered there
+        self._has_returned = False
+        self._pause = settings.look_after
+        self._look_at = self._decide_at = NEVER
+        self._asked_at = 0
+        self._answers: dict[str, _Answer] = {}
+        self._won = self._lost = 0  # looks in a row
+
+    @property
+    def due(self) -> int:
+        return min(self._look_at, self._decide_at)
+
+    def arrive(self, now: int, repository: str) -> None:
+        """A repository steers the client."""
+        self.rest()
+        self.home = self.home or repository
+        if repository == self.home:
+            self._since = now
+        else:
+            self._look_at = now + self._pause
+
+    def leave(self, now: int, repository: str) -> None:
+        """The client was moved away from a repository. The sooner that happens again, the longer it stays away."""
+        self.rest()
+        if repository == self.home:
+            is_again = self._has_returned and now - self._since < _LOOKS * self._settings.look_longest
+            self._pause = min(2 * self._pause, self._settings.look_longest) if is_again else self._settings.look_after
+
+    def adopt(self, repository: str) -> None:
+        """Its home is none any more: where it is steered now, or next, is."""
+        self.rest()
+        self.home = repository
+
+    def rest(self) -> None:
+        self._look_at = self._decide_at = NEVER
+        self._won = self._lost = 0
+
+    def look(self, now: int) -> bool:
+        """Return whether it is time to ask who is there."""
+        if self._look_at > now:
+            return False
+        self._look_at, self._decide_at = NEVER, now + self._settings.second_choice
+        self._asked_at = now
+        self._answers.clear()
+        return True
+
+    def hear(self, now: int, answer: ProbeAnswer) -> None:
+        if self._decide_at != NEVER and answer.ready:
+            self._answers.setdefault(answer.sender, _Answer(answer.level, now - self._asked_at))
+
+    def decide(self, now: int, current: str) -> bool:
+        """Return whether the client should go home now."""
+        if self._decide_at > now:
+            return False
+        self._decide_at, self._look_at = NEVER, now + self._pause
+        home, here = self._answers.get(self.home), self._answers.get(current)
+        if home is None:
+            self._won = self._lost = 0
+        elif here is None or (home.level, home.round_trip) <= (here.level, 3 * here.round_trip // 2 + _JITTER):
+            self._won, self._lost = self._won + 1, 0
+        else:
+            self._won, self._lost = 0, self._lost + 1
+        if self._lost == _LOOKS:  # this one is nearer by now
+            self.adopt(current)
+        self._has_returned |= self._won == _LOOKS
+        return self._won == _LOOKS

@@ -1,0 +1,206 @@
+"""Settlement: a client is told when every broker that can be reached knows what it asked its broker for.
+
+The broker adds a *mark* to its profile: a wish that nobody else has, so that no summary swallows it. Whatever was
+wished before the mark is told with it or earlier, so a broker to which the mark is a wish of a unit that it sees knows
+all of that, or what covers it. Each such broker sends a receipt, with its neighbours, by the way that events would take
+from it. Everybody knows when each broker that was named has answered. Receipts get lost with links, and neighbours
+change; so a mark that is not answered by all before long is replaced by another one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from stentor.machine import SECOND, Effect, StartTimer
+from stentor.model.context import Context
+from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.ids import LinkId
+from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
+from stentor.model.scope import ScopePath
+from stentor.model.topic import LONGEST_TOPIC
+from stentor.protocols.dissemination.profiles import Profiles
+from stentor.wire.parcel import MOST_HOPS
+
+TIMER = "settlement"
+_LONGEST_WAIT = 60 * SECOND  # as long as somebody waits, marks come and go in the profiles of all brokers
+_MOST_WAITING = 10_000  # requests on one link: each takes memory until it is answered
+_LONGEST_NAME = LONGEST_TOPIC - 64  # of a broker: a mark is a topic that ends with it
+_MOST_NAMED = 1000  # brokers in a report: more do not help anybody, and must fit into a frame
+_MOST_BEATS = 4  # that a mark is given: a round trip through a network takes less than the first one
+
+
+class _Request(NamedTuple):
+    """A client that waits for a report."""
+
+    link: LinkId
+    token: int
+    deadline: int
+
+
+class Settlement:
+    """The machine at one broker. `neighbours` have links with it, `towards` finds the one that is next on the way to a
+    unit ("" is none), `report` answers a client.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        profiles: Profiles,
+        neighbours: Callable[[], Iterable[str]],
+        towards: Callable[[str], str],
+        say: Callable[[str, Message], None],
+        act: Callable[[Effect], None],
+    ) -> None:
+        self._context, self._profiles, self._neighbours = context, profiles, neighbours
+        self._towards, self._say, self._act = towards, say, act
+        self.report: Callable[[LinkId, Message], None] = lambda _link, _report: None
+        self.boot = 0
+        self._number = 0  # counts our marks
+        self._mark = ""  # Invariant: it is in our profile, unless it is "".
+        self._asking: list[_Request] = []  # those for whom it was set. Invariant: none without a mark.
+        self._queued: list[_Request] = []  # those who came later, and are for the next mark
+        self._waiting: Counter[LinkId] = Counter()  # Invariant: how many of both each client has.
+        self._receipts: dict[str, tuple[str, ...]] = {}  # brokers that know our mark, and their neighbours
+        self._beats = 0  # since the mark was set
+        self._patience = 1  # beats that a mark is given
+        self._alarm: int | None = None  # when the timer fires. Invariant: not after the first deadline.
+        self._learnt: list[str] = []  # marks of others that are to be answered
+        self._is_restless = False  # something is to be looked at, at the end of this step
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._mark or self._queued or self._learnt)
+
+    # ---- clients
+
+    def ask(self, now: int, link: LinkId, asked: SettlementRequest) -> None:
+        """A client wants to know when what it asked for so far is known everywhere."""
+        if self._waiting[link] >= _MOST_WAITING:
+            raise FrameError(Refusal.TOO_MANY, f"{_MOST_WAITING:,} questions of one client wait for the network")
+        if len(self._context.name) > _LONGEST_NAME:
+            raise FrameError(Refusal.TOPIC, "this broker's name is too long for a mark: it cannot ask the others")
+        self._waiting[link] += 1
+        deadline = now + min(int(asked.within * SECOND), _LONGEST_WAIT)
+        self._queued.append(_Request(link, asked.token, deadline))
+        self._is_restless = True
+        if self._alarm is None or deadline < self._alarm:
+            self._arm(deadline)
+
+    def forget(self, link: LinkId) -> None:
+        """A client is gone."""
+        if self._waiting.pop(link, 0):
+            self._asking = [each for each in self._asking if each.link != link]
+            self._queued = [each for each in self._queued if each.link != link]
+
+    def expire(self, now: int) -> None:
+        """Tell those whose time is over who is silent; nobody has answered those who wait for the next mark."""
+        known, silent = self._take_roll()
+        for requests, brokers, names in ((self._asking, known, silent), (self._queued, 1, sorted(self._neighbours()))):
+            for each in [each for each in requests if each.deadline <= now]:
+                requests.remove(each)
+                self._report(each, brokers, names)
+        self._alarm = None
+        if self._asking or self._queued:
+            self._arm(min(each.deadline for each in (*self._asking, *self._queued)))
+
+    def _arm(self, at: int) -> None:
+        self._alarm = at
+        self._act(StartTimer(TIMER, at))
+
+    def _report(self, request: _Request, brokers: int, silent: Sequence[str] = ()) -> None:
+        self._waiting[request.link] -= 1
+        if not self._waiting[request.link]:
+            del self._waiting[request.link]
+        self.report(request.link, SettlementReport(request.token, brokers, tuple(silent[:_MOST_NAMED])))
+
+    # ---- other brokers
+
+    def learn(self, mark: str) -> None:
+        """A unit that we can name in a mask has a mark in its profile."""
+        self._learnt.append(mark)
+        self._is_restless = True
+
+    def hear(self, receipt: MarkReceipt) -> None:
+        """A neighbour says, or passes on, that a broker knows a mark."""
+        if _owner_of(receipt.mark) != self._context.name:
+            self._pass_on(msgspec.structs.replace(receipt, hops=receipt.hops + 1))
+        elif receipt.mark == self._mark:
+            self._receipts[receipt.broker] = receipt.neighbours
+            self._is_restless = True
+
+    def _pass_on(self, receipt: MarkReceipt) -> None:
+        """Send a receipt on its way. One that has none is lost: its mark is replaced before long, and answered anew."""
+        try:
+            _, unit = self._context.view(ScopePath.parse(_owner_of(receipt.mark)))
+        except InvalidInput:  # no broker of this network
+            return
+        neighbour = self._towards(unit)
+        if neighbour and receipt.hops < MOST_HOPS:
+            self._say(neighbour, receipt)
+
+    # ---- time, and the end of a step
+
+    def beat(self) -> None:
+        """Give up a mark that was not answered by all in time: who waited for it waits for the next one."""
+        self._beats += 1
+        self._is_restless = True
+        if self._mark and self._beats > self._patience:
+            self._patience = min(2 * self._patience, _MOST_BEATS)
+            self._queued = self._asking + self._queued
+            self._remove_mark()
+
+    def settle(self, *, is_told: bool) -> None:
+        """Look at what this step brought; `is_told` is whether our profile holds all that our clients want."""
+        if not self._is_restless:
+            return
+        self._is_restless = not is_told
+        self._look()
+        if self._queued and not self._mark and is_told:
+            self._set_mark()
+            self._look()
+        learnt, self._learnt = self._learnt, []
+        for mark in learnt:
+            self._pass_on(MarkReceipt(mark, self._context.name, tuple(sorted(self._neighbours()))))
+
+    def _look(self) -> None:
+        """Conclude if everybody knows our mark."""
+        if not self._mark:
+            return
+        known, silent = self._take_roll()
+        if not silent:
+            for each in self._asking:
+                self._report(each, known)
+            self._patience = 1
+            self._remove_mark()
+
+    def _set_mark(self) -> None:
+        self._asking, self._queued = self._queued, []
+        self._number += 1
+        self._mark = f"{MARKS}{self.boot}/{self._number}/{self._context.name}"
+        self._receipts, self._beats = {}, 0
+        self._profiles.subscribe(self._mark, None)
+
+    def _remove_mark(self) -> None:
+        self._profiles.unsubscribe(self._mark, None)
+        self._mark, self._asking, self._receipts = "", [], {}
+
+    def _take_roll(self) -> tuple[int, list[str]]:
+        """Return how many brokers know our mark, and who does not: named as a neighbour, by us or by one who does."""
+        named, silent = {self._context.name}, []
+        fresh = list(self._neighbours())
+        while fresh:
+            broker = fresh.pop()
+            if broker not in named:
+                named.add(broker)
+                fresh += self._receipts.get(broker, ())
+                if broker not in self._receipts:
+                    silent.append(broker)
+        return len(named) - len(silent), sorted(silent)
+
+
+def _owner_of(mark: str) -> str:
+    """Return the name of the broker that set a mark; "" if it is none."""
+    parts = mark.removeprefix(MARKS).split("/", 2)
+    return parts[2] if mark.startswith(MARKS) and len(parts) == 3 else ""

@@ -1,0 +1,146 @@
+"""What others have forgotten: a repository that never had it raises its floor, and goes on as if it had."""
+
+import pytest
+from tests.paper.bundle import TOPIC, PaperBundle
+
+from stentor.model.control import Held, RecoveryResponse, TopicTask, end_name
+from stentor.model.ids import publisher_id
+from stentor.model.record import Kind, Line
+from stentor.protocols.delivery.bundle import Peer
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.floors import Floors
+from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
+from stentor.protocols.delivery.tail import TailBudget
+
+STREAM = (publisher_id("", end_name("publisher", "shop", TOPIC)), 5)
+
+
+class Bundle(PaperBundle):
+    """Repositories of which some are slow to say what they have; events are forgotten after a second."""
+
+    def __init__(self) -> None:
+        super().__init__("r1", keep=1)
+        self.pass_time(6000)
+        self.recover("publisher", "shop", "r1")
+
+    def join(self, name: str) -> None:
+        self.add(name)
+        self.owner("r1", TopicTask.ADD_REPOSITORY, repositories=(name,))
+
+    def stream(self, name: str) -> Stream:
+        return self.repositories[name].store.streams[STREAM]
+
+
+def grown() -> Bundle:
+    """r1 has forgotten 1 … 10; r2 joined, and got 12 before it heard of that."""
+    bundle = Bundle()
+    bundle.publish(1, 10)
+    bundle.publish(11, 1)
+    bundle.pass_time(12_000)
+    assert bundle.stream("r1").floor >= 10
+    bundle.slow.add("r1")
+    bundle.join("r2")
+    bundle.publish(12, 1)
+    assert [span[:2] for span in bundle.stream("r2").reserved] == [(1, 11)], "it has heard nothing yet"
+    bundle.slow.clear()
+    bundle.pass_time(2000)
+    return bundle
+
+
+def is_ready(bundle: Bundle, name: str) -> bool:
+    return bundle.repositories[name].gossip.ready
+
+
+@pytest.mark.req("RD-21")
+def test_a_newcomer_raises_its_floor_to_what_others_have_forgotten() -> None:
+    bundle = grown()
+    assert is_ready(bundle, "r2")
+    assert bundle.stream("r2").floor >= 10
+    assert not bundle.stream("r2").voids
+    store = bundle.repositories["r2"].store
+    assert store.horizon == store.next - 1
+
+
+@pytest.mark.req("RD-20", "RD-21")
+def test_a_second_newcomer_is_ready() -> None:
+    bundle = grown()
+    bundle.slow |= {"r1", "r2"}
+    bundle.join("r3")
+    bundle.publish(13, 1)
+    bundle.slow.discard("r2")
+    bundle.pass_time(700)
+    bundle.slow.clear()
+    bundle.pass_time(6000)
+    assert is_ready(bundle, "r3")
+    bundle.kill("r3")
+    bundle.start("r3")
+    bundle.pass_time(6000)
+    assert is_ready(bundle, "r3")
+
+
+@pytest.mark.req("RD-13")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_newcomer_tells_the_next_life_of_a_publisher_all_that_was_stored(restarts: bool) -> None:
+    bundle = grown()
+    if restarts:
+        bundle.kill("r1")
+        bundle.kill("r2")
+        bundle.start("r2")
+        bundle.pass_time(31_000)
+    bundle.recover("publisher", "shop", "r2", incarnation=6, attempt=6 << 15)
+    (response,) = bundle.told(RecoveryResponse, "shop")[1:]
+    assert (response.incarnation, response.last) == (5, 12)
+
+
+@pytest.mark.req("GE-15")
+def test_a_newcomer_forgets_what_follows() -> None:
+    bundle = grown()
+    bundle.publish(13, 10)
+    bundle.publish(23, 1)
+    bundle.pass_time(12_000)
+    assert bundle.stream("r2").floor >= 22
+
+
+def floors() -> tuple[Floors, Stream, DisseminationTable]:
+    """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
+    streams = Streams()
+    table = DisseminationTable(streams)
+    store = Store(streams, TailBudget(0), table.audience)
+    stream = store.streams[STREAM]
+    stream.file(Line(1, 4, *STREAM, 1, Kind.RESERVED))
+    stream.file(Line(5, 6, *STREAM, 5, Kind.EVENTS))
+    stream.durable.add(5, 10)
+    table.add("billing", KnownSubscription(""), 0, True)
+    return Floors(RepositorySettings(name="r2"), store, table), stream, table
+
+
+def test_the_floor_does_not_rise_over_what_a_subscriber_lacks() -> None:
+    floors_, stream, table = floors()
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == 4
+    assert stream.absent([(1, 20)], late=True) == [], "nobody has 11 … 20: nobody waits for them"
+    table.destinations["billing"].mark(STREAM, 5, 10)
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == 20
+
+
+def test_the_floor_does_not_rise_over_what_a_subscriber_can_get_from_one_that_lives() -> None:
+    floors_, stream, _ = floors()
+    stream.peers["r3"], stream.floors["r3"] = stream.durable.copy(), 0
+    stream.peers["r3"].add(3, 3)
+    stream.peers["r3"].add(15, 16)
+    floors_.follow(stream, Held(*STREAM, 20, ()), [Peer("r3")])
+    assert stream.floor == 2
+    assert stream.absent([(1, 20)], late=True) == [(3, 3), (15, 16)], "it is fetched"
+
+
+def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() -> None:
+    floors_, stream, table = floors()
+    table.destinations["billing"].mark(STREAM, 5, 10)
+    stream.voids.add(2, 2)  # it had given this up, and another one had it
+    floors_.follow(stream, Held(*STREAM, 20, (), voids=((15, 15),)), ())
+    assert (stream.floor, stream.known, stream.voids.pairs()) == (20, 14, ((15, 15),))

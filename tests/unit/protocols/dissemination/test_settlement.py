@@ -1,0 +1,232 @@
+"""When a client is told that every broker knows what it asked for: networks in memory whose links can be held up."""
+
+from functools import partial
+from random import Random
+
+import pytest
+
+from stentor.machine import SECOND
+from stentor.model.errors import FrameError
+from stentor.model.ids import LinkId
+from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
+from stentor.protocols.dissemination import settlement
+from stentor.simulation.mesh import HEARTBEAT, Mesh, Site, Wire
+from stentor.simulation.outcome import Anomaly
+from stentor.simulation.trace import Trace
+from stentor.simulation.workload import Interest
+
+pytestmark = pytest.mark.req("GE-20")
+
+CLIENT, OTHER = LinkId(1), LinkId(2)
+CHAIN = ("a-b", "b-c")
+RING = ("a-b", "b-c", "c-d", "d-a")
+CAMPUS = (
+    "north/l/1-north/l/2", "north/l/2-north/h/1", "north/h/1-south/l/1", "south/l/1-south/l/2", "south/l/2-north/l/1",
+)  # fmt: skip
+
+
+class Lab:
+    """Brokers and their links, given as "one-other"; `reports` are what clients were told."""
+
+    def __init__(self, *links: str, seed: int = 1) -> None:
+        self.anomalies: list[Anomaly] = []
+        self.mesh = Mesh(Random(seed), Trace(), self.anomalies)
+        self.mesh.echoes = False  # costs stay as they are
+        self.reports: list[tuple[str, LinkId, Message]] = []
+        numbers: dict[str, int] = {}
+        for name in dict.fromkeys(name for link in links for name in link.split("-")):
+            parts = name.split("/")
+            units = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+            for unit in units:
+                numbers.setdefault(unit, len(numbers))
+            self.add(name, *(numbers[unit] for unit in units))
+        for link in links:
+            one, other = link.split("-")
+            self.mesh.connect(one, other, 0.0)
+        self.quiet()
+
+    def add(self, name: str, *numbers: int) -> None:
+        self.mesh.start(self.mesh.add(name, numbers))
+        self.site(name).network.settlement.report = lambda link, report: self.reports.append((name, link, report))
+
+    def site(self, name: str) -> Site:
+        return self.mesh.sites[name]
+
+    def wire(self, link: str) -> Wire:
+        return next(self.mesh.wires(*link.split("-")))
+
+    def want(self, name: str, pattern: str, where: str = "") -> None:
+        wish = Interest(pattern, where, lambda *_: True)
+        self.mesh.act(self.site(name), "wants", lambda: self.site(name).want(wish))
+
+    def ask(self, name: str, token: int = 1, link: LinkId = CLIENT, within: float = 10.0) -> None:
+        asked = SettlementRequest(token, within)
+        site = self.site(name)
+        self.mesh.act(site, "asks", lambda: site.network.settlement.ask(self.mesh.now, link, asked))
+
+    def quiet(self) -> None:
+        """Until nobody has anything to say."""
+        while self.mesh.deliver(1000):
+            pass
+        assert self.anomalies == []
+
+    def beat(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.mesh.now += HEARTBEAT // 2
+            for site in self.mesh.alive():
+                self.mesh.beat(site)
+            self.quiet()
+
+    def knows(self, name: str, pattern: str) -> bool:
+        """Whether a broker would send events on a topic to others."""
+        return bool(self.site(name).network.route(pattern).demands)
+
+    def marks(self) -> int:
+        """In the profiles that any broker has of others."""
+        profiles = [site.network.profiles for site in self.mesh.alive()]
+        standings = [each for one in profiles for level in one.members for each in level.values()]
+        return sum(pattern.startswith(MARKS) for each in standings for pattern, _ in each.wants)
+
+
+def test_a_lone_broker_answers_at_once() -> None:
+    lab = Lab("a-b")
+    lab.mesh.cut(lab.wire("a-b"))
+    lab.mesh.notice(2)
+    lab.ask("a")
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 1))]
+
+
+@pytest.mark.parametrize("links", [CHAIN, RING, CAMPUS], ids=["chain", "ring", "units"])
+def test_when_it_is_told_every_broker_sends_what_is_wanted_and_no_mark_stays(links: tuple[str, ...]) -> None:
+    for seed in range(20):
+        lab = Lab(*links, seed=seed)
+        first, *others = lab.mesh.sites
+        lab.want(first, "t", "n > 1")
+        lab.ask(first)
+        while not lab.reports:
+            assert lab.mesh.deliver(1), "they stopped talking before it was told"
+        assert lab.reports == [(first, CLIENT, SettlementReport(1, 1 + len(others)))]
+        assert all(lab.knows(name, "t") for name in others)
+        lab.quiet()
+        assert lab.marks() == 0
+        assert all(site.network.settlement.is_idle for site in lab.mesh.alive())
+
+
+def test_a_wish_that_another_one_covers_is_known_when_that_one_is() -> None:
+    lab = Lab(*CAMPUS)
+    lab.want("north/l/2", "t/#")
+    lab.mesh.stall(lab.wire("north/h/1-south/l/1"), True)
+    lab.mesh.stall(lab.wire("south/l/2-north/l/1"), True)
+    lab.quiet()
+    lab.want("north/l/1", "t/a", "n > 1")  # nobody in the south is told of it: the north wants all of t/#
+    lab.ask("north/l/1")
+    lab.quiet()
+    assert lab.reports == []
+    assert not lab.knows("south/l/1", "t/a")
+    for link in ("north/h/1-south/l/1", "south/l/2-north/l/1"):
+        lab.mesh.stall(lab.wire(link), False)
+    lab.quiet()
+    assert lab.reports == [("north/l/1", CLIENT, SettlementReport(1, 5))]
+    assert all(lab.knows(name, "t/a") for name in ("north/h/1", "south/l/1", "south/l/2"))
+
+
+def test_after_the_time_those_are_named_who_are_silent() -> None:
+    lab = Lab("a-b", "b-c", "c-d")
+    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.ask("a", within=1.0)
+    lab.quiet()
+    assert lab.reports == []
+    site = lab.site("a")
+    lab.mesh.act(site, "timer", lambda: site.network.wake(lab.mesh.now + SECOND, settlement.TIMER))
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 2, ("c",)))]  # nobody said that there is a d
+    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.quiet()
+    assert (len(lab.reports), lab.marks()) == (1, 0)
+
+
+def test_who_asks_while_a_mark_is_under_way_waits_for_the_next_one() -> None:
+    lab = Lab(*CHAIN)
+    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.ask("a", 1)
+    lab.quiet()
+    lab.want("a", "t")
+    lab.ask("a", 2, OTHER)
+    lab.mesh.stall(lab.wire("b-c"), False)
+    while len(lab.reports) < 2:
+        assert lab.mesh.deliver(1)
+        assert len(lab.reports) < 2 or lab.knows("c", "t")
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 3)), ("a", OTHER, SettlementReport(2, 3))]
+
+
+def test_a_link_that_is_lost_meanwhile_is_gone_round() -> None:
+    lab = Lab(*RING)
+    lab.mesh.stall(lab.wire("c-d"), True)
+    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.want("a", "t")
+    lab.ask("a")
+    lab.quiet()
+    assert lab.reports == []  # c has not heard of it
+    lab.mesh.cut(lab.wire("b-c"))
+    lab.mesh.notice(2)
+    lab.mesh.stall(lab.wire("c-d"), False)
+    lab.quiet()
+    lab.beat(3)  # what was lost with the link is told by others, and the answers come to another mark
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 4))]
+    assert lab.knows("c", "t")
+
+
+def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
+    lab = Lab(*CHAIN)
+    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.ask("a")
+    lab.quiet()
+    lab.mesh.cut(lab.wire("b-c"))
+    lab.mesh.notice(2)
+    lab.quiet()
+    lab.beat(3)
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 2))]
+
+
+def test_who_joins_meanwhile_is_waited_for() -> None:
+    lab = Lab(*CHAIN)
+    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.want("a", "t")
+    lab.ask("a")
+    lab.quiet()
+    lab.add("e", 9)
+    lab.mesh.connect("e", "c", 0.0)
+    lab.quiet()
+    lab.mesh.stall(lab.wire("b-c"), False)
+    while not lab.reports:
+        assert lab.mesh.deliver(1)
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 4))]
+    assert lab.knows("e", "t")
+
+
+def test_a_client_that_is_gone_is_not_answered_and_may_not_ask_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settlement, "_MOST_WAITING", 2)
+    lab = Lab(*CHAIN)
+    lab.mesh.stall(lab.wire("b-c"), True)
+    machine = lab.site("a").network.settlement
+    for token in (1, 2):
+        lab.ask("a", token)
+    with pytest.raises(FrameError, match="wait for the network"):
+        machine.ask(0, CLIENT, SettlementRequest(3, 1.0))
+    lab.ask("a", 4, OTHER)
+    machine.forget(CLIENT)
+    machine.ask(0, CLIENT, SettlementRequest(5, 0.0))
+    machine.forget(CLIENT)
+    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.quiet()
+    assert lab.reports == [("a", OTHER, SettlementReport(4, 3))]
+
+
+def test_a_receipt_for_nobody_goes_nowhere() -> None:
+    lab = Lab(*CHAIN)
+    site = lab.site("b")
+    for mark in ("t", f"{MARKS}1/2", f"{MARKS}1/2/x/y", f"{MARKS}1/2/../z", f"{MARKS}1/2/b", f"{MARKS}1/2/unknown"):
+        receipt = MarkReceipt(mark, "c", ())
+        lab.mesh.act(site, "hears", partial(site.network.settlement.hear, receipt))
+    tired = MarkReceipt(f"{MARKS}1/2/a", "c", (), 63)
+    lab.mesh.act(site, "hears", lambda: site.network.settlement.hear(tired))
+    assert not lab.mesh.said["MarkReceipt"]
