@@ -419,22 +419,24 @@ class Enrolment:
 
     def obey(self) -> None:
         """Act upon the registry as it is now."""
-        registry = self._registry
-        for name, destination in list(self._table.destinations.items()):
-            known = registry.subscriptions.get(name)
-            if known is None or known.registration != destination.registration:  # it unsubscribed, be it for a while
-                if registry.admits("subscriber", name):
+        registry, renewed = self._registry, sorted(self._registry.take_renewed())
+        for name in renewed:
+            destination, known = self._table.destinations.get(name), registry.subscriptions.get(name)
+            if destination is not None and (known is None or known.registration != destination.registration):
+                if registry.admits("subscriber", name):  # it unsubscribed, be it for a while
                     self._send_away(name)
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
         self.holders.obey()
-        for name in [name for name in self._dispatch.readers if not registry.admits("subscriber", name)]:
+        gone = [name for name in renewed if name in self._dispatch.readers]
+        for name in [name for name in gone if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)
         for number, publisher in list(self.publishers.items()):
             if not registry.admits("publisher", publisher.name):
                 del self.publishers[number]
                 self._dismiss("publisher", publisher.name, publisher.inbox)
-        for name, subscription in registry.subscriptions.items():
+        for name in [name for name in renewed if name in registry.subscriptions]:
+            subscription = registry.subscriptions[name]
             if name not in self._table.destinations:
                 self.register(name, subscription)
             else:

@@ -158,6 +158,8 @@ class Registry:
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
+        self._renewed: set[str] = set()  # subscribers of which something was registered, since somebody looked
+        self._is_renewed = False  # … or of the topic, which concerns all
         self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
 
@@ -177,6 +179,12 @@ class Registry:
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
         return news
+
+    def take_renewed(self) -> set[str]:
+        """Return the subscribers of which something else was registered since this was last asked."""
+        renewed = {*self.subscriptions, *self._renewed} if self._is_renewed else self._renewed
+        self._renewed, self._is_renewed = set(), False
+        return renewed
 
     @property
     def digest(self) -> int:
@@ -206,6 +214,9 @@ class Registry:
             self.unshared.add(key)
         value = fact[2]
         kind, _, name = key.partition("/")
+        self._is_renewed = self._is_renewed or key == TOPIC
+        if kind in ("subscription", "grant"):
+            self._renewed.add(name.removeprefix("subscriber/") if kind == "grant" else name)
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":

@@ -79,7 +79,7 @@ from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
-_BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
+_BUSY, _IDLE, _RESTING = 50 * MILLISECOND, 250 * MILLISECOND, 5 * SECOND  # between looks at what is overdue
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -137,6 +137,7 @@ class Repository:
         self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
+        self._rests = False  # it looks seldom, until something happens
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = 0
@@ -175,6 +176,10 @@ class Repository:
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
+        if self._rests and not all(isinstance(each, TimerFired | Measured) for each in happened):
+            self._rests = False
+            self.dispatch.tick(now)  # time has passed for nobody who waits
+            self.dispatch.effects.append(StartTimer(self._timer, now + _IDLE))
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -458,7 +463,16 @@ class Repository:
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
-        self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
+        self._rests = not busy and self._can_rest
+        pause = _BUSY if busy else _RESTING if self._rests else _IDLE
+        self.dispatch.effects.append(StartTimer(self._timer, now + pause))
+
+    @property
+    def _can_rest(self) -> bool:
+        """Whether nothing is awaited, and there is nobody to whom we must show that we live."""
+        waits = self.store.streams.unsettled or self.dispatch.scans or self.dispatch.dirty or self.registry.changed
+        known = self.gossip.ready and all(reader.doubt is not None for reader in self.dispatch.readers.values())
+        return known and not (waits or self.gossip.bundle.peers) and self.commits.idle and self.notices.is_settled
 
     # ---- people
 
