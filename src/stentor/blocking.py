@@ -45,10 +45,11 @@ def connect(
     wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
+    stay: bool = False,
 ) -> "BlockingFabric":
     """As `stentor.connect`, and returns when it is connected: use it with `with`, or `close` it at the end."""
     fabric = client.connect(
-        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window
+        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window, stay=stay
     )
     return BlockingFabric(fabric)
 
@@ -131,14 +132,17 @@ class BlockingFabric:
     ) -> None:
         self._loop.run(self._fabric.publish_many(topic, bodies, attributes))
 
-    def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        self._loop.run(self._fabric.send(to, body, **attributes))
+    def send(self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value) -> None:
+        self._loop.run(self._fabric.send(to, body, guaranteed=guaranteed, **attributes))
 
     def inbox(self, where: str | None = None) -> "BlockingEvents":
         return BlockingEvents(self, self._fabric.inbox(where))
 
-    def move(self, url: str) -> None:
-        self._loop.run(self._fabric.move(url))
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> "BlockingSubscription":
+        return BlockingSubscription(self, self._fabric.mailbox(ack=ack))
+
+    def move(self, url: str, timeout: float | None = 30.0) -> None:
+        self._loop.run(self._fabric.move(url, timeout))
 
     def flush(self, timeout: float | None = 30.0) -> None:
         self._loop.run(self._fabric.flush(timeout))
@@ -366,8 +370,8 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
         return self._source.repository
 
     @property
-    def epoch(self) -> int:
-        """From which on events are its own, in the numbers of the repository that steers it."""
+    def epoch(self) -> str:
+        """From which on events are its own: the repository that steers it, and its sequence number."""
         return self._source.epoch
 
     @property

@@ -16,7 +16,6 @@ is in force at the client's broker; `await events.settled()` returns when all br
 
 import asyncio
 import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -36,22 +35,20 @@ from stentor.first_connection import Access, FirstConnection
 from stentor.holder import incarnation
 from stentor.link_log import LinkLog
 from stentor.machine import Effect, Input, StopRequested
+from stentor.mail import Mail
 from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
-    InvalidInput,
     LinkBroken,
     Refusal,
     Refused,
     StentorError,
-    Unresponsive,
 )
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.place import OPERATOR_NAME
-from stentor.model.ranges import check_client_name
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
@@ -78,7 +75,9 @@ from stentor.nodes.application import (
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
+from stentor.own_name import fresh_name, made_up_name
 from stentor.pace import Pace
+from stentor.questions import Questions
 from stentor.reading import PAGES, Reader, reading
 from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
@@ -101,6 +100,7 @@ def connect(
     wait: float = 0.0,
     buffer: int = 16 << 20,
     window: int = 4 << 20,
+    stay: bool = False,
 ) -> "Fabric":
     """A client of a broker, to be used with `async with`.
 
@@ -111,13 +111,12 @@ def connect(
     default $STENTOR_TLS. `token` is the file of the fabric's token, which operators need without TLS: by default
     $STENTOR_TOKEN, or that of your own fabric on this machine. `timeout` is how many seconds a broker has to answer at
     first, and `wait` how many it may not be there at all, for those who start together with it; later it reconnects for
-    ever. `buffer`, `window` bound bytes to send and to read.
+    ever. `buffer`, `window` bound bytes to send and to read. A broker of a network that grows with its load may ask the
+    client to move to another one; with `stay` it does not.
     """
-    return Fabric(url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window)
-
-
-def _fresh_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+    return Fabric(
+        url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, buffer=buffer, window=window, stay=stay
+    )
 
 
 class Fabric:
@@ -134,13 +133,14 @@ class Fabric:
         wait: float,
         buffer: int,
         window: int,
+        stay: bool,
     ) -> None:
         self.url = url or os.environ.get("STENTOR_URL") or DEFAULT_URL
         certificates = tls or os.environ.get("STENTOR_TLS") or None
         secret = None if certificates else token or os.environ.get("STENTOR_TOKEN") or None
-        self.name = name or _made_up_name(certificates)
+        self.name = name or made_up_name(certificates)
         self._access = Access(
-            self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None
+            self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None, stay
         )
         self._access.check()
         self._client = Client(
@@ -152,14 +152,15 @@ class Fabric:
                 buffer=buffer,
                 agent="stentor-python",
                 secure=certificates is not None,
+                can_move=not stay,
             )
         )
         self._driver: Driver | None = None
-        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
+        self._questions = Questions()
         self._first: FirstConnection | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = self._unflushed = False
-        self._since_turn = self._numbers = 0
+        self._since_turn = self._numbers = self._moving = 0  # _moving: the token of the last move
         self._error: Exception | None = None
         self.trouble = ""  # why the link broke, or was not made
         self._log = LinkLog("stentor.client", f"client {self.name!r}")
@@ -169,6 +170,7 @@ class Fabric:
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
+        self._mail = Mail(self._ends, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
 
@@ -179,8 +181,9 @@ class Fabric:
 
     def as_operator(self) -> "Fabric":
         """Another client of the same broker, under a name that only operators may take: repositories obey it."""
-        _, tls, timeout, wait, token = self._access
-        return connect(self.url, name=OPERATOR_NAME + _fresh_name(), tls=tls, token=token, timeout=timeout, wait=wait)
+        _, tls, timeout, wait, token, _ = self._access
+        name = OPERATOR_NAME + fresh_name()
+        return connect(self.url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, stay=True)
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
@@ -255,14 +258,26 @@ class Fabric:
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)
 
-    async def send(self, to: Iterable[str], body: bytes = b"", **attributes: Value) -> None:
-        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are."""
-        for name in dict.fromkeys(to):
+    async def send(
+        self, to: Iterable[str], body: bytes = b"", *, guaranteed: bool = False, **attributes: Value
+    ) -> None:
+        """Publish an event that names its destinations: clients that read their `inbox`, wherever they are. What is
+        `guaranteed` is stored until each of them has it from its `mailbox`, whenever it comes.
+        """
+        names = list(dict.fromkeys(to))
+        if guaranteed:
+            await self._mail.send(names, body, attributes)
+            return
+        for name in names:
             await self.publish(inbox_of(name), body, attributes=attributes)
 
     def inbox(self, where: str | None = None) -> Events:
         """The events that were sent to this client by its name."""
         return self.subscribe(inbox_of(self.name), where)
+
+    def mailbox(self, *, ack: Literal["auto", "manual"] = "auto") -> Subscription:
+        """What was sent to this client by its name with `guaranteed`, each event once and in order per sender."""
+        return self._mail.box(ack)
 
     async def _offered(self, size: int) -> None:
         self._unflushed = True
@@ -310,15 +325,25 @@ class Fabric:
         answer = await self.ask(StatusRequest(self.token()), timeout)
         return msgspec.msgpack.decode(answer.status, type=NodeStatus)  # type: ignore[union-attr]
 
-    async def move(self, url: str) -> None:
-        """Leave this broker in good order for another one; subscriptions go with the client."""
+    async def move(self, url: str, timeout: float | None = 30.0) -> None:
+        """Go to another broker, with all subscriptions; return when the client is there.
+
+        It subscribes there before it leaves this broker, so that nothing falls between them. A broker that is dead, or
+        does not confirm within two seconds what was published, is left all the same: what it had not confirmed may be
+        lost, as with any link that breaks, and the next flush says so. After the timeout, Unresponsive: the client
+        keeps trying.
+        """
         addresses = addresses_of(url)
-        await self.flush()
+        self._check()
         self.url = url
         self._access = self._access._replace(url=url)
         self._log.moving(url)
-        self._tell(Moved(addresses))
         self._ends.move(url)
+        if self.connected and self._client.address == addresses[0]:
+            self._tell(Moved(addresses))
+        else:
+            self._moving = self.token()
+            await self._answered(self._moving, lambda _: Moved(addresses), timeout)
 
     async def ask(self, question: Question, timeout: float | None) -> Answer:
         """Ask the broker something; the question's token must be fresh."""
@@ -340,16 +365,9 @@ class Fabric:
 
     async def _answered(self, token: int, question: Callable[[int], Input], timeout: float | None) -> Answer | None:
         self._check()
-        assert self._driver is not None
-        future = self._waiting[token] = self._driver.loop.create_future()
-        try:
-            self._tell(question(token))
-            answer: Answer | None = await asyncio.wait_for(future, timeout)
-        except TimeoutError:
-            raise Unresponsive(f"the broker at {self.url} did not answer within {timeout:g} s") from None
-        finally:
-            self._waiting.pop(token, None)
-        return answer
+        self._questions.expect(token)
+        self._tell(question(token))
+        return await self._questions.answered(token, self.url, timeout)
 
     @overload
     def subscribe(self, pattern: str, where: str | None = None) -> Events: ...
@@ -393,7 +411,7 @@ class Fabric:
         return self._ends.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
-        _, tls, timeout, wait, token = self._access
+        _, tls, timeout, wait, token, _ = self._access
         # a subscription that is already open waits for a broker that is restarted meanwhile
         patience = max(timeout, wait)
         return reading(connect(self.url, tls=tls, token=token, timeout=timeout, wait=patience, window=PAGES), name)
@@ -418,7 +436,7 @@ class Fabric:
             case MakeRoom():
                 self._wake()
             case Settle() | Tell():
-                self._answer(effect)
+                self._questions.answer(effect)
             case Confirm() | Deny():
                 self._subscriptions.confirm(effect)
             case TellBundle():
@@ -427,6 +445,7 @@ class Fabric:
                 self.node, self.principal = effect.node, effect.principal
                 self._set_connected(True)
                 self._log.up(effect.node, self.url)
+                self._questions.answer(Settle(self._moving))
                 if self._first is not None:
                     self._first.succeed()
             case Disconnect():
@@ -442,23 +461,10 @@ class Fabric:
                 self._log.refused(refused)
                 self._fail(refused)
 
-    def _answer(self, effect: Settle | Tell) -> None:
-        future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
-        if future is None or future.done():
-            return
-        if isinstance(effect, Tell):
-            future.set_result(effect.answer)
-        elif effect.reason:
-            future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))
-        else:
-            future.set_result(None)
-
     def _forget_flows(self) -> None:
         """The link is gone: nobody waits for what its broker would have said."""
         self._best_effort.forget()
-        for token in self._checking:
-            if not self._waiting[token].done():
-                self._waiting[token].set_result(None)
+        self._questions.give_up(self._checking)
 
     def _set_connected(self, connected: bool) -> None:
         self.connected = connected
@@ -475,22 +481,6 @@ class Fabric:
         self._set_connected(False)
         if self._first is not None:
             self._first.fail(error)
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
+        self._questions.fail(error)
         self._subscriptions.end(error)
         self._wake()
-
-
-def _made_up_name(certificates: str | Path | None) -> str:
-    """Return a name that nobody else has; with TLS it begins with our principal, so that it is ours to take."""
-    made_up = _fresh_name()
-    if certificates is None:
-        return made_up
-    from stentor.runtime.tls import own_principal  # heavy: only for those who need it
-
-    with suppress(InvalidInput):  # whoever opens a link with these certificates says what is wrong with them
-        own = f"{own_principal(Path(certificates))}:{made_up}"
-        check_client_name(own)
-        return own
-    return made_up

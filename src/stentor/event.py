@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from stentor.model.attribute import Value
 from stentor.model.column import Column
+from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
 from stentor.protocols.delivery.dialogue import Portion
 from stentor.wire.block import Block
@@ -189,6 +190,13 @@ class StoredEvent(Event):
     def sequence(self) -> int:
         """Its sequence number at this repository; 0 if it came from a lake."""
         return self._batch.sequence_of(self._index)
+
+    @property
+    def epoch(self) -> str:
+        """Both, such as r1:107: where a new name begins that is to get this event and what follows; "" if it came from
+        a lake.
+        """
+        return str(Epoch(self.repository, self.sequence)) if self.sequence else ""
 
     def ack(self) -> None:
         """It is done with: it never comes again."""

@@ -25,6 +25,7 @@ class Access(NamedTuple):
     timeout: float  # seconds that a broker that is there has to answer
     wait: float  # seconds that brokers may be absent
     token: str | None = None  # the file of the fabric's token; None is what its broker on this machine points to
+    stay: bool = False  # does not follow a broker that asks it to go to another one
 
     def check(self) -> None:
         """Raise InvalidInput for seconds that cannot be."""

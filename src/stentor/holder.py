@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from stentor.model.ids import Incarnation
 from stentor.nodes.application import Connect, Disconnect, Halt, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.end import End
-from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, Forbid
+from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, DrawLife, Forbid, LifeDrawn
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.runtime.driver import Driver
@@ -61,6 +62,7 @@ class Holder:
             buffer=64 << 20,
             agent=f"stentor-python {role}",
             secure=access.tls is not None,
+            can_move=not access.stay,
         )
         self._log = LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}")
         self._driver: Driver | None = None
@@ -88,7 +90,7 @@ class Holder:
 
     def _describe(self, within: float) -> str:
         trouble = f" ({self.trouble})" if self.trouble else ""
-        hint = f"is it a reliable topic? `stentor topic create {self.topic} --reliable` makes it one"
+        hint = f"is it a reliable topic? `stentor topic create {shlex.quote(self.topic)} --reliable` makes it one"
         return f"no repository of {self.topic!r} within {within:g} s{trouble}: {hint}"
 
     async def _end(self) -> None:
@@ -161,6 +163,9 @@ class Holder:
                         future.set_result(effect.copies)
                     else:
                         future.set_exception(_refused(effect.code, effect.reason))
+            case DrawLife():
+                assert self._driver is not None
+                self._driver.loop.call_soon(self._tell, LifeDrawn(incarnation()))
             case Complain():
                 self.trouble = effect.reason
                 self._log.unsteered(effect.reason)

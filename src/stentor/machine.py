@@ -69,8 +69,9 @@ class LinkLost(Input, frozen=True, gc=False):
 
 
 class TimerFired(Input, frozen=True, gc=False):
-    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, and for versions that
-    must be newer than those of an earlier life; it never decides when something happens.
+    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, for versions that must
+    be newer than those of an earlier life, and for the age of what is stored, which processes and machines outlive.
+    It never decides anything else.
     """
 
     timer: str
@@ -100,11 +101,12 @@ class Started(Input, frozen=True, gc=False):
 
 
 class Opened(Input, frozen=True, gc=False):
-    """A ledger is open; this is what it held. With a reason it is not."""
+    """A ledger is open; this is what it held. With a reason it is not. `wall` is as in TimerFired."""
 
     ledger: str
     holdings: Holdings
     reason: str = ""
+    wall: int = 0
 
 
 class Committed(Input, frozen=True, gc=False):

@@ -58,10 +58,17 @@ async def access(
 
 
 async def order(
-    fabric: Fabric, task: Task, name: str = "", *, address: str = "", cost: float = 0.0, force: bool = False
+    fabric: Fabric,
+    task: Task,
+    name: str = "",
+    *,
+    address: str = "",
+    cost: float = 0.0,
+    force: bool = False,
+    count: int = 0,
 ) -> None:
     """Make the broker change; raises Refused with its reason if it does not."""
-    answer = await fabric.ask(Order(fabric.token(), task, name, address, cost, force), _WITHIN)
+    answer = await fabric.ask(Order(fabric.token(), task, name, address, cost, force, count), _WITHIN)
     assert isinstance(answer, OrderReceipt)
     if answer.code is not None:
         raise Refused(answer.code, answer.reason)

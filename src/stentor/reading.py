@@ -40,6 +40,7 @@ from stentor.wire.letter import read, write
 __all__ = ["PAGES", "Available", "Leaf", "Reader", "reading"]
 
 PAGES = 8 * RetrievalSettings().page  # bytes that may be under way to a reader
+_KNOWN_WITHIN = 1.0  # seconds: a broker tells its clients at once which repositories it knows
 
 
 class Mail(Protocol):
@@ -54,6 +55,7 @@ class Vouchers(Protocol):
     """Tells which repositories manage topics, and under which principals."""
 
     def watch(self, topic: str, listener: Callable[[Mapping[str, str]], None]) -> Callable[[], None]: ...
+    async def find(self, topic: str, within: float) -> Mapping[str, str]: ...
 
 
 class Correspondent(Protocol):
@@ -166,7 +168,7 @@ class Reader:
         where: str = "",
         patience: float = 0.0,
     ) -> Available:
-        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch N", "time NANOSECONDS".
+        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch R:N", "time NANOSECONDS".
 
         Unreachable if nobody answers for `patience` seconds; 0 is what is usual.
         """
@@ -225,6 +227,8 @@ class Reader:
 
     async def acknowledge(self, topic: str, done: Position) -> None:
         """Repositories need not keep these for us any more. What is lost of that is made good by a later one."""
+        self._watch(topic)
+        await self._fabric._bundles.find(topic, _KNOWN_WITHIN)  # each of its repositories is told
         self._tell(Finished(topic, done))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -4,9 +4,10 @@
         await registrar.create("orders", ["r1", "r2", "r3"])
         await registrar.grant("orders", "publisher", "shop")
 
-Repositories are spoken to as everybody is, by events: each has a topic of its own, all of a topic have one, and all
-there are have one. They answer to the name of whoever asks, who believes the repositories that are asked and nobody
-else: of a topic that exists its members, as the broker knows them, and otherwise those that prove to be nodes.
+Repositories are spoken to as everybody is, by events: all of a topic have one topic for questions, and all there are
+have one; what not everybody may ask for travels to one of them on a topic that names who asks. They answer to the name
+of whoever asks, who believes the repositories that are asked and nobody else: of a topic that exists its members, as
+the broker knows them, and otherwise those that prove to be nodes.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from stentor.bundle_choice import check_bundle, check_willing, choose
 from stentor.client import Events, Fabric
 from stentor.existing_topic import check_same
 from stentor.model.access import ANONYMOUS
@@ -28,15 +30,15 @@ from stentor.model.control import (
     Role,
     TopicTask,
     bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
+from stentor.model.mail import MAIL
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.ranges import check_client_name, check_reliable_topic
 from stentor.model.report import PeerReport as PeerReport
 from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
+from stentor.model.request_topic import request_topic
 from stentor.model.suggestion import suggestion
 from stentor.protocols.delivery.authentication import BundleMembers, is_repository
 from stentor.wire.letter import check_readable, read, write
@@ -125,13 +127,15 @@ class Registrar:
     # ---- looking
 
     async def find(
-        self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False
+        self, expected: Iterable[str] = (), within: float = WITHIN, *, only: bool = False, topic: str = ""
     ) -> dict[str, RepositoryReport]:
-        """All repositories that answer, or only those that are expected; these are given more time."""
+        """All repositories that answer, or only those that are expected; these are given more time. Of a topic, they
+        say whether they are willing to manage it for us.
+        """
         wanted = frozenset(expected)
         receipts = await self._gather(
             REPOSITORIES,
-            self._registration("", TopicTask.STATUS),
+            self._registration(topic, TopicTask.STATUS),
             _is_introduced,
             lambda answers: only and wanted <= answers.keys(),
             lambda answers: _SILENCE if wanted <= answers.keys() else _LONG_SILENCE,
@@ -190,34 +194,29 @@ class Registrar:
         hold: bool = False,
         within: float = 30.0,
     ) -> dict[str, TopicReport]:
-        """Register a reliable topic at these repositories, or at all that answer; returns when all are ready.
+        """Register a reliable topic at these repositories, or at all that are willing; returns when all are ready.
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
-        `hold`, no event leaves its top-level unit before a repository that serves this unit has it.
+        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. The topic of mail
+        is created by operators.
         """
         check_reliable_topic(topic)
-        found = await self._present(repositories)
-        there = {name: found[name] for name in dict.fromkeys(repositories)} if repositories else found
-        everyone = [name for name, report in there.items() if not report.unit]
-        if not everyone:
-            raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
-        if hold and not any(report.unit and "/" not in report.unit for report in there.values()):
-            raise InvalidInput(
-                f"{', '.join(there)}: to hold events at borders, a repository must serve each top-level unit that has "
-                "publishers, and none does"
-            )
-        if copies > len(everyone):
-            raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")
+        if topic == MAIL and (asking := await self._as_operator()) is not self:
+            return await asking.create(topic, repositories, copies=copies, keep=keep, expire=expire, within=within)
+        found = await self._present(repositories, topic)
+        there = choose(found, repositories)
+        check_bundle(there, copies, hold)
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:
                 check_same(known, tuple(there), copies, keep, expire, hold)
         names, principals = tuple(there), tuple(report.principal for report in there.values())
         believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
+        after = await self._fabric._bundles.find_end(topic, _LONG_SILENCE)
         terms = self._registration(
             topic, TopicTask.CREATE, repositories=names, principals=principals, copies=copies, keep=keep,
-            expire=expire, hold=hold, born=time.time_ns() // 1_000_000,
+            expire=expire, hold=hold, born=max(time.time_ns() // 1_000_000, after + 1), after=after,
         )  # fmt: skip
         answers = await asyncio.gather(*(self._confirm(name, terms, believes, within) for name in names))
         for answer in answers:
@@ -240,7 +239,7 @@ class Registrar:
         end = _now() + within
         with self._asking(registration, believes) as answers:
             while (now := _now()) < end:
-                await self._fabric.publish(inbox_of(repository_name(name)), write([registration]))
+                await self._ask(name, registration)
                 try:
                     receipt = await asyncio.wait_for(answers.get(), min(_PATIENCE, end - now))
                 except TimeoutError:
@@ -250,8 +249,8 @@ class Registrar:
                 await asyncio.sleep(_LOOK_AGAIN)
         return None
 
-    async def _present(self, repositories: Sequence[str]) -> dict[str, RepositoryReport]:
-        found = await self.find(repositories)
+    async def _present(self, repositories: Sequence[str], topic: str = "") -> dict[str, RepositoryReport]:
+        found = await self.find(repositories, topic=topic)
         if not found:
             raise Unreachable(NOBODY)
         missing = [name for name in repositories if name not in found]
@@ -285,6 +284,9 @@ class Registrar:
             seen, members = await asking._look(topic)
             if repository in seen and seen[repository].does_steer(role, name):
                 return
+            bundle = sorted({each for report in seen.values() for each in report.members})
+            if repository not in bundle:
+                raise InvalidInput(f"{repository} is no repository of {topic}: these are {', '.join(bundle)}")
             steering = [each for each in seen if seen[each].does_steer(role, name)]
             if steering:
                 await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
@@ -299,7 +301,9 @@ class Registrar:
         already is believed under the principal that it has now. A unit that has a repository of its own gets another
         one only if that is to `join` it.
         """
-        report = (await self._present([repository]))[repository]
+        found = await self._present([repository], topic)
+        check_willing(found, repository)
+        report = found[repository]
         await self._change(
             topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
             units=(report.unit,), joins=join,
@@ -310,7 +314,9 @@ class Registrar:
         await self._change(topic, TopicTask.REMOVE_REPOSITORY, last=repository, repositories=(repository,))
 
     async def delete(self, topic: str) -> tuple[str, ...]:
-        """Delete a topic and all that is stored of it; returns those of its repositories that did not answer."""
+        """Delete a topic and all that is stored of it; returns those of its repositories that did not answer. They
+        delete what they have when they are back: their brokers know that the topic is gone.
+        """
         asking = await self._as_operator()
         seen, members = await asking._look(topic)
         for name in seen:
@@ -386,9 +392,14 @@ class Registrar:
 
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric
+        what.setdefault("after", fabric._bundles.ended.get(topic, 0))
         registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
         check_readable(registration)
         return registration
+
+    async def _ask(self, repository: str, registration: Registration) -> None:
+        """Ask one repository for something that not everybody may ask for."""
+        await self._fabric.publish(request_topic(self._fabric.name, repository), write([registration]))
 
     async def _gather(
         self,
@@ -433,7 +444,7 @@ class Registrar:
         with self._asking(registration, believes) as queue:
             while waiting or asked:
                 if waiting:
-                    await self._fabric.publish(inbox_of(repository_name(waiting.pop(0))), write([registration]))
+                    await self._ask(waiting.pop(0), registration)
                     asked += 1
                 try:
                     receipt = await asyncio.wait_for(queue.get(), _PATIENCE if waiting else within)

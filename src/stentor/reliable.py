@@ -33,6 +33,7 @@ from stentor.first_connection import Access
 from stentor.holder import Holder
 from stentor.machine import SECOND, Effect
 from stentor.model.attribute import Value
+from stentor.model.epoch import Epoch
 from stentor.model.errors import (
     BufferFull,
     Closed,
@@ -41,6 +42,7 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.position import Position
 from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
@@ -58,7 +60,7 @@ from stentor.protocols.delivery.dialogue import (
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
-From = Literal["beginning", "now"] | int | datetime
+From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _LINGER = 5.0  # seconds that an end that is closed gives what is not safe yet
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -87,11 +89,17 @@ class Publisher(Holder):
             raise InvalidInput("stored_on is a number of repositories, or 0 for what the topic asks for")
         self._stored_on = stored_on
         settings = PublisherSettings(buffer=buffer)
-        self.incarnation = int(resumption.incarnation if resumption else self._settings.incarnation)
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
         self._since_turn = 0
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of what it publishes: its own, or the one that it resumes. If the clock was set back, its own
+        is known when a repository has answered.
+        """
+        return int(self._machine.incarnation)
 
     @property
     def recovered(self) -> tuple[int, int] | None:
@@ -229,7 +237,7 @@ class Subscription(Holder):
         self._readers = readers
         self._past: Past | None = None  # that it has not been given yet, or not acknowledged
         self.where = "" if where is None or where == "*" else where  # once it is open, the filter as it is registered
-        self.epoch = 0  # from which on events are ours, in the numbers of the repository that steers us
+        self.epoch = ""  # from which on events are ours: the repository that steers us, and its sequence number
         wanted = where if where is None else str(Filter(where)) if where not in ("", "*") else ""
         settings = settings_of(pace)
         self._wanted = wanted  # None: what was registered before
@@ -402,7 +410,7 @@ class Subscription(Holder):
             self._arrived.set()
             return
         if isinstance(effect, Attach):
-            self.epoch = effect.epoch
+            self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:
                 self.where = self._wanted = effect.where
             if self._past is None and effect.past:
@@ -432,6 +440,7 @@ class Ends:
     def subscription(
         self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
+        where = mail_filter(name) if topic == MAIL else where
         subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription
@@ -460,8 +469,9 @@ def since_of(from_: From) -> str:
     """Return a beginning as repositories understand it."""
     if isinstance(from_, datetime):
         return f"time {int(from_.timestamp() * 1e9)}"
-    if isinstance(from_, int) and not isinstance(from_, bool):
-        return f"epoch {from_}"
     if from_ in ("now", "beginning"):
         return str(from_)
-    raise InvalidInput(f"from_ is 'beginning', 'now', an epoch or a time, not {from_!r}")
+    epoch = None if isinstance(from_, bool) else Epoch.parse(str(from_))
+    if epoch is None:
+        raise InvalidInput(f"from_ is 'beginning', 'now', an epoch such as 'r1:107' or a time, not {from_!r}")
+    return f"epoch {epoch}"

@@ -91,7 +91,7 @@ async def survey(url: str | None, tls: str | Path | None = None, *, wait: float 
 
 
 async def _visit(url: str | None, tls: str | Path | None, wait: float = 0.0) -> NetworkView:
-    async with connect(url, tls=tls, timeout=WITHIN, wait=wait) as fabric:
+    async with connect(url, tls=tls, timeout=WITHIN, wait=wait, stay=True) as fabric:
         view = await operation.view(fabric, WITHIN)
     return msgspec.structs.replace(view, clients=view.clients - 1)  # we are none that counts
 

@@ -30,9 +30,9 @@ def network(*members: int, more: str = "") -> str:
     return "\n".join(lines)
 
 
-def view(url: str) -> NetworkView:
+def view(url: str, tls: Path | None = None) -> NetworkView:
     async def ask() -> NetworkView:
-        async with stentor.connect(url, wait=PATIENCE) as fabric:
+        async with stentor.connect(url, tls=tls, wait=PATIENCE, stay=True) as fabric:
             return await operation.view(fabric)
 
     return asyncio.run(ask())
@@ -73,8 +73,8 @@ def crosses(origin: str, target: str, topic: str = "far/away") -> bool:
     async def travel() -> bool:
         async with (
             asyncio.timeout(PATIENCE),
-            stentor.connect(target, wait=PATIENCE) as reader,
-            stentor.connect(origin, wait=PATIENCE) as writer,
+            stentor.connect(target, wait=PATIENCE, stay=True) as reader,
+            stentor.connect(origin, wait=PATIENCE, stay=True) as writer,
             reader.subscribe(topic, where="n > 1") as events,
         ):
             arrival = asyncio.ensure_future(anext(aiter(events)))

@@ -7,11 +7,11 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.command import PATIENCE, Fabric, stentor
+from tests.end_to_end.command import PATIENCE, Command, Fabric, stentor
 from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
@@ -240,6 +240,50 @@ def test_everybody_gets_what_they_want_once_and_nobody_else_sees_it(campus: Camp
             assert nothing.bodies == []
 
     run(work)
+
+
+@pytest.mark.req("GE-20")
+def test_what_is_published_anywhere_right_after_a_subscription_has_settled_arrives(campus: Campus) -> None:
+    """15 subscriptions, each with an event at another broker: all of them, unless a broker was suspected meanwhile."""
+
+    async def settle_and_publish(reader: api.Fabric, writer: api.Fabric, number: int) -> tuple[int, bool]:
+        """How many brokers knew it, and whether the event arrived."""
+        topic = f"settled/{number}"
+        async with reader.subscribe(topic, where="n > 1") as events:
+            settled = await events.settled(PATIENCE)
+            assert settled.is_everywhere
+            await writer.publish(topic, b"%d" % number, n=2)
+            try:
+                async with asyncio.timeout(_ARRIVAL):
+                    return settled.brokers, (await anext(events)).body == b"%d" % number
+            except TimeoutError:
+                return settled.brokers, False
+
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            reader = await stack.enter_async_context(campus.connect(NAMES[1]))
+            writers = [await stack.enter_async_context(campus.connect(name)) for name in NAMES if name != NAMES[1]]
+            for _ in range(5):
+                await whole(campus)
+                before = [(await campus.view(name)).stranded for name in NAMES]
+                arrived = [await settle_and_publish(reader, writers[n % len(writers)], n) for n in range(15)]
+                if arrived == [(len(NAMES), True)] * 15:
+                    return
+                after = [(await campus.view(name)).stranded for name in NAMES]
+                is_parted = any(brokers < len(NAMES) for brokers, _ in arrived)
+                assert is_parted or after != before, f"nobody was suspected, and not all arrived: {arrived}"
+            pytest.fail("brokers are suspected again and again")
+
+    run(work)
+
+
+@pytest.mark.req("GE-20")
+def test_a_command_says_when_its_subscription_has_settled(campus: Campus) -> None:
+    done = stentor("sub", "t", "--settled", "--name", "n", "--url", campus.url(NAMES[0]))
+    assert done.returncode
+    assert "--settled is for best effort" in done.stderr
+    with Command("sub", "settled/command", "--settled", "--url", campus.url(NAMES[0])) as sub:
+        sub.line(r"^settled: \d of \d brokers know it$", err=True)
 
 
 @pytest.mark.req("GE-10")

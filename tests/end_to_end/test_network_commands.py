@@ -88,7 +88,7 @@ def test_the_map_for_people(network: Fabric) -> None:
     def shows() -> bool:
         done = stentor("map", "--url", network.url("south/lab/b2"))
         assert done.returncode == 0, done.stderr
-        assert "network: 6 brokers, 5 links" in done.stdout
+        assert "network: 6 brokers, 5 links, 1.0 on a path between its members on average" in done.stdout
         tree, _, table = done.stdout.partition("\nlinks")
         for word in ("north", "south", "hall", "library", "dorm", "lab"):
             assert re.search(rf"── {word}\n", tree), word

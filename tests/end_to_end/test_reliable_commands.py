@@ -229,8 +229,11 @@ def test_a_reader_of_our_output_that_leaves_costs_nothing(url: str) -> None:
     [
         ("sub t --from now", "--from is where a new name of a reliable topic begins: give it a --name, too"),
         ("sub t/# --name billing", "--name subscribes to one reliable topic, and 't/#' holds a wildcard"),
-        ("sub t --name billing --from soon", "--from soon: expected beginning, now, an epoch (a number), or a time"),
-        ("topic peek t --from soon", "--from soon: expected beginning, now, an epoch (a number), or a time"),
+        (
+            "sub t --name billing --from soon",
+            "--from soon: expected beginning, now, an epoch such as r1:107, or",
+        ),
+        ("topic peek t --from soon", "--from soon: expected beginning, now, an epoch such as r1:107, or"),
         ("topic peek t --where price>", "price>"),
     ],
 )
@@ -283,13 +286,13 @@ def test_peeking_shows_the_last_events_and_leaves_nothing_behind(url: str) -> No
     rare = [int(event["body"]) for event in peeked("--where", "price = 5 OR price = 1500", "--last", "10")]
     assert rare == [5, 1500]
     earlier = peeked("--last", "150")[0]
-    tail = peeked("--from", str(last[-2]["sequence"]))
-    assert [int(event["body"]) for event in tail] == [2998, 2999]
+    for epoch in (last[-2]["epoch"], str(last[-2]["sequence"])):  # there is one repository
+        assert [int(event["body"]) for event in peeked("--from", epoch)] == [2998, 2999]
     assert [int(event["body"]) for event in peeked("--from", "beginning")] == list(range(3000))
     assert [int(event["body"]) for event in peeked("--from", earlier["time"], "--last", "1")] == [2999]
     assert [int(event["body"]) for event in peeked("--name", "billing", "--last", "1")] == [2999]
     line = tell(url, "topic", "peek", topic, "--last", "1")
-    assert line.split() == [str(last[-1]["sequence"]), line.split()[1], "shop", "price=2999", "2999"]
+    assert line.split() == [f"main:{last[-1]['sequence']}", line.split()[1], "shop", "price=2999", "2999"]
     assert tell(url, "topic", "peek", topic, "--where", "price > 5000") == f"{topic} has no such events\n"
     after = report(url, topic)
     assert after["subscribers"] == before["subscribers"], "nobody has come"

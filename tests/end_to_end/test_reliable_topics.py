@@ -206,6 +206,28 @@ def test_what_cannot_be_is_said(three: Fabric, words: str, code: int, told: str)
     assert told in tell(url, *words.split(), code=code)
 
 
+@pytest.mark.req("RD-16", "RD-32")
+def test_a_subscriber_is_moved_by_hand_and_leaves_for_good(three: Fabric) -> None:
+    url = three.url("b1")
+    tell(url, "topic", "create", "moved", "--reliable", "--repositories", "r1,r2")
+    tell(url, "topic", "grant", "moved", "--publisher", "shop", "--subscriber", "billing")
+    with stentor.blocking.connect(url) as client, client.subscribe("moved", "price > 2", name="billing") as events:
+        (to,) = {"r1", "r2"} - {events.repository}
+        moved = tell(url, "topic", "steer", "moved", "--subscriber", "billing", "--to", to)
+        assert moved == f"{to} serves billing, a subscriber of moved\n"
+        until(lambda: events.repository == to)
+        nobody = tell(url, "topic", "steer", "moved", "--to", "r1", code=2)
+        assert "who is to be moved? Give --publisher NAME or --subscriber NAME" in nobody
+        nowhere = tell(url, "topic", "steer", "moved", "--subscriber", "billing", "--to", "r3", code=2)
+        assert "r3 is no repository of moved: these are r1, r2" in nowhere
+        left = tell(url, "topic", "leave", "moved", "--name", "billing")
+        assert left == "billing is no subscriber of moved any more; nothing is kept for it\n"
+        with pytest.raises(stentor.Fenced):
+            events.next(PATIENCE)
+    again = tell(url, "topic", "leave", "moved", "--name", "billing", code=2)
+    assert "billing is no subscriber of moved: there is nothing to leave" in again
+
+
 @pytest.mark.req("RD-01")
 def test_only_the_owner_may_change_a_topic(tmp_path: Path) -> None:
     certificates = tmp_path / "certs"

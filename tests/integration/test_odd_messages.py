@@ -26,6 +26,7 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
 from stentor.model.messages import Echo, Marker, Order, Subscription, Topic
 from stentor.model.reading import StockRequest
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.repository import Repository
 from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages
@@ -136,7 +137,7 @@ def test_odd_messages_and_letters_disturb_nobody(tmp_path: Path) -> None:
                 async with await Peer.dial(port) as peer:
                     await peer.hello("stranger")
                     await peer.send(*(frame_of(odd.encode(random.choice(sayable))) for _ in range(5)))
-            for to in (REPOSITORIES, bundle_of("orders"), "$to/repository:r1"):
+            for to in (REPOSITORIES, bundle_of("orders"), "$to/repository:r1", request_topic("stranger", "r1")):
                 letters = [frame_of(odd.encode(random.choice(LETTERS))) for _ in range(60)]
                 await post(port, "stranger", to, *letters)
             await trade(here, b"still here")
@@ -181,16 +182,18 @@ def test_a_topic_whose_machine_fails_at_a_letter_is_opened_again(
         ):
             await shop.send_many([b"%d" % number for number in range(100)])
             machine = machine_of(here)
-            await post(here.broker.port, "stranger", bundle_of("orders"), poisoned("stranger"))
+            await post(here.broker.port, "stranger", request_topic("stranger", "r1"), poisoned("stranger"))
             await until(lambda: machine_of(here) is not machine)
             second = machine_of(here)
-            await post(here.broker.port, "stranger", bundle_of("orders"), *[poisoned("stranger")] * 5)  # is not heard
+            await post(
+                here.broker.port, "stranger", request_topic("stranger", "r1"), *[poisoned("stranger")] * 5
+            )  # is not heard
             await shop.send_many([b"%d" % number for number in range(100, 200)])
             assert bodies(await take(events, 200)) == [b"%d" % number for number in range(200)]
             assert machine_of(here) is second
             assert not here.hosts["r1"].stopped.done()
             for name in ("another", "a third"):
-                await post(here.broker.port, name, bundle_of("orders"), poisoned(name))
+                await post(here.broker.port, name, request_topic(name, "r1"), poisoned(name))
             assert "KeyError" in await here.hosts["r1"].stopped
 
     run(main())
@@ -201,7 +204,7 @@ def test_an_assertion_at_a_letter_ends_the_repository(tmp_path: Path, monkeypatc
 
     async def main() -> None:
         async with house(tmp_path, "r1") as here:
-            await post(here.broker.port, "stranger", bundle_of("orders"), poisoned("stranger"))
+            await post(here.broker.port, "stranger", request_topic("stranger", "r1"), poisoned("stranger"))
             assert "AssertionError" in await here.hosts["r1"].stopped
 
     run(main())

@@ -10,9 +10,10 @@ from tests.integration.house import Node, run, take, until
 from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
-from stentor import LinkBroken, Settled, blocking, connect
+from stentor import LinkBroken, Refused, Settled, blocking, connect
 from stentor.model.errors import Closed
 from stentor.model.limits import Limits
+from stentor.model.messages import MARKS
 from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
 from stentor.nodes.broker import Broker
@@ -174,6 +175,18 @@ def test_only_a_subscription_that_is_open_settles(tmp_path: Path) -> None:
                 assert await events.settled() == Settled(1)
             with pytest.raises(Closed):
                 await events.settled()
+
+    run(main())
+
+
+def test_marks_are_no_topics_for_clients(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with brokers({"b0": ()}, tmp_path) as alone, connect(alone.nodes["b0"].url) as fabric:
+            for pattern in (f"{MARKS}1/1/b0", f"{MARKS}#"):
+                with pytest.raises(Refused):
+                    await fabric.subscribe(pattern).__aenter__()
+            with pytest.raises(Refused):
+                await fabric.publish(f"{MARKS}1/1/b0", b"")
 
     run(main())
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from tests.integration.test_reliable import House
 from stentor.client import connect
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
 from stentor.model.errors import Refusal, Refused
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.registration import Registrar
@@ -21,12 +23,17 @@ from stentor.wire.letter import read, write
 pytestmark = pytest.mark.req("RD-31")
 
 
-def start(here: House, home: Path, name: str, **most: int) -> RepositoryHost:
+def start(here: House, home: Path, name: str, **most: Any) -> RepositoryHost:
     shelf = find_shelf(f"sqlite:{home / name}", name)
     settings = msgspec.structs.replace(RepositorySettings(name=name), **most)
     host = here.hosts[name] = RepositoryHost(settings, (here.url.removeprefix("stentor://"),), shelf)
     host.start()
     return host
+
+
+async def invite(registrar: Registrar, topic: str, repository: str) -> None:
+    principal = (await registrar.status(repository)).principal
+    await registrar._change(topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(principal,))
 
 
 def ledgers(home: Path, name: str) -> set[str]:
@@ -62,7 +69,12 @@ def test_a_repository_joins_no_more_bundles_than_it_takes_topics(tmp_path: Path)
             async with connect(here.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 for number in range(6):
                     await registrar.create(f"t{number}", ["r1"])
-                    await registrar.add(f"t{number}", "r2")
+                    if number < 3:
+                        await registrar.add(f"t{number}", "r2")
+                        continue
+                    with pytest.raises(Refused, match=r"r2 manages 3 topics already.*willing .*: r1"):
+                        await registrar.add(f"t{number}", "r2")
+                    await invite(registrar, f"t{number}", "r2")  # as somebody would who does not ask
                 await until(lambda: len(second.node.health()) == 3)
                 assert len(ledgers(tmp_path, "r2")) == 3
             for name in ("r1", "r2"):
@@ -82,8 +94,9 @@ def test_a_forged_request_to_create_a_topic_makes_no_ledger(tmp_path: Path) -> N
                 forged = Registration("theirs", fabric.name, 7, TopicTask.CREATE, "somebody else", ("r1",))
                 asked = Registration("", fabric.name, 8, TopicTask.STATUS, fabric.principal)
                 async with fabric.inbox() as inbox:
-                    await fabric.publish(inbox_of(repository_name("r1")), write([forged]))
-                    await fabric.publish(inbox_of(repository_name("r1")), write([asked]))
+                    for to in (request_topic(fabric.name, "r1"), inbox_of(repository_name("r1"))):
+                        await fabric.publish(to, write([forged]))
+                    await fabric.publish(request_topic(fabric.name, "r1"), write([asked]))
                     async for event in inbox:
                         (answer,) = read(event.body).events
                         assert isinstance(answer, RegistrationReceipt)

@@ -50,6 +50,8 @@ C = TypeVar("C", bound=ControlEvent)
 TOPIC = "orders"
 KEEPER = "keeper"  # the principal of all repositories
 MILLISECOND = 1_000_000
+DAY = 86_400_000 * MILLISECOND
+YEAR = 365 * DAY  # after 1970 it is
 _SCHEMA = schema_of({"price": 1})
 _SAYING_WHAT_IT_HAS = (GossipState, GossipAck, GossipVoid)
 
@@ -100,8 +102,9 @@ class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
     def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
-                 hold: bool = False, keep: int = 0) -> None:  # fmt: skip
+                 hold: bool = False, keep: int = 0, expire: int = 0) -> None:  # fmt: skip
         self.now = 1
+        self.clocks: dict[str, int] = {}  # how far the clock on the wall of a repository is ahead of others
         self._happening: deque[tuple[str, Input]] = deque()  # the first of them happens now
         self.units = units or {}
         self.repositories: dict[str, Repository] = {}
@@ -118,7 +121,9 @@ class PaperBundle:
             self.start(name)
         if create:
             for name in names:
-                self.owner(name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold, keep=keep)
+                self.owner(
+                    name, TopicTask.CREATE, repositories=names, copies=copies, hold=hold, keep=keep, expire=expire
+                )
             self.pass_time(2000)
             self.owner(names[0], TopicTask.GRANT, role="publisher", name="shop")
             for subscriber in ("billing", "audit"):
@@ -128,7 +133,7 @@ class PaperBundle:
 
     def start(self, name: str) -> None:
         self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
-        self.step(name, Opened(TOPIC, self.ledgers[name].load()))
+        self.step(name, Opened(TOPIC, self.ledgers[name].load(), wall=self.wall(name)))
         self.step(name, Linked(KEEPER))
 
     def add(self, name: str) -> None:
@@ -202,18 +207,22 @@ class PaperBundle:
         for _ in range(milliseconds // pace):
             self.now += pace * MILLISECOND
             for name in list(self.repositories):
-                self.step(name, TimerFired(f"repository {TOPIC}"))
+                self.step(name, TimerFired(f"repository {TOPIC}", self.wall(name)))
+
+    def wall(self, name: str) -> int:
+        """What the clock on the wall of a repository shows."""
+        return YEAR + self.now + self.clocks.get(name, 0)
 
     # ---- clients
 
     def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False,
-              keep: int = 0, units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
+              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False, keep: int = 0,
+              expire: int = 0, units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
         event = Registration(
             TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
-            principals=(KEEPER,) * len(repositories), units=units, joins=joins,
+            expire=expire, principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
-        self.step(repository, Heard(publisher_id(principal, "owner"), [event]))
+        self.step(repository, Heard(publisher_id(principal, "owner"), [event], requester="owner"))
 
     def say(
         self, role: Role, name: str, event: ControlEvent, to: str | None = None, blocks: Sequence[Block] = ()
@@ -289,10 +298,14 @@ class PaperBundle:
         self.reports.clear()
 
 
-def block(first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC) -> Block:
+def block(
+    first: int, count: int = 1, incarnation: int = 5, body: bytes = b"", topic: str = TOPIC, time: int = 0
+) -> Block:
     """Events of the shop; number n costs n % 5."""
     numbers = range(first, first + count)
     shop = publisher_id("", end_name("publisher", "shop", TOPIC))
-    origin = Origin(topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), 1_000_000_000 * first)
+    origin = Origin(
+        topic_id(topic), shop, Incarnation(incarnation), CatenationNumber(first), time or 1_000_000_000 * first
+    )
     bodies = [body or b"%d" % number for number in numbers]
     return Block(encode(origin, _SCHEMA, [[number % 5 for number in numbers]], bodies), _SCHEMA)

@@ -1,7 +1,7 @@
 """What the paper says of repositories (000, sections 3 and 4), sentence by sentence, on machines without a network."""
 
 import pytest
-from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
+from tests.paper.bundle import DAY, KEEPER, TOPIC, PaperBundle, block
 
 from stentor.model.control import (
     Denial,
@@ -274,7 +274,7 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
     for _ in range(2):  # the first one finds out that it is damaged
         bundle.clear()
         request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)
-        bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+        bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]
@@ -287,7 +287,7 @@ def test_who_is_there_is_judged_when_an_answer_is_given_not_when_it_was_asked_fo
     bundle.kill("r2")
     bundle.lazy.add("r1")
     request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True)
-    bundle.step("r1", Heard(publisher_id("", "reader"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
     bundle.pass_time(1000)
     bundle.publish(2, 1)
     bundle.pass_time(12_000)
@@ -823,8 +823,8 @@ def test_the_coarser_storage_counts_a_unit_as_served_once_two_finer_ones_have_it
     bundle.recover("subscriber", "billing", "r1", node="north/hall/b1")
     bundle.recover("subscriber", "audit", "r1", node="south/b1")
     bundle.publish(1, 1)
-    bundle.publish(200_000, 1)  # a day later, and after a gap that is never filled
-    bundle.retransmit(2, 1)
+    bundle.now += DAY
+    bundle.pass_time(2000)
     line = bundle.repositories["r1"].store
     audit = bundle.told(Persistent, "audit")[-1]
     bundle.acknowledge("audit", "r1", (1, audit.upto))

@@ -1,7 +1,7 @@
 """Paper 001, section 4.2.4: system storage and guaranteed delivery of events."""
 
 import pytest
-from tests.paper.bundle import KEEPER, PaperBundle, block
+from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 
 from stentor.machine import Effect
 from stentor.model.access import TopicTerms
@@ -132,7 +132,7 @@ def test_system_storages_maintain_events_till_they_are_sure_that_all_other_units
     bundle = units()
     bundle.kill("s1")
     bundle.publish_within("north", 1, 1, "n1")
-    bundle.publish_within("north", 200_000, 1, "n1")  # days later
+    bundle.now += 2 * DAY
     bundle.pass_time(60_000)
     assert 1 in numbers_left(bundle, "n1")
     bundle.start("s1")

@@ -9,19 +9,22 @@ import msgspec
 import pytest
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, GossipState, Held, SubscriberAck, bundle_of
+from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
+from stentor.model.ids import publisher_id
 from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest
-from stentor.model.record import Kind, StreamId
+from stentor.model.reading import Page, PageRequest, ReaderAck
+from stentor.model.record import Kind, Record, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, enrolment, registry, retrieval, steering, store, testimony
+from stentor.protocols.delivery import commits, registry, repository, retrieval, steering, store, testimony
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.attendance import Attendance
 from stentor.protocols.delivery.audience import Part
 from stentor.protocols.delivery.authentication import BundleMembers
+from stentor.protocols.delivery.beginnings import Beginnings
 from stentor.protocols.delivery.bodies import Bodies, Source
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.closing import LifeClosing
+from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import Commits, Noted
 from stentor.protocols.delivery.cursor import Reader
 from stentor.protocols.delivery.destination import Destination
@@ -32,8 +35,10 @@ from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
+from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.post import Heard, Post
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
@@ -41,6 +46,7 @@ from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.protocols.delivery.service import TRANSITIONS, Change, State
+from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
@@ -266,6 +272,30 @@ def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gossip, "_hear_state", hear)
 
 
+def ends_of_lives_are_not_fixed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lives, "_known_ends", always({}))
+
+
+def ends_of_lives_are_not_set_aside(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "set_aside", always(None))
+
+
+def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lives, "_is_introduced", always(True))
+
+
+def what_was_acknowledged_is_given_up_like_any_gap(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lives, "awaited", always([]))
+
+
+def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
+    def denied(self: Steering, now: int, denial: Denial) -> None:
+        original(self, now, msgspec.structs.replace(denial, newest=0))
+
+    original = Steering._denied
+    patch.setattr(Steering, "_denied", denied)
+
+
 def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(TRANSITIONS, (State.LEAVING, Change.ADDED_AGAIN), State.LEAVING)
 
@@ -352,7 +382,7 @@ def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(enrolment, "_filter_of", lambda event, _: event.where)
+    patch.setattr(registry.Registry, "filter_of", lambda _, event: event.where)
 
 
 def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -483,6 +513,64 @@ def streams_are_settled_too_soon(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Streams, "settle", lambda self: self.unsettled.clear())
 
 
+def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPatch) -> None:
+    """As it was before topics named who asks."""
+
+    def is_forged(heard: Heard, event: ControlEvent) -> bool:
+        return isinstance(event, Registration | ReaderAck) and heard.sender != publisher_id(
+            event.principal, event.sender
+        )
+
+    patch.setattr(repository, "is_forged", is_forged)
+
+
+def age_is_measured_between_events(patch: pytest.MonkeyPatch) -> None:
+    newest: dict[Store, int] = {}
+    original = Store._put
+
+    def put(self: Store, record: Record) -> None:
+        newest[self] = max(newest.get(self, 0), record.time)
+        original(self, record)
+
+    def age(self: Collection, record: Record) -> int:
+        return (newest.get(self._store, 0) - record.time) // self._age_unit
+
+    patch.setattr(Store, "_put", put)
+    patch.setattr(Collection, "_age", age)
+
+
+def what_is_fetched_is_young(patch: pytest.MonkeyPatch) -> None:
+    original = Store.fetch
+    patch.setattr(Store, "fetch", lambda self, now, block, whole=False, _=None: original(self, now, block, whole))
+
+
+def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Collection, "_age", always(0))
+
+
+def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mailboxes, "enlist", always(None))
+
+
+def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
+    original = Beginnings.locate
+
+    def locate(self: Beginnings, now: int, since: str, then: Any) -> None:
+        kind, _, number = since.partition(" ")
+        own = f"{kind} {self._own}:{number.rpartition(':')[2]}" if kind == "epoch" else since
+        original(self, now, own, then)
+
+    patch.setattr(Beginnings, "locate", locate)
+
+
+def topics_of_one_name_are_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gossip, "_is_about_our_topic", always(True))
+
+
+def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Registry, "is_ended", always(False))
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
     (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),
@@ -490,6 +578,14 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (closed_lives_leave_no_word, {"told-too-little"}),
     (lost_states_are_not_noticed, {"not-converged"}),
     (streams_are_settled_too_soon, {"raised"}),
+    (mail_is_kept_for_those_who_came, {"lost-write"}),
+    (age_is_measured_between_events, {"forgotten-early"}),
+    (what_is_fetched_is_young, {"false-stored-time"}),
+    (nothing_grows_old, {"not-converged"}),
+    (topics_of_one_name_are_one, {"former-topic", "not-converged"}),
+    (nobody_ends_a_topic_that_was_deleted_elsewhere, {"former-topic"}),
+    (an_epoch_is_read_as_our_own_number, {"lost-write"}),
+    (repositories_obey_whoever_has_the_id_of_somebody_else, {"refused", "lost-write", "not-converged"}),
     (ends_believe_strangers, {"stored-by-nobody", "phantom", "refused"}),
     (readers_believe_strangers, {"garbage-read", "wrong-batch"}),
     (repositories_believe_strangers, {"not-converged", "lost-write", "raised"}),
@@ -514,6 +610,11 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
     (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
+    (ends_of_lives_are_not_fixed, {"lives-out-of-order"}),
+    (ends_of_lives_are_not_set_aside, {"lives-out-of-order"}),
+    (events_do_not_wait_for_the_fact_of_their_life, {"lives-out-of-order"}),
+    (what_was_acknowledged_is_given_up_like_any_gap, {"lives-out-of-order", "nonmonotonic-poll"}),
+    (clocks_that_were_set_back_end_a_publisher, {"refused"}),
     (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),

@@ -12,9 +12,11 @@ from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
-from stentor.nodes import herald
+from stentor.nodes import herald, shortcuts
+from stentor.nodes.arrival import Arrival
 from stentor.nodes.client import Client
 from stentor.nodes.network import Network
+from stentor.nodes.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -264,6 +266,33 @@ def no_second_try_to_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AccessLog, "failed", careless)
 
 
+def no_shortcuts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Shortcuts, "beat", lambda *_: None)
+
+
+def any_number_of_shortcuts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shortcuts, "MOST_LINKS", 64)
+
+
+def path_lengths_are_not_kept_up_to_date(patch: pytest.MonkeyPatch) -> None:
+    original = Connectivity.take
+
+    def lazy(self: Connectivity, presence: Presence) -> None:
+        kept = dict(self._paths)
+        original(self, presence)
+        self._paths.update(kept)
+
+    patch.setattr(Connectivity, "take", lazy)
+
+
+def the_old_broker_is_left_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Client, "_arrive", lambda self, now, *_, **__: self._leave(now))
+
+
+def events_are_not_held_while_moving(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Arrival, "take_held", lambda _: b"")
+
+
 def counts_are_told_with_changes_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Profiles, "_is_miscounted", lambda *_: False)
 
@@ -308,6 +337,11 @@ MUTATIONS: list[tuple[str, Mutate, set[str]]] = [
     ("overlay", no_order_of_presences, {"presence", "endless"}),
     ("overlay", changes_of_profiles_build_on_anything, {"profile"}),
     ("overlay", lives_are_not_told_apart, {"presence", "profile"}),
+    ("overlay", no_shortcuts, {"path-length"}),
+    ("overlay", any_number_of_shortcuts, {"links"}),
+    ("overlay", path_lengths_are_not_kept_up_to_date, {"path-length"}),
+    ("network", the_old_broker_is_left_first, {"lost-write"}),
+    ("network", events_are_not_held_while_moving, {"lost-write", "unsubscribed"}),
     ("network", own_bit_stays, {"twice", "matchings", "circling"}),
     ("network", masks_are_not_divided, {"twice"}),
     ("network", one_hop_is_too_many, {"circling"}),

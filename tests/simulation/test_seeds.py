@@ -45,6 +45,7 @@ EXPECTED = {
     ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
+        "deleted events-expired "
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
         "revoke roam rot sync-error torn"
     ),
@@ -52,9 +53,9 @@ EXPECTED = {
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
-        "published relayed repeated-bytes stall swapped-bytes"
+        "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
-    "overlay": "Farewell break crash dismiss join leave partition reprice stall",
+    "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }
 
 

@@ -76,7 +76,7 @@ def _print(lines: Sequence[str]) -> None:
 async def _ask(
     url: str | None, tls: Path | None, wait: float, principal: str = "", topic: str = "", attributes: Sequence[str] = ()
 ) -> AccessView:
-    async with connect(url, tls=tls, wait=wait) as fabric:
+    async with connect(url, tls=tls, wait=wait, stay=True) as fabric:
         return await operation.access(fabric, principal, topic, attributes)
 
 

@@ -95,7 +95,7 @@ class Journey:
         return Station(told.node, "", 1, told, onward)
 
     async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None, wait: float = 0.0) -> Explanation:
-        async with self._turns, connect(url, tls=self._tls, timeout=WITHIN, wait=wait) as fabric:
+        async with self._turns, connect(url, tls=self._tls, timeout=WITHIN, wait=wait, stay=True) as fabric:
             return await operation.explain(
                 fabric, self._topic, self._attributes, level=level, masks=masks, within=WITHIN
             )

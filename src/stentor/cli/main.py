@@ -13,6 +13,7 @@ COMMANDS: Final = {  # where each is, in the order of the help
     "node": "up.node",
     "pub": "publish.pub",
     "sub": "subscribe.sub",
+    "send": "send.send",
     "status": "status.status",
     "map": "network_map.network_map",
     "route": "route.route",

@@ -74,6 +74,8 @@ def _tree(found: Survey) -> Tree:
     words = f"network: {len(found.brokers)} brokers, {len(found.links)} links" + (
         f", {silent} silent" if silent else ""
     )
+    paths = _path_length(found, "")
+    words += f", {paths:.1f} on a path between its members on average" if paths else ""
     root = Tree(Text(words, "bold"))
     _grow(root, found.network, found)
     return root
@@ -89,6 +91,9 @@ def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
         policy = _forwarding(found, each.name)
         if policy not in ("", "content"):
             label.append(f"  {printable(policy)}", "dim")
+        paths = _path_length(found, each.name)
+        if paths > 1:
+            label.append(f"  paths of {paths:.1f} links on average", "dim")
         _grow(branch.add(label), each, found)
     for name in unit.brokers:
         branch.add(_broker(found.brokers[name], first=name == found.origin))
@@ -98,6 +103,13 @@ def _forwarding(found: Survey, unit: str) -> str:
     """How a unit's members forward to each other, as those inside say."""
     scopes = (scope for view in found.views().values() for scope in view.scopes)
     return next((scope.forwarding for scope in scopes if scope.scope == unit), "")
+
+
+def _path_length(found: Survey, unit: str) -> float:
+    """How long paths between a unit's members are on average, as the broker says that reaches most of them."""
+    scopes = [scope for view in found.views().values() for scope in view.scopes if scope.scope == unit]
+    widest = max(scopes, key=lambda scope: sum(each.reachable for each in scope.members), default=None)
+    return 0.0 if widest is None else widest.path_length
 
 
 def _broker(broker: BrokerSeen, *, first: bool) -> Text:

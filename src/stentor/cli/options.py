@@ -9,6 +9,7 @@ import typer
 
 from stentor.config import Address, check_exposure
 from stentor.model.attribute import Value, schema_of
+from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
 from stentor.reliable import From
 
@@ -28,6 +29,9 @@ TokenOption = Annotated[
         help="The file of the fabric's token, for operators without TLS.",
         show_default="that of your own fabric there",
     ),
+]
+StayOption = Annotated[
+    bool, typer.Option("--stay", help="Stay at this broker, also when it asks to move to one that has less to do.")
 ]
 WaitOption = Annotated[
     float,
@@ -57,21 +61,21 @@ AttributesOption = Annotated[
 
 FromOption = Annotated[
     str | None,
-    typer.Option("--from", help="Where to begin: beginning, now, an epoch (a sequence number), or a time."),
+    typer.Option("--from", help="Where to begin: beginning, now, an epoch such as r1:107, or a time."),
 ]
 
 
 def parse_from(text: str) -> From:
     """Return where to begin; a time without a zone is UTC."""
-    if text in ("beginning", "now"):
-        return "beginning" if text == "beginning" else "now"
-    if text.isdecimal():
-        return int(text)
+    if text in ("beginning", "now") or text.isdecimal():  # 20261101 is a number, although it is a date, too
+        return text
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        if (epoch := Epoch.parse(text)) is not None:
+            return str(epoch)
         raise InvalidInput(
-            f"--from {text}: expected beginning, now, an epoch (a number), or a time such as 2026-11-01T12:00"
+            f"--from {text}: expected beginning, now, an epoch such as r1:107, or a time such as 2026-11-01T12:00"
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

@@ -13,6 +13,7 @@ from stentor.cli.output import Output, as_json, as_line
 from stentor.cli.printable import printable
 from stentor.client import connect
 from stentor.event import Batch
+from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
 from stentor.model.position import Position
 from stentor.reading import PAGES, Available, Leaf, Reader
@@ -114,10 +115,11 @@ class StoredEvents:
             for event in Batch(self._topic, block):
                 sequence = max(base + event.number, 0)  # what came from a lake has none
                 name = names.get(event.publisher, event.publisher)
+                epoch = str(Epoch(leaf.repository, sequence)) if sequence else ""
                 if self._json:
-                    more = {"name": name, "repository": leaf.repository, "sequence": sequence}
-                    lines.append(as_json(event, **more))
+                    place = {"repository": leaf.repository, "sequence": sequence, "epoch": epoch}
+                    lines.append(as_json(event, name=name, **place))
                 else:
                     time = event.time.isoformat(timespec="milliseconds")
-                    lines.append(as_line(event, str(sequence or "-"), time, name))
+                    lines.append(as_line(event, epoch or "-", time, name))
         return lines

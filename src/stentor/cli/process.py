@@ -67,6 +67,9 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     lake: str = ""  # a directory; "" is none
     home: str  # the directory that only one process may use
     http: str | None = None  # unless it is inside a broker, which shows it
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
+    most_topics: int = 0  # 0 is as many as the limits say
+    most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
     certificates: str | None
     token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     log: str
@@ -97,6 +100,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     traces: bool = True
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
+    path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
+    clients_per_broker: int = 0  # with more of them, newcomers are pointed elsewhere; 0 is as many as come
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -225,7 +230,9 @@ async def _serve_repository(
     settings = RepositorySettings(
         name=assignment.name,
         unit=assignment.unit,
-        topics=assignment.limits.reliable_topics,
+        accepts=assignment.accepts,
+        topics=assignment.most_topics or assignment.limits.reliable_topics,
+        most_bytes=assignment.most_bytes,
         topics_per_owner=assignment.limits.reliable_topics_per_owner,
         tail=assignment.limits.recent_events,
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
@@ -315,6 +322,8 @@ def _network(assignment: Assignment) -> NetworkSettings:
         channels=tuple(channels),
         traces=assignment.traces,
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
+        path_length=assignment.path_length,
+        clients_per_broker=assignment.clients_per_broker,
     )
 
 

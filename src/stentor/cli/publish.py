@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
+from stentor.cli.options import AttributesOption, StayOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
 from stentor.client import Fabric, connect
@@ -55,6 +55,7 @@ def pub(
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
+    stay: StayOption = False,
 ) -> None:
     """Publish events; returns when the broker has taken them in, or, with --name, when they are stored."""
     if body is not None and from_ is not None:
@@ -73,7 +74,7 @@ def pub(
             progress.update(bar, completed=done, visible=time.monotonic() - began > _SHOW_AFTER)
 
         async def run() -> str:
-            async with connect(url, tls=tls, wait=wait) as fabric:
+            async with connect(url, tls=tls, wait=wait, stay=stay) as fabric:
                 if name is None:
                     return await _publish(fabric, given, show)
                 return await _store(fabric, given, name, show, console)

@@ -21,10 +21,11 @@ from stentor.cli.status import size
 from stentor.cli.topic import state
 from stentor.cli.up import JsonLogOption, LogOption, check_level
 from stentor.client import connect
-from stentor.config import check_repository_name, home_of, storage_in, storage_line
+from stentor.config import check_repository_name, home_of, quantity, storage_in, storage_line
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
+from stentor.model.topic import check_pattern
 from stentor.registration import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
 from stentor.runtime.token import pointed_path
 from stentor.survey import within_unit
@@ -52,6 +53,14 @@ def add(
     ] = "sqlite:",
     unit: Annotated[str, typer.Option(help="The unit whose clients it serves.", show_default="the whole network")] = "",
     data: Annotated[Path, typer.Option(help="Where to keep data.")] = DATA,
+    accepts: Annotated[
+        list[str] | None, typer.Option(help="A topic or pattern that it is willing to manage.", show_default="all")
+    ] = None,
+    most_topics: Annotated[int, typer.Option(min=0, help="Topics that it manages; 0 is as [limits] says.")] = 0,
+    most_bytes: Annotated[
+        str | None,
+        typer.Option(help="On its disk, with which it takes more topics: 10GiB.", show_default="any number"),
+    ] = None,
     http: HttpOption = "127.0.0.1:0",
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -71,6 +80,8 @@ def add(
     line = storage_line(storage, storage_in(data))
     if unit:
         ScopePath.parse(unit)
+    patterns = tuple(map(check_pattern, accepts or ()))
+    most = 0 if most_bytes is None else quantity.size(most_bytes)
     addresses = asyncio.run(_look_around(name, unit, url, tls, wait))
     become(
         RepositoryAssignment(
@@ -80,6 +91,9 @@ def add(
             storage=line,
             home=str(home_of(name, data)),
             http=http_address(http, tls),
+            accepts=patterns,
+            most_topics=most_topics,
+            most_bytes=most,
             certificates=None if tls is None else str(tls),
             token=str(token or pointed_path(addresses[0]) or ""),
             log=log or "info",
@@ -176,10 +190,14 @@ def status(
     else:
         console = Console(highlight=False)
         for report in reports.values():
-            serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}"))
+            serves = escape(printable(f"{report.repository}, serves {report.unit or 'everyone'}{_accepted(report)}"))
             console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
+
+
+def _accepted(report: RepositoryReport) -> str:
+    return f", accepts {', '.join(report.accepts)}" if report.accepts else ""
 
 
 def _table(report: RepositoryReport, title: str, width: int) -> Table:

@@ -33,7 +33,8 @@ class Search:
 
     def connect(self, address: str, wait: float = _WITHIN) -> Fabric:
         """A client of a broker that others know; it may be down for a moment, because it is started again."""
-        return connect(f"stentor://{address}", tls=self._tls, token=self._token, timeout=_WITHIN, wait=wait)
+        url = f"stentor://{address}"
+        return connect(url, tls=self._tls, token=self._token, timeout=_WITHIN, wait=wait, stay=True)
 
     async def view_at(self, address: str, wait: float = _WITHIN) -> NetworkView:
         """What the broker at an address told when it was first asked."""

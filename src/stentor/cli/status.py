@@ -25,7 +25,7 @@ def status(
     """Show what the broker counts: events, clients, subscriptions, queues, who is slow."""
 
     async def ask() -> NodeStatus:
-        async with connect(url, tls=tls, wait=wait) as fabric:
+        async with connect(url, tls=tls, wait=wait, stay=True) as fabric:
             return await fabric.status()
 
     answer = asyncio.run(ask())

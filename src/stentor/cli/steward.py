@@ -17,6 +17,7 @@ from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import Task
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
+from stentor.policies.balance import Move
 from stentor.policies.elasticity import Action, History, Leave, Purge, Rules, Seen, Start, decide
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
@@ -35,6 +36,7 @@ class Steward:
         self._history = History()
         self._started: set[str] = set()
         self._purged: set[str] = set()  # that the network must yet forget
+        self._moves: set[tuple[str, str]] = set()  # from where to where clients were asked to move at the last check
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -59,6 +61,7 @@ class Steward:
         self._history, actions = decide(self._rules, self._history, seen)
         for action in actions:
             await self._act(action, views)
+        self._moves = {(each.origin, each.target) for each in actions if isinstance(each, Move)}
         await self._dismiss(views)
 
     async def _ask(self, broker: Assignment) -> NetworkView | None:
@@ -71,23 +74,34 @@ class Steward:
     def _connect(self, broker: Assignment) -> Fabric:
         within = self._settings.check_every  # a broker that is started again must not look dead
         url, token = f"stentor://{broker.listen}", broker.token or None
-        return connect(url, tls=broker.certificates, token=token, timeout=within, wait=within)
+        return connect(url, tls=broker.certificates, token=token, timeout=within, wait=within, stay=True)
 
     async def _act(self, action: Action, views: dict[str, NetworkView]) -> None:
         match action:
             case Start(cluster):
                 await self._start(cluster, views)
             case Leave(name):
-                broker = next(each for each in self._supervisor.running() if each.name == name)
                 self._tell(f"{_cluster(name) or 'the network'} has few clients: {name} is not needed any more")
-                async with self._connect(broker) as fabric:
+                async with self._connect(self._find(name)) as fabric:
                     await operation.order(fabric, Task.LEAVE)
                 self._started.discard(name)
+            case Move(origin, target, clients):
+                async with self._connect(self._find(origin)) as fabric:
+                    address = views[target].address
+                    await operation.order(fabric, Task.MOVE_CLIENTS, target, address=address, count=clients)
+                if (origin, target) not in self._moves:  # who does not follow is not told of again and again
+                    self._tell(f"{clients:,} of the clients of {origin} are asked to move to {target}")
             case Purge(name):
                 self._tell(f"node {name} did not answer: it is purged")
                 await self._supervisor.purge(name)
                 self._started.discard(name)
                 self._purged.add(name)
+
+    def _find(self, name: str) -> Assignment:
+        for each in self._supervisor.running():
+            if each.name == name:
+                return each
+        raise StentorError(f"{name} is gone")
 
     async def _start(self, cluster: str, views: dict[str, NetworkView]) -> None:
         around = [each for each in self._supervisor.running() if _cluster(each.name) == cluster and each.name in views]
@@ -99,6 +113,7 @@ class Steward:
             model,
             name=name,
             listen=str(Address(Address.parse(model.listen).host, 0)),
+            advertise="",  # the model's own address is not the new one's
             http=None if model.http is None else str(Address(Address.parse(model.http).host, 0)),
             storage=str(self._data.joinpath(*ScopePath.parse(name).parts)),
             numbers=(*model.numbers[:-1], free_number(name, view)),

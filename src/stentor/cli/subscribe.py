@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
+from stentor.cli.options import FromOption, StayOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line, groups
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
@@ -53,6 +53,7 @@ def sub(
     url: UrlOption = None,
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
+    stay: StayOption = False,
 ) -> None:
     """Subscribe and print events until Ctrl-C, or --count of them.
 
@@ -66,10 +67,11 @@ def sub(
     if name is not None and settled:
         raise InvalidInput("--settled is for best effort: with --name, repositories keep what is published meanwhile")
     since = None if from_ is None else parse_from(from_)
-    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), url, tls, wait))
+    client = connect(url, tls=tls, wait=wait, stay=stay)
+    asyncio.run(_run(SubscribeOptions(pattern, where, name, since, count, json, settled), client))
 
 
-async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: float) -> None:
+async def _run(wanted: SubscribeOptions, client: Fabric) -> None:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -83,7 +85,7 @@ async def _run(wanted: SubscribeOptions, url: UrlOption, tls: TlsOption, wait: f
         loop.add_signal_handler(number, interrupt)
     errors = Console(stderr=True, highlight=False)
     try:
-        async with connect(url, tls=tls, wait=wait) as fabric:
+        async with client as fabric:
             await (_print_live if wanted.name is None else _print_stored)(fabric, wanted, errors)
     except asyncio.CancelledError:
         if not interrupted:
@@ -180,4 +182,5 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
 def _show_stored(event: StoredEvent, json: bool) -> bytes:
     if not json:
         return as_line(event, event.topic, after=" redelivered" if event.redelivered else "")
-    return as_json(event, repository=event.repository, sequence=event.sequence, redelivered=event.redelivered)
+    place = {"repository": event.repository, "sequence": event.sequence, "epoch": event.epoch}
+    return as_json(event, **place, redelivered=event.redelivered)

@@ -28,6 +28,7 @@ from stentor.model.control import Role
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
 
+_MOST_AWAITED = 3  # ranges that are named in a table, where there is little room
 app = typer.Typer(
     help="Reliable topics: every event is stored, and everyone who must have it gets it, in order and once.\n\n"
     "stentor topic create orders --reliable\n\nstentor topic grant orders --publisher shop --subscriber billing\n\n"
@@ -257,9 +258,8 @@ def delete(
             return await asking.delete(name)
 
     silent = asyncio.run(run())
-    if silent:
-        raise Incomplete(f"{name} is deleted, but {', '.join(silent)} did not answer: delete it again when they do")
-    typer.echo(f"{name} is deleted")
+    later = f"; what {', '.join(silent)} has, which did not answer, is deleted when it is back" if silent else ""
+    typer.echo(f"{name} is deleted{later}")
 
 
 @app.command()
@@ -378,10 +378,15 @@ def _principal(holder: str) -> Text:
     return cell(holder) if holder else cell("! anyone", "yellow")
 
 
-def state(report: TopicReport) -> str:
+def state(report: TopicReport) -> Text:
     if report.leaving:
-        return "[yellow]leaving[/]"
-    return "[green]ready[/]" if report.ready else "[yellow]catching up[/]"
+        return cell("leaving", "yellow")
+    if report.ready:
+        return cell("ready", "green")
+    awaited = [f"{first:,} … {last:,} of {name}" for name, spans in report.awaits.items() for _, first, last in spans]
+    rest = f" and {len(awaited) - _MOST_AWAITED} more" if len(awaited) > _MOST_AWAITED else ""
+    waits = f", awaits {', '.join(awaited[:_MOST_AWAITED])}{rest}" if awaited else ""
+    return cell(f"catching up{waits}", "yellow")
 
 
 def _best(reports: dict[str, TopicReport]) -> TopicReport:

@@ -265,6 +265,9 @@ def assign_repository(
         lake=str(repository.lake or ""),
         home=str(home_of(repository.name, config.fabric.data)),
         http=str(repository.http) if repository.http else None,
+        accepts=repository.accepts,
+        most_topics=repository.most_topics or 0,
+        most_bytes=repository.most_bytes or 0,
         certificates=str(tls.directory) if tls else None,
         token=str(config.token),
         log=log or config.fabric.log,
@@ -296,4 +299,6 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         traces=config.fabric.traces,
         rules=config.access,
         access=config.fabric.access,
+        path_length=config.elasticity.path_length if config.elasticity is not None else 0.0,
+        clients_per_broker=config.elasticity.clients_per_broker if config.elasticity is not None else 0,
     )

@@ -9,7 +9,6 @@ from stentor.config.lines import Key, locate
 from stentor.config.problem import Problems, describe
 from stentor.config.table import Table, Tables
 from stentor.model.errors import ConfigError, InvalidInput
-from stentor.model.topic import check_pattern
 from stentor.policies.access import AccessRule
 
 _RIGHTS = ("publish", "subscribe", "send")
@@ -42,9 +41,9 @@ def load_access(path: Path) -> tuple[AccessRule, ...]:
 def _rule(tables: Tables, value: object, key: Key) -> AccessRule:
     table = tables.table(value, key, AccessRule)
     tables.require(table, (*key, "principals"), 'a list of principals such as ["alice", "team-*", "OU=trading"]')
-    principals = _words(tables, table, (*key, "principals"), _principal)
-    topics = _words(tables, table, (*key, "topics"), _topic)
-    names = _words(tables, table, (*key, "names"), _name)
+    principals = tables.words(table, (*key, "principals"), _principal)
+    topics = tables.words(table, (*key, "topics"), values.topic_pattern)
+    names = tables.words(table, (*key, "names"), _name)
     rights = {right: tables.take(table, (*key, right), values.boolean, False) for right in _RIGHTS}
     reported = any((*key, name) in tables.reported for name in ("topics", "names", *_RIGHTS))
     if (rights["publish"] or rights["subscribe"]) and "topics" not in table:
@@ -54,13 +53,6 @@ def _rule(tables: Tables, value: object, key: Key) -> AccessRule:
     return AccessRule(principals=principals, topics=topics, names=names, **rights)
 
 
-def _words(tables: Tables, table: Table, key: Key, read: values.Reader) -> tuple[str, ...]:
-    if key[-1] not in table:
-        return ()
-    found = tables.each(table, key, values.several("a list of words in quotes"), read)
-    return tuple(word for word in found if word is not None)
-
-
 def _principal(value: object) -> str:
     text = values.text(value, "a principal")
     if not text or ("=" in text and not _ATTRIBUTE.fullmatch(text)):
@@ -68,10 +60,6 @@ def _principal(value: object) -> str:
             f"expected a principal, a pattern or an attribute such as OU=trading, found {describe(text)}"
         )
     return text
-
-
-def _topic(value: object) -> str:
-    return check_pattern(values.text(value, "a topic"))
 
 
 def _name(value: object) -> str:

@@ -60,6 +60,8 @@ def _network(definitions: dict[str, Any]) -> None:
         properties[name] = {"anyOf": [scope, {"const": ""}], "description": said}
     repository["name"]["pattern"] = f"^{_PART}$"
     repository["storage"]["pattern"] = STORAGE
+    del repository["accepts"]["default"]
+    repository["accepts"]["minItems"] = 1
     for properties in (unit, definitions["Node"]["properties"]):
         del properties["number"]["default"]  # it depends on who else is in the unit
     fabric, link, rule = (definitions[name]["properties"] for name in ("Fabric", "Link", "AccessRule"))
@@ -67,9 +69,12 @@ def _network(definitions: dict[str, Any]) -> None:
         del rule[name]["default"]
     for name in ("principals", "topics", "names"):
         rule[name]["minItems"] = 1
-    for properties, name in ((unit, "forwarding"), (unit, "connect"), (link, "cost"), (fabric, "access")):
+    optional = ((unit, "forwarding"), (unit, "connect"), (link, "cost"), (fabric, "access"))
+    for properties, name in (*optional, (repository, "most_topics"), (repository, "most_bytes")):
         (kind,) = [kind for kind in properties[name]["anyOf"] if kind != {"type": "null"}]  # left out is never null
         properties[name] = {"description": properties[name]["description"], **kind}
+    number = {word: repository["most_bytes"].pop(word) for word in ("type", "minimum", "maximum")}
+    repository["most_bytes"]["anyOf"] = [number, {"type": "string", "pattern": pattern(SIZES)}]
     between = definitions["Link"]["properties"]["between"]
     del between["prefixItems"]
     between.update(items=scope, uniqueItems=True)

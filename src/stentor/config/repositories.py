@@ -12,6 +12,7 @@ from stentor.config.settings import ANY_HTTP, Repository, storage_in
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT
 from stentor.model.errors import InvalidInput
+from stentor.model.limits import Count, DiskSize
 from stentor.model.scope import ScopePath
 from stentor.model.suggestion import nearest
 
@@ -57,6 +58,9 @@ class Repositories:
         broker = take(table, (*key, "broker"), self._network.broker_name, self._first(unit))
         lake = take(table, (*key, "lake"), lambda found: values.path(found, self._base), None)
         http = take(table, (*key, "http"), values.address_or_off, ANY_HTTP)
+        accepts = self._tables.words(table, (*key, "accepts"), values.topic_pattern)
+        most_topics = take(table, (*key, "most_topics"), values.bounded(Count), None)
+        most_bytes = take(table, (*key, "most_bytes"), values.bounded(DiskSize), None)
         if not name or broker is None:
             return None
         if http is not None:
@@ -66,7 +70,10 @@ class Repositories:
             self._problems.add(
                 (*key, "broker"), f"expected a broker in {unit}, the unit that it serves, found {broker}"
             )
-        return Repository(name=name, broker=broker, unit=unit, storage=storage, lake=lake, http=http)
+        return Repository(
+            name=name, broker=broker, unit=unit, storage=storage, lake=lake, http=http, accepts=accepts,
+            most_topics=most_topics, most_bytes=most_bytes,
+        )  # fmt: skip
 
     def _first(self, unit: ScopePath) -> ScopePath | None:
         return self._network.tree.first[unit] if self._network.tree.brokers else None

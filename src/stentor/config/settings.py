@@ -9,7 +9,7 @@ from msgspec import Meta
 from stentor.config.address import Address
 from stentor.config.topology import ROOT, Connect
 from stentor.model.errors import ConfigError, InvalidInput
-from stentor.model.limits import Count, Limits, Seconds
+from stentor.model.limits import Count, DiskSize, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.suggestion import suggestion
 from stentor.policies.access import AccessRule
@@ -21,6 +21,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 Forwarding = Literal["content", "flooding"]
 Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
+Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
 
 AccessDefault = Literal["granted", "open"]
@@ -127,6 +128,16 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="the directory of a lake that has what repositories have forgotten; default: none"),
     ] = None
     http: Annotated[Address | None, Meta(description='host:port for health and metrics; "" turns it off')] = None
+    accepts: Annotated[
+        tuple[str, ...], Meta(description="topics and topic patterns that it is willing to manage; default: all")
+    ] = ()
+    most_topics: Annotated[
+        Count | None, Meta(description="topics that it manages; default: reliable_topics of [limits]")
+    ] = None
+    most_bytes: Annotated[
+        DiskSize | None,
+        Meta(description="on its disk, with which it is still willing to manage more topics; default: any number"),
+    ] = None
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +147,7 @@ class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
     most_brokers: Brokers = 8  # in a cluster, with those of the file
     purge_slow: bool = False  # stop a broker that answers health checks too slowly
     check_every: Seconds = 10.0
+    path_length: Hops = 0.0  # add links where paths between a unit's members have more, on average; 0 adds none
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from stentor.config.lines import Key
 from stentor.config.problem import Problems, describe
+from stentor.config.value import several
 from stentor.model.errors import InvalidInput
 from stentor.model.suggestion import nearest, suggestion
 
@@ -71,6 +72,13 @@ class Tables:
                 self.problems.add((*key, index), str(error))
                 found.append(None)
         return found
+
+    def words(self, table: Table, key: Key, read: Callable[[object], str]) -> tuple[str, ...]:
+        """The words of an array, which may be left out; one that is wrong is reported and left out."""
+        if key[-1] not in table:
+            return ()
+        found = self.each(table, key, several("a list of words in quotes"), read)
+        return tuple(word for word in found if word is not None)
 
     def require(self, table: Table, key: Key, expected: str) -> None:
         if key[-1] not in table and key not in self.reported:

@@ -10,9 +10,10 @@ from stentor.config.address import Address
 from stentor.config.problem import describe
 from stentor.config.quantity import duration, show_duration, show_size, size
 from stentor.model.errors import InvalidInput
-from stentor.model.limits import Seconds, Size
+from stentor.model.limits import DiskSize, Seconds, Size
 from stentor.model.scope import ScopePath
 from stentor.model.suggestion import nearest, suggestion
+from stentor.model.topic import check_pattern
 
 T = TypeVar("T")
 Reader = Callable[[object], str]
@@ -76,6 +77,10 @@ def several(expected: str, exactly: int | None = None) -> Callable[[object], lis
     return read
 
 
+def topic_pattern(value: object) -> str:
+    return check_pattern(text(value, "a topic"))
+
+
 def bounded(kind: Any) -> Callable[[object], Any]:
     """Reads a value of an annotated type, within the bounds that the type states."""
     if kind is bool:
@@ -83,7 +88,7 @@ def bounded(kind: Any) -> Callable[[object], Any]:
     plain, bounds = get_args(kind)[:2]
     read: Callable[[object], int | float]
     show: Callable[[Any], str]
-    if kind == Size:
+    if kind in (Size, DiskSize):
         read, show, word = size, show_size, "a size"
     elif kind == Seconds:
         read, show, word = duration, show_duration, "a duration"

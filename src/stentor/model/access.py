@@ -43,6 +43,7 @@ class TopicTerms(msgspec.Struct, frozen=True, array_like=True):
     hold: bool = False  # no event leaves its top-level unit before a repository for this unit has it
     open: bool = False  # anybody may publish, unasked and unanswered, and subscribe; what is lost on the way is lost
     most: Count = 0  # events that are kept, whoever has not got them; 0 is any number
+    after: Version = 0  # at which a topic of this name was deleted before: what is not newer is about that one
 
 
 class Membership(msgspec.Struct, frozen=True, array_like=True):

@@ -107,7 +107,8 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
 
     A publisher says up to which number it has sent; a subscriber what it wants: `where`, or what it wanted before if it
-    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch N" or "time NANOSECONDS".
+    `keeps` that, and, if its name is new, from where on: "now", "beginning", "epoch REPOSITORY:NUMBER" or
+    "time NANOSECONDS".
     """
 
     role: Role
@@ -122,6 +123,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     asks: bool = False  # a subscriber whose application has asked for events in this life
     told: bool = False  # … and which was told of some, perhaps by another repository
     keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
+    ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
 
     def check(self) -> None:
         super().check()
@@ -150,11 +152,14 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
-    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere."""
+    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere. With FENCED a publisher
+    learns its `newest` life, since its own clock may be behind.
+    """
 
     attempt: ranges.Attempt
     code: Refusal
     reason: ranges.Reason
+    newest: ranges.Life = 0
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
@@ -200,10 +205,12 @@ class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=Fa
 class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
     """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before.
 
-    With `more`, another letter of the same answer follows: what is missing is asked for after the last one.
+    With `more`, another letter of the same answer follows: what is missing is asked for after the last one. Between
+    repositories `stored` says of each frame when a repository first stored it.
     """
 
     more: bool = False
+    stored: ranges.Nanoseconds = ()
 
 
 # ---- subscribing
@@ -318,6 +325,8 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     inspected: ranges.RepositoryNames = ()  # since these repositories leave it has read all that it has
     stuck: bool = False  # nothing can be written here
     number: ranges.Count = 0  # of the last state that I told to the bundle: this one, unless it is to one alone
+    version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
+    after: ranges.Version = 0  # at which that one was deleted
     recalls: bool = False  # what I have forgotten can be read from a lake, by its publisher's numbers
 
 
@@ -424,6 +433,7 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
     born: ranges.Millisecond = 0  # since 1970, when a topic is created
     units: ranges.Units = ()  # that the repositories serve, in the same order
     joins: bool = False  # one that is added may serve a unit together with the one that it has
+    after: ranges.Version = 0  # at which a topic of this name was deleted before
 
     def check(self) -> None:
         """What is asked of the repository itself is about no topic."""

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 Size = Annotated[int, msgspec.Meta(ge=1024, le=1 << 32)]
+DiskSize = Annotated[int, msgspec.Meta(ge=1024, le=1 << 60)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 

@@ -75,6 +75,7 @@ class Task(enum.StrEnum):
     SET_COST = "set cost"  # of the link to the broker `name`
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
+    MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -105,6 +106,8 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     cost: Cost = 0.0  # of a link between brokers, if whoever dialled it was told one
     nonce: Secret = b""  # drawn by whoever dialled, for the proof of the broker
     proof: Secret = b""  # that whoever dialled knows the fabric's token
+    can_move: bool = False  # understands a Redirect, and follows it
+    is_placed: bool = False  # was told to come to this very broker: point it nowhere else
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
@@ -252,6 +255,7 @@ class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     address: Address = ""
     cost: AnyCost = 0.0
     force: bool = False
+    count: Count = 0
 
 
 class OrderReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
@@ -327,6 +331,7 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
 
     scopes: Annotated[dict[Path, Id], Meta(max_length=64)]
     access: Id = 0  # of all that is known of reliable topics
+    clients: Count = 0  # that the sender serves, for those who would point a newcomer to it
 
 
 # ---- who may do what
@@ -368,10 +373,13 @@ class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=Fal
 
 
 class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
-    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable."""
+    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable. A
+    topic of this name was deleted at the version `ended`: who has one that is not newer has that one.
+    """
 
     topic: TopicName
     members: Annotated[dict[RepositoryName, Principal], Meta(max_length=4096)]
+    ended: Version = 0
 
 
 class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):
@@ -396,6 +404,12 @@ class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=Fal
 class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
     token: Token
     report: msgspec.Raw
+
+
+class Redirect(Message, frozen=True, array_like=True, tag="redirect", gc=False):
+    """A broker asks a client that can move to go to another one; the client subscribes there before it leaves."""
+
+    address: Address
 
 
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
@@ -445,4 +459,5 @@ AnyMessage = (
     | AccessRequest
     | AccessReport
     | Farewell
+    | Redirect
 )

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from stentor.model.attribute import LARGEST_INTEGER, LONGEST_NAME, LONGEST_STRING, SMALLEST_INTEGER
+from stentor.model.epoch import PATTERN
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import LONGEST_FILTER
 from stentor.model.ids import Incarnation, SubscriptionId, TopicId
@@ -74,8 +75,8 @@ def _check_any_topic(topic: str) -> None:
 
 
 def _check_beginning(beginning: str) -> None:
-    """Its number is one of the ledger's, or nanoseconds since 1970."""
-    _, _, number = beginning.partition(" ")
+    """Its number is one of a repository's, or nanoseconds since 1970."""
+    number = beginning.partition(" ")[2].rpartition(":")[2]
     if number and not SMALLEST_INTEGER <= int(number) <= LARGEST_INTEGER:
         raise InvalidInput(f"{beginning!r} is no beginning")
 
@@ -98,6 +99,7 @@ SequenceNumber = Annotated[int, Meta(ge=0, le=LAST_SEQUENCE)]
 SequenceBase = Annotated[int, Meta(ge=-LAST_SEQUENCE, le=LAST_SEQUENCE)]  # one of them less an event's number
 Version = Annotated[int, Meta(ge=0, le=LAST_VERSION)]
 Millisecond = Annotated[int, Meta(ge=0, le=LAST_MILLISECOND)]
+Nanosecond = Annotated[int, Meta(ge=SMALLEST_INTEGER, le=LARGEST_INTEGER)]  # since 1970, by somebody's clock
 Count = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
 ByteCount = Annotated[int, Meta(ge=0, le=2**62)]
 BodySize = Annotated[int, Meta(ge=1, le=2**40)]
@@ -134,7 +136,9 @@ AnyReliableTopic = Annotated[
 TopicPattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_TOPIC, extra={CHECK: check_pattern})]
 FilterText = Annotated[str, Meta(max_length=LONGEST_FILTER)]
 Text = Annotated[str, Meta(max_length=1 << 20)]  # whoever handles it checks it, and says itself what is wrong with it
-Beginning = Annotated[str, Meta(max_length=40, pattern=r"^[a-z]*( -?[0-9]{1,19})?\Z", extra={CHECK: _check_beginning})]
+Beginning = Annotated[
+    str, Meta(max_length=320, pattern=rf"^[a-z]*( (-[0-9]{{1,19}}|{PATTERN}))?\Z", extra={CHECK: _check_beginning})
+]
 Reason = Annotated[str, Meta(max_length=1 << 16)]
 Address = Annotated[str, Meta(max_length=1024)]
 Agent = Annotated[str, Meta(max_length=1024)]
@@ -157,6 +161,7 @@ StreamNumbers = Annotated[tuple[StreamNumber, ...], Meta(max_length=MOST_ITEMS)]
 RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
 Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
 Units = Annotated[tuple[Path, ...], Meta(max_length=4096)]
+Nanoseconds = Annotated[tuple[Nanosecond, ...], Meta(max_length=MOST_ITEMS)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 

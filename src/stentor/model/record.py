@@ -54,6 +54,9 @@ class Record(NamedTuple):
     frame: bytes = b""
     audience: Mapping[int, bytes] = {}
     time: int = 0  # of the first event, in nanoseconds since 1970
+    stored: int = (
+        0  # when a repository of the bundle first stored it, by its own clock; the record's age counts from then
+    )
 
 
 class Fact(NamedTuple):

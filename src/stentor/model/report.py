@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.errors import Refusal
+
 
 class SubscriberReport(msgspec.Struct, frozen=True, kw_only=True):
     """A subscriber as one repository sees it."""
@@ -53,11 +55,21 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
     steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
+    # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
+    # has these, when every member is there and none has them, or when their loss is accepted.
+    awaits: dict[str, tuple[tuple[int, int, int], ...]] = {}
 
     def does_steer(self, role: str, name: str) -> bool:
         if role == "publisher":
             return name in self.steered_publishers
         return name in self.subscribers and self.subscribers[name].steered
+
+
+class Unwillingness(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a repository does not want to manage a topic."""
+
+    code: Refusal
+    reason: str
 
 
 class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,4 +79,8 @@ class RepositoryReport(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     topics: dict[str, TopicReport]
     principal: str = ""  # under which it is connected
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
+    most_topics: int = 0
+    most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
+    unwilling: Unwillingness | None = None  # why it would not manage the topic that it was asked about
     traces: TopicReport | None = None  # the topic under which it keeps traces

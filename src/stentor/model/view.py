@@ -35,6 +35,7 @@ class ScopeView(msgspec.Struct, frozen=True):
     level: int  # of its members
     forwarding: str
     members: tuple[MemberView, ...]
+    path_length: float = 0.0  # links from one member that the broker reaches to another, on average
 
 
 class LinkView(msgspec.Struct, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from stentor.matching.topics import is_wild
 from stentor.model.access_report import AccessView, Verdict
 from stentor.model.control import within_of
 from stentor.model.errors import FrameError, TopicError
+from stentor.model.filter import Filter
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.topic import check_pattern
@@ -20,7 +21,7 @@ from stentor.nodes.guests import Guests
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
 from stentor.policies.access_classes import AccessClasses
 from stentor.policies.subject import Subject
-from stentor.policies.system_topics import topic_within
+from stentor.policies.system_topics import may_read_all, topic_within
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Reader
@@ -49,8 +50,10 @@ class AccessControl:
         forwarder: Forwarder[Outbox],
         subscriptions: Subscriptions[Outbox],
         guests: Guests,
+        place: str = "",
     ) -> None:
-        self.policy = AccessPolicy(settings, charter_of)
+        """`place` is the broker's name."""
+        self.policy = AccessPolicy(settings, charter_of, place)
         self.classes = AccessClasses(self.policy)
         self._forwarder, self._subscriptions, self._guests = forwarder, subscriptions, guests
         self.changed: dict[str, None] = {}  # topics whose charters have changed in this step
@@ -77,15 +80,19 @@ class AccessControl:
         self._guests.post(guest.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
         return False
 
-    def admit_subscription(self, guest: Guest, pattern: str) -> Reader | Denied | None:
+    def admit_subscription(self, guest: Guest, pattern: str, where: Filter | None) -> Reader | Denied | None:
         """Return what a pattern means to a guest; None is all of it."""
         subject = subject_of(guest)
         if is_wild(pattern):
-            return self.classes.deny_pattern(subject, pattern) or self.classes.class_of(subject, pattern)
+            return self.classes.deny_pattern(subject, pattern) or self._reader_of(subject, pattern)
         denied = self.policy.deny_subscribing(subject, pattern)
         if denied is not None and subject.end_of("subscriber", pattern) and self.policy.charter_of(pattern) is None:
             return ExpectantEnd(self.policy, subject)
-        return denied
+        return denied or self.policy.deny_filter(subject, pattern, where)
+
+    def _reader_of(self, subject: Subject, pattern: str) -> Reader | None:
+        """Return what a pattern with wildcards, which is not denied, means to a subject; None is all of it."""
+        return None if may_read_all(subject, pattern) else self.classes.class_of(subject, pattern)
 
     # ---- when a charter changes
 
@@ -119,9 +126,9 @@ class AccessControl:
         for number, interest in list(guest.wishes.items()):
             pattern = interest.pattern
             if is_wild(pattern):
-                self._forwarder.table.change_access(interest, self.classes.class_of(subject, pattern))
+                self._forwarder.table.change_access(interest, self._reader_of(subject, pattern))
             elif topic_within(pattern) in self.changed:
-                access = self.admit_subscription(guest, pattern)
+                access = self.admit_subscription(guest, pattern, interest.filter)
                 if isinstance(access, Denied):
                     receipt = self._subscriptions.revoke(guest.wishes, number, access)
                     self._guests.post(guest.connection.outbox, receipt)

@@ -141,10 +141,13 @@ class Tell(Effect, frozen=True, gc=False):
 
 
 class TellBundle(Effect, frozen=True):
-    """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable."""
+    """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable. One of
+    this name was deleted at the version `ended`; 0 is that none was.
+    """
 
     topic: str
     members: Mapping[str, str]
+    ended: int = 0
 
 
 class Connect(Effect, frozen=True, gc=False):

@@ -111,7 +111,6 @@ class Broker:
         self._effects: list[Effect] = []
         self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
         self.network = Network(path, network, limits, self._forwarder, self._act, version)
-        self._orders = orders.Orders(self.network, self._act)
         self._herald = Herald(str(path), self._forwarder, self.network.relay, self._act, network.traces)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
@@ -119,16 +118,18 @@ class Broker:
         self._guests = Guests(
             limits, self._forwarder, self.network, self._subscriptions, self._census, names, self._act
         )
+        self._orders = orders.Orders(self.network, self._act, self._guests.redirection)
         self._access = AccessControl(
-            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests
-        )
+            network.access, self.network.access.charters.of, self._forwarder, self._subscriptions, self._guests,
+            str(path),
+        )  # fmt: skip
         self._keeper = CharterKeeper(self.network, self._guests.answer, self._act, self._access.on_charter_change)
         self._guests.on_leave = self._keeper.forget
         settlement = self.network.settlement
         settlement.report = self._guests.answer
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
-            self._access.check_name,
+            self._access.check_name, self._guests.redirection.point,
         )  # fmt: skip
         self._turns = Turns(self._guests, self._act)
         self._now = 0

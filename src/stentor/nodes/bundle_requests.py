@@ -24,4 +24,4 @@ class BundleRequests:
             connection.outbox.post(BundleRequest(topic))
 
     def tell(self, report: BundleReport) -> Effect:
-        return TellBundle(report.topic, report.members)
+        return TellBundle(report.topic, report.members, report.ended)

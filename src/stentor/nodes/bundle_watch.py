@@ -20,7 +20,7 @@ class BundleWatch:
         self._topics: dict[LinkId, dict[str, None]] = {}
         # Invariant: a link is among the watchers of a topic if and only if the topic is among those of the link.
         self._watchers: dict[str, dict[LinkId, None]] = {}
-        self._told: dict[str, dict[str, str]] = {}  # the members that all watchers of a topic know
+        self._told: dict[str, BundleReport] = {}  # what all watchers of a topic know
 
     def watch(self, link: LinkId, topic: str) -> BundleReport:
         """Return the members of now; the link is told later ones by itself."""
@@ -34,17 +34,17 @@ class BundleWatch:
         self._watchers.setdefault(topic, {})[link] = None
         if len(topics) > MOST_WATCHED:
             self._unwatch(link, next(iter(topics)))
-        members = self._told[topic] = self._members(topic)
-        return BundleReport(topic, members)
+        report = self._told[topic] = self._report(topic)
+        return report
 
     def changed(self, topic: str) -> None:
         """The charter of a topic is another one; its members may be the same."""
         watchers = self._watchers.get(topic)
-        if watchers is None or (members := self._members(topic)) == self._told[topic]:
+        if watchers is None or (report := self._report(topic)) == self._told[topic]:
             return
-        self._told[topic] = members
+        self._told[topic] = report
         for link in watchers:
-            self._post(link, BundleReport(topic, members))
+            self._post(link, report)
 
     def forget(self, link: LinkId) -> None:
         for topic in list(self._topics.get(link, ())):
@@ -58,6 +58,9 @@ class BundleWatch:
         if not watchers:
             del self._watchers[topic], self._told[topic]
 
-    def _members(self, topic: str) -> dict[str, str]:
-        charter = self._charters.of(topic)
-        return {} if charter is None else dict(sorted(charter.members.items())[:_MOST_MEMBERS])
+    def _report(self, topic: str) -> BundleReport:
+        charter = self._charters.find(topic)
+        if charter is None:
+            return BundleReport(topic, {})
+        members = dict(sorted(charter.members.items())[:_MOST_MEMBERS]) if charter.is_live else {}
+        return BundleReport(topic, members, charter.tombstone)

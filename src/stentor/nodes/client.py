@@ -1,15 +1,10 @@
 """The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stentor.machine import (
-    MILLISECOND,
-    SECOND,
     CertificateEnded,
-    Close,
-    Dial,
     Effect,
     Input,
     LinkLost,
@@ -17,14 +12,12 @@ from stentor.machine import (
     Received,
     Send,
     Started,
-    StartTimer,
     StopRequested,
-    StopTimer,
     TimerFired,
 )
 from stentor.model.attribute import Schema
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.ids import LinkId, SchemaId, TopicId, publisher_id
+from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
@@ -41,10 +34,12 @@ from stentor.model.messages import (
     Missed,
     OrderReceipt,
     Receipt,
+    Redirect,
     Rejection,
     SchemaDefinition,
     SettlementReport,
     StatusReport,
+    Subscription,
     Topic,
     ViewReport,
     Welcome,
@@ -53,13 +48,10 @@ from stentor.nodes.application import (
     Answer,
     Asked,
     BundleWatched,
-    Connect,
     Deliver,
     Demanded,
-    Disconnect,
     FlowCheckRequested,
     FlushRequested,
-    Halt,
     MakeRoom,
     Moved,
     Offered,
@@ -72,47 +64,33 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.nodes.bundle_requests import BundleRequests
+from stentor.nodes.client_link import MOVING as MOVING
+from stentor.nodes.client_link import TIMERS as TIMERS
+from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
 from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
-from stentor.nodes.confirmations import Confirmations
-from stentor.nodes.greeting import Greeting
+from stentor.nodes.confirmations import DEPARTURE, Confirmations
 from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber
-from stentor.wire.frame import EVENTS, FRAME_OVERHEAD, LARGEST_GREETING, PARCEL, decode, measure
+from stentor.wire.frame import EVENTS, PARCEL, decode, measure
 from stentor.wire.run import FLOW, split
 
-FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED})  # others may be a damaged stream
-MOVING = "moving to another broker"  # why a link ends that its client leaves for another one
-_TICK, _REDIAL, _GREETING = "tick", "redial", "greeting"
-TIMERS = frozenset((_TICK, _REDIAL, _GREETING))
-_FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
-_GREETING_WITHIN = 5 * SECOND
-_LONGEST_HEARTBEAT = 3600.0
 
-
-class Client:
-    """One client with one link at a time."""
+class Client(ClientLink):
+    """A publisher and a subscriber on a link."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self.publisher = Publisher(settings.incarnation, settings.buffer)
         self.subscriber = Subscriber(settings.window)
-        self._addresses = deque(settings.addresses)  # the first is tried next
-        self._connection: Connection | None = None
-        self._dialling: LinkId | None = None
-        self._greeting: Greeting | None = None  # how this link began
         self.traces = False  # whether the broker wants to be told what is done with events
         self.is_operator = False  # whether the broker obeys our orders
-        self._links = 0
-        self._pause = _FIRST_PAUSE
-        self._ticked = 0
-        self._stopped = False
         self._full = False
         self._confirmations = Confirmations()
         self._questions: list[int] = []  # waiting for an answer
         self._bundles = BundleRequests()
-        self._effects: list[Effect] = []
         self._subscriptions = ClientSubscriptions(self.subscriber, self._post, self._act)
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: lambda now, _: self._dial(now),
@@ -144,6 +122,7 @@ class Client:
             Missed: self._subscriptions.on_missed,
             Echo: self._echo,
             FlowRefusal: self._flow_refused,
+            Redirect: self._redirected,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
             **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
@@ -171,19 +150,6 @@ class Client:
     def topics(self) -> Mapping[TopicId, str]:
         return self.subscriber.topics
 
-    def _act(self, effect: Effect) -> None:
-        self._effects.append(effect)
-
-    def _post(self, message: Message) -> None:
-        """Tell the broker, if there is one; whoever comes next is told all that still holds."""
-        if self._connection is not None and self._connection.greeted:
-            self._connection.outbox.post(message)
-
-    @property
-    def _linked(self) -> Connection:
-        assert self._connection is not None
-        return self._connection
-
     def _flush(self) -> list[Effect]:
         subscriber = self.subscriber
         effects: list[Effect] = [Deliver(wish.id, *subscriber.serve(wish)) for wish in subscriber.served.values()]
@@ -192,7 +158,7 @@ class Client:
         if connection is not None:
             if subscriber.taken:
                 connection.take_events(subscriber.taken)
-            if connection.greeted:
+            if connection.greeted and not self._is_parting:
                 self.publisher.release(connection, connection.publisher)
                 if self._confirmations.are_requested and self.publisher.idle:
                     events_first = connection.outbox.release()
@@ -202,6 +168,8 @@ class Client:
             ready = connection.outbox.release()
             if ready:
                 effects.append(Send(connection.link, ready))
+        if self._arrival is not None:
+            effects += self._arrival.release()
         subscriber.taken = 0
         if self._full and self.publisher.pending * 2 <= self._settings.buffer:
             self._full = False
@@ -210,92 +178,7 @@ class Client:
         self._effects = []
         return effects
 
-    # ---- the link
-
-    def _dial(self, now: int) -> None:  # noqa: ARG002
-        self._links += 1
-        self._dialling = LinkId(self._links)
-        self._effects.append(Dial(self._dialling, self._addresses[0]))
-
-    def _opened(self, now: int, happened: LinkOpened) -> None:
-        if happened.link != self._dialling or self._stopped:
-            self._effects.append(Close(happened.link, "no longer wanted"))
-            return
-        settings = self._settings
-        self._dialling = None
-        self._ticked = now
-        self._confirmations.on_link_up()
-        connection = self._connection = Connection(
-            happened.link, now, settings.window, settings.buffer, settings.heartbeat
-        )
-        connection.largest_frame = LARGEST_GREETING
-        self.subscriber.relink()
-        self._greeting = Greeting(happened, settings.hello(self._links))
-        connection.outbox.post(self._greeting.first_word())
-        self._effects.append(StartTimer(_GREETING, now + _GREETING_WITHIN))
-
-    def _lost(self, now: int, link: LinkId, reason: str) -> None:
-        if self._stopped or (link != self._dialling and (self._connection is None or link != self._connection.link)):
-            return
-        connection = self._connection
-        if connection is not None and not connection.received:
-            hint = "does it trust our certificate?" if self._settings.secure else "does it want TLS?"
-            reason = f"{reason} before it said a word: {hint}"
-        outbox = connection.outbox if connection is not None else None
-        unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
-        self._questions.clear()
-        self._connection = self._dialling = None
-        self._addresses.rotate(-1)
-        self._effects += [
-            StopTimer(_TICK),
-            StopTimer(_GREETING),
-            Disconnect(reason),
-            *(Settle(token, reason) for token in unknown),
-            StartTimer(_REDIAL, now + self._pause, self._pause // 2),
-        ]
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-
-    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
-        """The broker's certificate is good no longer; a new one may be, there or at another broker."""
-        if self._connection is not None and self._connection.link == happened.link:
-            self._give_up(now, Refusal.CLOSING, happened.reason)
-
-    def _give_up(self, now: int, code: Refusal, reason: str) -> None:
-        """The link is of no use any more."""
-        link = self._linked.link
-        self._effects.append(Close(link, reason))
-        self._lost(now, link, reason)
-        if code in FATAL:
-            self._stopped = True
-            self._effects += [StopTimer(_REDIAL), Halt(code, reason)]
-
-    def _moved(self, now: int, moved: Moved) -> None:
-        """Leave the broker in good order, and go to another one."""
-        self._addresses = deque(moved.addresses)
-        connection = self._connection
-        if self._stopped:
-            return
-        if connection is not None:
-            ready = connection.outbox.release()
-            connection.outbox.post(Farewell("moving"))
-            self._effects.append(Send(connection.link, [*ready, *connection.outbox.release()]))
-            self._addresses.rotate(1)  # it rotates back when the link is given up
-            self._give_up(now, Refusal.CLOSING, MOVING)
-        self._pause = _FIRST_PAUSE
-        self._effects.append(StartTimer(_REDIAL, now))
-
-    def _received(self, now: int, happened: Received) -> None:
-        connection = self._connection
-        if connection is None or happened.link != connection.link:
-            return
-        try:
-            chunk = connection.feed(now, happened.data)
-            if chunk is not None:
-                self._take(now, connection, chunk)
-        except FrameError as error:
-            connection.outbox.post(Rejection(error.code, str(error)))
-            self._effects.insert(0, Send(connection.link, connection.outbox.release()))
-            self._give_up(now, error.code, str(error))
+    # ---- what brokers say
 
     def _take(self, now: int, connection: Connection, data: bytes) -> None:
         position, size = 0, len(data)
@@ -332,67 +215,34 @@ class Client:
                 raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
             handler(now, message)
 
-    def _challenged(self, now: int, challenge: Challenge) -> None:  # noqa: ARG002
-        assert self._greeting is not None, "a link is greeted when it opens"
-        self._linked.outbox.post(self._greeting.answer(challenge))
+    # ---- what becomes of the link
 
-    def _welcomed(self, now: int, welcome: Welcome) -> None:
+    def _requests(self) -> Iterator[Subscription]:
+        return map(request_of, self.subscriber.wishes.values())
+
+    def _on_link_up(self) -> None:
+        self._confirmations.on_link_up()
+        self.subscriber.relink()
+        self.subscriber.taken = 0  # on the link before
+
+    def _on_welcome(self, welcome: Welcome) -> None:
         connection = self._linked
-        assert self._greeting is not None, "a link is greeted when it opens"
-        self._greeting.check(welcome)
-        if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
-            raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
-        connection.narrow(welcome.ahead or connection.window)
         self.subscriber.narrow(connection.window)
-        connection.greet(welcome.largest_body, welcome.heartbeat)
-        connection.largest_frame = welcome.largest_body + FRAME_OVERHEAD
-        connection.name, connection.principal = self._settings.name, welcome.principal
-        connection.publisher = publisher_id(welcome.principal, self._settings.name)
-        connection.outbox.grant(welcome.window)
         self.publisher.largest_body = welcome.largest_body
-        self._pause = _FIRST_PAUSE
         self.traces, self.is_operator = welcome.traces, welcome.is_operator
         self._bundles.greet(connection)
-        for wish in self.subscriber.wishes.values():
-            connection.outbox.post(request_of(wish))
-        self._effects += [
-            StopTimer(_GREETING),
-            StartTimer(_TICK, now + connection.heartbeat // 2),
-            Connect(welcome.node, welcome.principal),
-        ]
 
-    def _timer_fired(self, now: int, happened: TimerFired) -> None:
-        if happened.timer == _REDIAL:
-            self._dial(now)
-            return
-        connection = self._connection
-        if connection is None:
-            return
-        if happened.timer == _GREETING:
-            self._give_up(now, Refusal.SILENT, "no welcome within 5 s: is that a Stentor broker?")
-            return
-        if now - self._ticked > 3 * connection.heartbeat:  # it was us who slept
-            connection.heard = now
-        self._ticked = now
-        if connection.silent(now):
-            self._give_up(now, Refusal.SILENT, "the broker was silent for three heartbeats")
-            return
-        connection.beat(now)
-        self._effects.append(StartTimer(_TICK, now + connection.heartbeat // 2))
+    def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[Effect]:
+        unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
+        self._questions.clear()
+        return [Settle(token, reason) for token in unknown]
 
-    def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
-        self._stopped = True
-        self._effects += [StopTimer(_TICK), StopTimer(_REDIAL), StopTimer(_GREETING)]
-        connection, self._connection, self._dialling = self._connection, None, None
-        if connection is not None:
-            if connection.greeted:
-                self.publisher.release(connection, connection.publisher)
-            ready = connection.outbox.release()
-            connection.outbox.post(Farewell())
-            self._effects += [
-                Send(connection.link, [*ready, *connection.outbox.release()]),
-                Close(connection.link, "the client left"),
-            ]
+    def _mark_departure(self, outbox: Outbox) -> None:
+        self._confirmations.mark_departure(outbox)
+
+    def _send_rest(self, connection: Connection) -> None:
+        if connection.greeted:
+            self.publisher.release(connection, connection.publisher)
 
     # ---- publishing
 
@@ -410,9 +260,13 @@ class Client:
     def _flow_refused(self, now: int, refusal: FlowRefusal) -> None:  # noqa: ARG002
         self._effects.append(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
 
-    def _echo(self, now: int, echo: Echo) -> None:  # noqa: ARG002
-        if self._confirmations.on_echo(echo.token):
+    def _echo(self, now: int, echo: Echo) -> None:
+        if not self._confirmations.on_echo(echo.token):
+            return
+        if echo.token != DEPARTURE:
             self._effects.append(Settle(echo.token))
+        elif self._arrival is not None:
+            self._switch(now, self._arrival)
 
     # ---- questions
 

@@ -20,6 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float = 5.0
     agent: str = ""
     secure: bool = False
+    can_move: bool = False  # it follows a broker that asks it to go to another one
 
     def __post_init__(self) -> None:
         if not self.addresses:
@@ -28,8 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"a window has at least {SMALLEST_WINDOW} bytes, a buffer at least one")
         check_client_name(self.name)
 
-    def hello(self, attempt: int) -> Hello:
-        """Return what a client says of itself on this one of its links."""
+    def hello(self, attempt: int, *, is_placed: bool = False) -> Hello:
+        """Return what a client says of itself on this one of its links; who is placed was told to come here."""
         return Hello(
             name=self.name,
             incarnation=self.incarnation,
@@ -37,4 +38,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             heartbeat=self.heartbeat,
             agent=self.agent,
             attempt=attempt,
+            can_move=self.can_move,
+            is_placed=is_placed,
         )

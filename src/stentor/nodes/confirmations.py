@@ -8,6 +8,8 @@ wants to know whether events on a topic were refused, and is let go if the link 
 from stentor.model.messages import Marker
 from stentor.protocols.connection.outbox import Outbox
 
+DEPARTURE = 0  # the token of a marker for which nobody but the client itself waits
+
 
 class Confirmations:
     """What one client was asked to confirm, on one link after the other."""
@@ -41,6 +43,12 @@ class Confirmations:
             self._markers[token] = outbox.events
         self._requested = []
 
+    def mark_departure(self, outbox: Outbox) -> None:
+        """Nothing more will be sent on this link: have confirmed what was."""
+        self._checks.add(DEPARTURE)
+        self._markers[DEPARTURE] = outbox.events
+        outbox.post(Marker(DEPARTURE))
+
     def on_echo(self, token: int) -> bool:
         """Return whether somebody waits for this marker."""
         events = self._markers.pop(token, None)
@@ -63,4 +71,4 @@ class Confirmations:
             self._requested.clear()
         self._checks.difference_update(unknown)
         self._markers.clear()
-        return unknown
+        return [token for token in unknown if token != DEPARTURE]

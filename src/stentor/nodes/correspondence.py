@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
+from stentor.model.request_topic import requester_of
 from stentor.nodes.application import (
     Asked,
     BundleWatched,
@@ -162,7 +163,7 @@ class Correspondence:
                 case RefuseFlow():  # repositories tell us why
                     done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case TellBundle():
-                    told.append(Vouched(effect.topic, effect.members))
+                    told.append(Vouched(effect.topic, effect.members, effect.ended))
                 case _:
                     done.append(effect)
         return done, told
@@ -191,7 +192,8 @@ class Correspondence:
                     except FrameError as error:
                         done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
                     else:
-                        inputs.append(Heard(block.publisher, letter.events, letter.blocks))
+                        requester = requester_of(self.client.topics[block.topic])
+                        inputs.append(Heard(block.publisher, letter.events, letter.blocks, requester))
         if blocks:
             inputs.append(Arrived(blocks))
         return inputs

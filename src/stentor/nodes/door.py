@@ -43,11 +43,12 @@ class Door:
         post: Callable[[Outbox, Message], None],
         traces: bool,
         check_name: Callable[[Guest], None],
+        point: Callable[[Guest, Hello], None],
     ) -> None:
         self._traces = traces
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
-        self._act, self._post, self._check_name = act, post, check_name
+        self._act, self._post, self._check_name, self._point = act, post, check_name, point
 
     def challenge(self, guest: Guest, message: ChallengeRequest | Challenge) -> None:
         """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
@@ -86,6 +87,7 @@ class Door:
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
         self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT), proof)
         self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
+        self._point(guest, hello)
         if fenced is None:
             return None
         # the same client on a newer link must not give up for good

@@ -60,6 +60,7 @@ def _scope(network: Network, level: int) -> ScopeView:
         level=level,
         forwarding=next(name for name, each in FORWARDING.items() if each is policy),
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
+        path_length=network.gateways.graph.paths(level).average,
     )
 
 

@@ -8,9 +8,13 @@ import msgspec
 
 from stentor.machine import LinkOpened
 from stentor.model.errors import FrameError, Refusal
+from stentor.model.ids import publisher_id
 from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
 from stentor.model.place import described, is_node_name, may_join
 from stentor.model.token import is_same
+from stentor.protocols.connection.connection import Connection
+
+_LONGEST_HEARTBEAT = 3600.0
 
 
 class Greeting:
@@ -36,6 +40,17 @@ class Greeting:
             return hello  # the broker has no token: it cannot check a proof
         proof = opened.token.dialler_proof(challenge.nonce, opened.nonce, hello.role, hello.name)
         return msgspec.structs.replace(hello, nonce=opened.nonce, proof=proof)
+
+    def take_in(self, welcome: Welcome, connection: Connection) -> None:
+        """Believe a broker that welcomes us as a client, and keep to its limits from now on."""
+        self.check(welcome)
+        if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
+            raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
+        connection.narrow(welcome.ahead or connection.window)
+        connection.greet(welcome.largest_body, welcome.heartbeat)
+        connection.name, connection.principal = self._hello.name, welcome.principal
+        connection.publisher = publisher_id(welcome.principal, self._hello.name)
+        connection.outbox.grant(welcome.window)
 
     def check(self, welcome: Welcome) -> None:
         """Refuse a broker that is not proved to be one of that name. Plain clients without TLS take any."""

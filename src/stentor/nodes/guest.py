@@ -15,7 +15,8 @@ class Guest:
     """A link at the broker: its connection, the flows that come over it and the wishes behind it."""
 
     __slots__ = (
-        "backlog", "connection", "credentials", "dialled", "events_in", "flows", "greeting", "hop", "rest", "wishes",
+        "backlog", "can_move", "connection", "credentials", "dialled", "events_in", "flows", "greeting", "hop",
+        "redirected_to", "rest", "wishes",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, credentials: Credentials, *, dialled: bool) -> None:
@@ -24,6 +25,8 @@ class Guest:
         self.dialled = dialled
         self.greeting: Greeting | None = None  # if we dialled it
         self.hop: Hop[Outbox] | None = None  # if it is one
+        self.can_move = False  # whether it may be asked to go to another broker
+        self.redirected_to = ""  # the address of the broker to which it was last asked to go
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)
         self.wishes: Wishes[Outbox] = {}
         self.events_in = 0

@@ -14,6 +14,7 @@ from stentor.nodes.credentials import Credentials
 from stentor.nodes.greeting import Greeting
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Network
+from stentor.nodes.redirection import Redirection
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -42,6 +43,7 @@ class Guests:
         self.links: dict[LinkId, Guest] = {}
         self._faults = FaultReports()
         self.on_leave: Callable[[LinkId], None] = lambda _: None
+        self.redirection = Redirection(self.links.values(), network, self.post, act)
         self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
 
     def __len__(self) -> int:

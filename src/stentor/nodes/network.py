@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Report, StartTimer, StopTimer
+from stentor.machine import SECOND, Dial, Effect, Report, StartTimer, StopTimer
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
@@ -27,8 +27,11 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
 from stentor.nodes import acquaintance
 from stentor.nodes.guest import Guest
+from stentor.nodes.neighbour_link import FIRST_PAUSE, Peer
+from stentor.nodes.neighbour_link import Dialling as Dialling
 from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
+from stentor.nodes.shortcuts import Shortcuts
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
@@ -42,37 +45,9 @@ from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
 from stentor.wire.parcel import Masks
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
-_SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
+_LONGEST_PAUSE = 5 * SECOND
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
-_DOUBTS = 5  # round trips in a row that must tell of another cost
 _REDIAL = "redial/"
-
-
-class Dialling:
-    """A link that is opened from here, and again whenever it is lost."""
-
-    __slots__ = ("link", "pause", "settings")
-
-    def __init__(self, settings: GatewaySettings) -> None:
-        self.settings = settings
-        self.link: LinkId | None = None
-        self.pause = _FIRST_PAUSE
-
-
-class Peer:
-    """A neighbouring broker."""
-
-    __slots__ = ("address", "base", "doubts", "guest", "hop", "steps", "trip")
-
-    def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
-        self.guest = guest
-        self.address = address  # where it listens
-        self.hop = hop
-        self.base = base  # what the link costs if it is quick, in thousandths
-        self.steps = 0  # by how much more it costs now
-        self.doubts = 0  # how often in a row that seemed wrong
-        self.trip = 0  # smoothed round trip in ns
 
 
 class Network:
@@ -98,6 +73,7 @@ class Network:
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
         self.access = AccessSpread(context.name, self._say, act)
         self.acquaintance = acquaintance.Acquaintance(act)
+        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
         self.peers: dict[str, Peer] = {}
         self.settlement = settlement.Settlement(
             context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
@@ -110,6 +86,7 @@ class Network:
         self._untold: deque[Interest[Outbox]] = deque()
         self._active = bool(settings.gateways)
         self._clashes: set[str] = set()
+        self.count_clients: Callable[[], int] = lambda: 0  # that this broker serves
 
     # ---- opening links
 
@@ -195,7 +172,7 @@ class Network:
             self._part(name)
         dialling = self._dialling(guest.connection.link)
         if dialling is not None:
-            dialling.pause = _FIRST_PAUSE
+            dialling.pause = FIRST_PAUSE
             dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
             cost = cost or dialling.settings.cost or 0.0
         base = max(1, round(1000 * (cost or self._usual_cost(level))))
@@ -234,6 +211,14 @@ class Network:
         if self.boot:
             self._dial(now, dialling)
 
+    def _dial_shortcut(self, now: int, address: str) -> None:
+        self._report("info", "adding a link to shorten paths", {"to": address})
+        self.open(now, GatewaySettings(address=address))
+
+    def _hang_up(self, address: str) -> None:
+        if address in self.diallings:
+            self.forsake(self.diallings[address])
+
     def forsake(self, dialling: Dialling) -> Guest | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
@@ -252,7 +237,7 @@ class Network:
     def _reprice(self, name: str, cost: float) -> None:
         peer = self.peers[name]
         peer.base = max(1, round(1000 * cost))
-        self.gateways.reprice(name, peer.base * (1 + peer.steps))
+        self.gateways.reprice(name, peer.cost)
 
     # ---- what neighbours say
 
@@ -271,6 +256,7 @@ class Network:
                     level = self._shared(name, scope)
                     if number != self._digest(level):
                         self._say(name, self._inventory(level))
+                self.peers[name].clients = message.clients
                 self.access.compare(name, message.access)
             case LinkCost():
                 if not 0 < message.cost <= 1_000_000:
@@ -310,28 +296,24 @@ class Network:
     def beat(self, now: int) -> None:
         """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
         digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
+        clients = self.count_clients()
         for name, peer in list(self.peers.items()):
             silent = now - peer.guest.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
             shared = self.context.scopes[peer.hop.level :]
-            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest))
+            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._say(name, Marker(now))
         self.gateways.tick(now)
+        self.shortcuts.beat(now)
         self.access.beat()
         self.settlement.beat()
         if self.peers:
             self.profiles.flush(counts=True)
 
     def _returned(self, now: int, name: str, sent: int) -> None:
-        """A marker came back: the round trip and what waits for the peer make a link dearer, in steps."""
-        peer = self.peers[name]
-        trip = max(0, now - sent)
-        peer.trip = trip if not peer.trip else (7 * peer.trip + trip) // 8
-        steps = (peer.trip // _SLOW_TRIP).bit_length() + (2 if peer.guest.connection.outbox.slow else 0)
-        peer.doubts = peer.doubts + 1 if steps != peer.steps else 0
-        if peer.doubts > _DOUBTS:  # a new way may let events overtake each other: not for a moment's sake
-            peer.steps, peer.doubts = steps, 0
-            self.gateways.reprice(name, peer.base * (1 + steps))
+        """A marker came back."""
+        if self.peers[name].measure(max(0, now - sent)):
+            self.gateways.reprice(name, self.peers[name].cost)
 
     # ---- what our clients want
 
@@ -441,6 +423,10 @@ class Network:
     @property
     def address(self) -> str:
         return self._settings.address
+
+    @property
+    def clients_per_broker(self) -> int:
+        return self._settings.clients_per_broker
 
     @property
     def forwarding(self) -> dict[str, str]:

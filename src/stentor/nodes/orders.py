@@ -10,6 +10,7 @@ from stentor.model.ids import LinkId
 from stentor.model.messages import Order, OrderReceipt, Task
 from stentor.nodes.guest import Guest
 from stentor.nodes.network import Dialling, GatewaySettings, Network
+from stentor.nodes.redirection import Redirection
 
 LOG = "orders"
 LEFT = "left the network for good"
@@ -19,8 +20,8 @@ MOST_COST = 1_000_000
 class Orders:
     """The orders of one broker: those under way, and on its disk those that a next start must know."""
 
-    def __init__(self, network: Network, act: Callable[[Effect], None]) -> None:
-        self._network, self._act = network, act
+    def __init__(self, network: Network, act: Callable[[Effect], None], redirection: Redirection) -> None:
+        self._network, self._act, self._redirection = network, act, redirection
         self._pending: dict[int, tuple[LinkId, Order]] = {}  # that are being written down, and who waits for them
         self._last = 0
 
@@ -39,6 +40,9 @@ class Orders:
         reason = self._refusal(order)
         if reason:
             return OrderReceipt(order.token, Refusal.PROTOCOL, reason)
+        if order.task is Task.MOVE_CLIENTS:  # once: at the next start there are other clients
+            self._redirection.send_away(order.count, order.address)
+            return OrderReceipt(order.token)
         about = self._dialled(order)
         if about is not None:  # at the next start nobody has said yet who is there
             order = msgspec.structs.replace(order, address=about.settings.address)
@@ -73,6 +77,8 @@ class Orders:
                 return f"there is no link to {name or order.address!r}"
             case Task.REMOVE_LINK if name in network.peers and not order.force and network.gateways.is_bridge(name):
                 return f"without the link to {name} the network would be in two parts: --force removes it anyway"
+            case Task.MOVE_CLIENTS if not order.count or not _is_address(order.address):
+                return f"{order.count} clients to {order.address!r}: expected more than 0, and host:port"
             case Task.SET_COST if not 0 < order.cost <= MOST_COST:
                 return f"a cost of {order.cost:g}: expected more than 0, at most {MOST_COST:,}"
             case Task.DISMISS:
@@ -85,8 +91,7 @@ class Orders:
 
     def _refusal_to_add(self, order: Order) -> str:
         name, network = order.name, self._network
-        host, _, port = order.address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        if not _is_address(order.address):
             return f"{order.address!r} is no address: expected host:port"
         if order.address == network.address or name == network.context.name:
             return f"{network.context.name} cannot be linked with itself"
@@ -118,3 +123,8 @@ class Orders:
                 return each
         found = self._network.diallings.get(order.address)
         return found if found is not None and not found.settings.name else None
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 1 << 16

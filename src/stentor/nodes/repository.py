@@ -40,8 +40,10 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
+from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.request_topic import requests_pattern
 from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt, Settle, Tell
@@ -51,7 +53,7 @@ from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
 from stentor.nodes.orders import LEFT
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
-from stentor.protocols.delivery.authentication import introduced
+from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.post import (
     AccessShared,
     Arrived,
@@ -61,6 +63,7 @@ from stentor.protocols.delivery.post import (
     Listening,
     Post,
     ShareAccess,
+    Vouched,
 )
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -93,7 +96,6 @@ class RepositoryNode:
         self._post = Correspondence(link)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._unserved = deque(sorted(topics, key=lambda topic: topic != self._kept))  # there is no room for more
-        self._room = TopicRoom(settings)
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
@@ -101,8 +103,8 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
+        self._room = TopicRoom(settings, self._managed)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
-        self._retiring = False
         self._offenders = Offenders()
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
         self._notice = 0
@@ -136,7 +138,7 @@ class RepositoryNode:
         self._take(now, effects, told)
         self._found_traces(now)
         self._watch_traces(now)
-        if self._retiring and self._managed.keys() <= {self._kept}:
+        if self._room.is_retiring and self._managed.keys() <= {self._kept}:
             self._effects.append(Stop(LEFT))
         done, self._effects = self._effects, []
         if isinstance(happened, StopRequested):
@@ -145,6 +147,7 @@ class RepositoryNode:
 
     def _start(self, now: int) -> None:
         self._post.listen(now, inbox_of(repository_name(self._settings.name)))
+        self._post.listen(now, requests_pattern(self._settings.name))
         self._post.listen(now, REPOSITORIES)
         self._serve_more(now)
         if self._unserved:
@@ -157,7 +160,7 @@ class RepositoryNode:
 
     def _serve_more(self, now: int) -> None:
         """Take up topics that have a ledger here, as many as there is room for."""
-        while self._unserved and self._room.has_ledger_for(len(self._managed)):
+        while self._unserved and self._room.has_ledger():
             self._manage(now, self._unserved.popleft())
 
     def _manage(self, now: int, topic: str, owner: str = "") -> ManagedTopic:
@@ -166,6 +169,7 @@ class RepositoryNode:
         managed = self._managed[topic] = ManagedTopic(self._machine(topic), owner)
         if topic != self._kept:
             self._post.listen(now, topic, letters=False)
+            self._post.watch_bundle(now, topic)
         if not self._post.hears(bundle_of(topic)):
             self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
@@ -177,10 +181,10 @@ class RepositoryNode:
         """Keep them, if we serve everyone and they are on."""
         if not self._post.client.traces or self._settings.unit:
             self._post.ignore(now, TRACE)
-        elif not self._retiring:
+        elif not self._room.is_retiring:
             if not self._post.hears(TRACE):
                 self._post.listen(now, TRACE, letters=False)
-            if self._kept not in self._managed and self._room.has_ledger_for(len(self._managed)):
+            if self._kept not in self._managed and self._room.has_ledger():
                 self._manage(now, self._kept)
 
     def _found_traces(self, now: int) -> None:
@@ -277,10 +281,10 @@ class RepositoryNode:
                 case Heard():
                     if not self._is_concluding:
                         self._heard(now, each, told_by_topic)
-                case Listening():
-                    pass
+                case Vouched():
+                    told_by_topic.setdefault(each.topic, []).append(each)
                 case _:
-                    raise AssertionError(each)
+                    assert isinstance(each, Listening), each
         for topic, inputs in told_by_topic.items():
             self._hand(now, topic, inputs)
 
@@ -337,8 +341,9 @@ class RepositoryNode:
         return [Open(topic)], []
 
     def _machine(self, topic: str) -> Repository:
-        """Return a machine that knows nothing yet; what becomes of traces is not traced."""
-        return Repository(topic, self._settings, None if topic == self._kept else self._post.trail, self._room.recent)
+        """Return a machine that knows nothing yet; what becomes of traces and of mail is not traced."""
+        trail = None if topic in (self._kept, MAIL) else self._post.trail
+        return Repository(topic, self._settings, trail, self._room.recent)
 
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
@@ -376,19 +381,19 @@ class RepositoryNode:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
         for event in heard.events:
-            if isinstance(event, Registration) and self._answered(now, heard.sender, event):
+            if is_forged(heard, event) or (isinstance(event, Registration) and self._answered(now, heard, event)):
                 continue
             if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
-            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks))
+            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks, heard.requester))
 
     def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
         if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
-            wanted = not self._retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
+            wanted = not self._room.is_retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
                 return self._accept(now, event.topic, owner_in(event.facts))
         return False
@@ -398,7 +403,7 @@ class RepositoryNode:
         if topic in self._unserved:
             return False
         try:
-            self._check_room(owner)
+            self._room.check(topic, owner)
         except Refused as refused:
             details = {"topic": topic, "owner": owner, "reason": refused.reason}
             self._effects.append(Report("warning", "an invitation is refused", {**details}))
@@ -406,24 +411,17 @@ class RepositoryNode:
         self._manage(now, topic, owner)
         return True
 
-    def _check_room(self, owner: str) -> None:
-        """Raise Refused if there is no room for one more topic of this owner."""
-        self._room.check((each.owner for name, each in self._managed.items() if name != self._kept), owner)
-
     # ---- operators
 
-    def _answered(self, now: int, sender: int, event: Registration) -> bool:
-        """Whether an operator's wish concerns no topic of ours alone, or was not sent by whoever it names: that one
-        would believe our receipt.
-        """
-        if publisher_id(event.principal, event.sender) != sender:
-            return True
+    def _answered(self, now: int, heard: Heard, event: Registration) -> bool:
+        """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
-                self._reply(now, event, report=msgspec.json.encode(self.status(now)))
+                unwilling = self._room.unwillingness(event.topic, event.principal)
+                self._reply(now, event, report=msgspec.json.encode({**self.status(now), "unwilling": unwilling}))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
-                self._drain(now, sender, event)
+                self._drain(now, heard, event)
                 return True
             if event.topic in self._managed:
                 if reason := self._managed[event.topic].machine.unopened:
@@ -435,22 +433,20 @@ class RepositoryNode:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
             if self._settings.name not in event.repositories:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
-            if self._retiring:
-                raise Refused(Refusal.CLOSING, f"{self._settings.name} is about to leave")
-            if event.born > self._post.wall(now) // MILLISECOND + _EARLY:
+            if max(event.born, event.after) > self._post.wall(now) // MILLISECOND + _EARLY:
                 raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
-            if event.topic.startswith("$"):
+            if event.topic == MAIL and not is_operator_name(event.sender):
+                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+            if event.topic.startswith("$") and event.topic != MAIL:
                 raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
-            if publisher_id(event.principal, event.sender) != sender:
-                raise Refused(Refusal.FORGED, "this was not sent by whoever it names")
-            self._check_room(event.principal)
+            self._room.check(event.topic, event.principal)
             self._manage(now, event.topic, event.principal)
         except Refused as refused:
             self._reply(now, event, refused)
             return True
         return False
 
-    def _drain(self, now: int, sender: int, event: Registration) -> None:
+    def _drain(self, now: int, heard: Heard, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         name = self._settings.name
         if not is_operator_name(event.sender):
@@ -466,12 +462,12 @@ class RepositoryNode:
             if not machine.is_open:
                 raise Refused(Refusal.BUSY, f"{name} is still opening {topic}")
             machine.registry.check_remaining(topic, (name,))
-        self._retiring = event.task is TopicTask.RETIRE
+        self._room.is_retiring = event.task is TopicTask.RETIRE
         for topic in bundles:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
-            self._tell_one(now, topic, Heard(sender, [removal]))
+            self._tell_one(now, topic, Heard(heard.sender, [removal], requester=heard.requester))
         self._reply(now, event, report=msgspec.json.encode(self.status(now)))
 
     def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
@@ -494,6 +490,9 @@ class RepositoryNode:
             "repository": self._settings.name,
             "principal": self._principal,
             "unit": self._settings.unit,
+            "accepts": self._settings.accepts,
+            "most_topics": self._settings.topics,
+            "most_bytes": self._settings.most_bytes,
             "topics": topics,
             "traces": traces,
         }

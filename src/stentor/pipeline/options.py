@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from stentor.client import DEFAULT_URL
+from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.suggestion import nearest
@@ -38,7 +39,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls: str | None
     topic: str  # a pattern
     where: str
-    since: str  # "beginning", "now", "epoch N" or "time NANOSECONDS"
+    since: str  # "beginning", "now", "epoch REPOSITORY:NUMBER" or "time NANOSECONDS"
     subscriber: str
     attributes: str
     partitions: int  # 0 is as many as fit
@@ -148,13 +149,15 @@ def _since(text: str) -> str:
     """A beginning as a repository understands it; a time without a zone is UTC."""
     if text in ("beginning", "now"):
         return text
-    if text.isdigit():
+    if text.isdecimal():
         return f"epoch {text}"
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        if (epoch := Epoch.parse(text)) is not None:
+            return f"epoch {epoch}"
         raise InvalidInput(
-            f"{text!r} is no beginning: beginning, now, an epoch (a number), or a time such as 2026-11-01T12:00"
+            f"{text!r} is no beginning: beginning, now, an epoch such as r1:107, or a time such as 2026-11-01T12:00"
         ) from None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return f"time {int(moment.timestamp() * 1e6) * 1000}"

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.errors import Refusal
+from stentor.model.filter import Filter
+from stentor.model.mail import MAIL, mail_filter
 from stentor.model.place import is_node_name
 from stentor.model.topic import matches
 from stentor.model.trace import TRACE
@@ -95,8 +97,9 @@ def settle_access(rules: tuple[AccessRule, ...], default: str | None, *, secured
 class AccessPolicy:
     """Decides by rules, charters and the table of system topics."""
 
-    def __init__(self, settings: AccessSettings, charter_of: Callable[[str], Charter | None]) -> None:
-        self.settings = settings
+    def __init__(self, settings: AccessSettings, charter_of: Callable[[str], Charter | None], place: str = "") -> None:
+        """`place` is the name of the broker that decides."""
+        self.settings, self.place = settings, place
         self.charter_of = charter_of
         self._lines: dict[tuple[str, frozenset[str]], tuple[AccessRule, ...]] = {}
 
@@ -227,12 +230,30 @@ class AccessPolicy:
     def _deny_end_of(self, subject: Subject, role: str, name: str, topic: str) -> Denied | None:
         charter = self.charter_of(topic)
         assert charter is not None, "only of reliable topics"
+        if topic == MAIL:
+            return self._deny_correspondent(subject, role, name)
         if role == "subscriber" and charter.open and name not in charter.subscribers:
             return self.deny_subscribing(subject, topic)
         grants = charter.publishers if role == "publisher" else charter.subscribers
         if grants.get(name) in ("", subject.principal):
             return None
         return _ungranted(subject, role, name, topic, grants.get(name))
+
+    def _deny_correspondent(self, subject: Subject, role: str, name: str) -> Denied | None:
+        """Mail is sent and got under the name of a client, by whoever may have that name."""
+        denied = self.deny_name(msgspec.structs.replace(subject, name=name))
+        if denied is None and role == "publisher" and not self.may_send(subject, ""):
+            return self.suggest(subject, "send", send=True)
+        return denied
+
+    def deny_filter(self, subject: Subject, pattern: str, where: Filter | None) -> Denied | None:
+        """Return None if somebody who may subscribe to a pattern may do so with this filter: mail is for one name."""
+        if pattern != MAIL or subject.repository:
+            return None
+        own = mail_filter(subject.end_of("subscriber", MAIL))
+        if where == Filter(own):
+            return None
+        return Denied(Refusal.NOT_AUTHORISED, f"{subject.principal} may subscribe to {MAIL} where {own} only")
 
     # ---- what is said
 

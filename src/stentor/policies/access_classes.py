@@ -15,7 +15,7 @@ from stentor.model.errors import Refusal
 from stentor.model.topic import covers, matches
 from stentor.policies.access import AccessPolicy, Denied, is_public, readers_of
 from stentor.policies.subject import Subject
-from stentor.policies.system_topics import REPORTS
+from stentor.policies.system_topics import REPORTS, may_read_all
 
 _NOBODY: frozenset[str] = frozenset()
 
@@ -115,6 +115,8 @@ class AccessClasses:
 
     def deny_pattern(self, subject: Subject, pattern: str) -> Denied | None:
         """Return None if a pattern with wildcards may mean something to a subscriber."""
+        if may_read_all(subject, pattern):
+            return None
         if pattern.startswith("$") and not pattern.startswith(REPORTS):
             reason = f"{pattern} is about topics of the system, which are subscribed to one by one, without wildcards"
             return Denied(Refusal.NOT_AUTHORISED, reason)

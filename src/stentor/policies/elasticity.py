@@ -1,8 +1,14 @@
-"""Elasticity: when a cluster gets another broker, when one that was started by load goes again, and who is purged."""
+"""Elasticity: when a cluster gets another broker, when one that was started by load goes again, and who is purged.
+
+Clients are asked to move to a broker that was started for them, and away from one that is not needed any more: see
+`balance`.
+"""
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
+
+from stentor.policies.balance import Load, Move, balance
 
 MISSES = 3  # checks in a row that a broker may leave unanswered
 CALM = 6  # checks in a row with few clients before a broker goes
@@ -50,7 +56,7 @@ class Purge(msgspec.Struct, frozen=True):
     name: str
 
 
-Action = Start | Leave | Purge
+Action = Start | Leave | Purge | Move
 
 
 def decide(rules: Rules, history: History, seen: Mapping[str, Sequence[Seen]]) -> tuple[History, list[Action]]:
@@ -78,8 +84,21 @@ def decide(rules: Rules, history: History, seen: Mapping[str, Sequence[Seen]]) -
                 actions.append(Start(cluster))
         elif average < rules.clients_per_broker / 2:
             calm[cluster] = history.calm.get(cluster, 0) + 1
-            idle = [each.name for each in answers if each.started and each.clients == 0]
-            if calm[cluster] >= CALM and idle and len(answers) > 1:
-                actions.append(Leave(max(idle)))
-                del calm[cluster]
+            started = [Load(each.name, each.clients or 0) for each in answers if each.started]
+            if calm[cluster] >= CALM and started and len(answers) > 1:
+                actions.append(_let_go(started, answers))
+                if isinstance(actions[-1], Leave):
+                    del calm[cluster]
+                continue
+        actions += balance(rules.clients_per_broker, [Load(each.name, each.clients or 0) for each in answers])
     return History(missed, calm), actions
+
+
+def _let_go(started: Sequence[Load], answers: Sequence[Seen]) -> Leave | Move:
+    """A broker that is not needed leaves, once its last clients have gone to another one."""
+    idle = [each.name for each in started if not each.clients]
+    if idle:
+        return Leave(max(idle))
+    last = min(started, key=lambda each: (each.clients, each.name))
+    others = [each for each in answers if each.name != last.name]
+    return Move(last.name, min(others, key=lambda each: (each.clients or 0, each.name)).name, last.clients)

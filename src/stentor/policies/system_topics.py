@@ -1,7 +1,7 @@
 """System topics: who reads and writes them. The rules are fixed, because the protocols need them as they are.
 
 A topic that begins with `$` and is not in the table is nobody's. What is said to repositories is written by everybody:
-they look at who wrote it.
+they look at who wrote it. What is asked of them with somebody's authority is written on a topic that names who asks.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,9 @@ from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 from stentor.model.control import WITHIN, inbox_of
+from stentor.model.mail import MAIL
 from stentor.model.place import REPOSITORY_NAME
+from stentor.model.request_topic import requester_of, requests_pattern
 from stentor.model.trace import TRACE
 from stentor.policies.subject import Subject
 
@@ -18,7 +20,9 @@ _ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topic
 
 
 class Decisions(Protocol):
-    """What is decided of topics that are not the system's."""
+    """What is decided of topics that are not the system's, and where."""
+
+    place: str  # the broker's name
 
     def may_publish(self, subject: Subject, topic: str) -> bool: ...
     def may_subscribe(self, subject: Subject, topic: str) -> bool: ...
@@ -46,6 +50,11 @@ def may_write(decisions: Decisions, subject: Subject, topic: str) -> bool:
     """Return whether somebody may publish on a system topic."""
     first, _, rest = topic.partition("/")
     return first in _TABLE and _TABLE[first].may_write(decisions, subject, rest)
+
+
+def may_read_all(subject: Subject, pattern: str) -> bool:
+    """Return whether somebody may subscribe to a pattern of system topics: a repository, to what it is asked for."""
+    return bool(subject.repository) and pattern == requests_pattern(subject.repository)
 
 
 def recipient_of(topic: str) -> str:
@@ -77,13 +86,19 @@ def _write_chorus(_: Decisions, subject: Subject, rest: str) -> bool:
 
 
 def _read_within(decisions: Decisions, subject: Subject, rest: str) -> bool:
-    topic = _after(rest, 1)
-    return _is_plain(topic) and (bool(subject.repository) or decisions.may_subscribe(subject, topic))
+    """What must not leave a unit yet is read in that unit, by whoever reads the topic."""
+    unit, _, topic = rest.partition("/")
+    is_inside = decisions.place.startswith(f"{unit}/")
+    return is_inside and _is_plain(topic) and (bool(subject.repository) or decisions.may_subscribe(subject, topic))
 
 
 def _write_within(decisions: Decisions, subject: Subject, rest: str) -> bool:
     topic = _after(rest, 1)
     return _is_plain(topic) and decisions.may_publish(subject, topic)
+
+
+def _may_post(decisions: Decisions, subject: Subject) -> bool:
+    return bool(subject.end_of("publisher", MAIL)) and decisions.may_send(subject, "")
 
 
 def _read_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
@@ -118,10 +133,17 @@ _TABLE: Mapping[str, SystemTopic] = {
     "$repositories": SystemTopic(
         lambda _, subject, rest: not rest and bool(subject.repository), lambda _, __, rest: not rest
     ),
+    # $by/NAME/REPOSITORY: to a repository, from whoever is connected under a name; read with a pattern only
+    "$by": SystemTopic(lambda *_: False, lambda _, subject, rest: requester_of(f"$by/{rest}") == subject.name != ""),
     # $chorus/REPOSITORY/NUMBER/TOPIC: a repository tells subscribers who want the same what is stored
     "$chorus": SystemTopic(_read_chorus, _write_chorus),
     # $within/UNIT/TOPIC: events of a reliable topic that must not leave a unit yet
     "$within": SystemTopic(_read_within, _write_within),
+    # $mail: events for clients by their names, which repositories keep until these have them
+    MAIL: SystemTopic(
+        lambda _, subject, rest: not rest and bool(subject.repository or subject.end_of("subscriber", MAIL)),
+        lambda decisions, subject, rest: not rest and _may_post(decisions, subject),
+    ),
     # $stentor/…: traces, and reports about them
     "$stentor": SystemTopic(_read_reports, _write_reports),
 }

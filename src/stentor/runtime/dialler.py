@@ -62,7 +62,7 @@ class Dialler:
                 await driver.loop.create_connection(
                     lambda: Link(driver, number, opened), host, int(port), ssl=self._context,
                 )  # fmt: skip
-        except (OSError, ssl.SSLError, TimeoutError, UnicodeError) as error:
+        except (OSError, ssl.SSLError, TimeoutError, ValueError, OverflowError) as error:  # a broker named the address
             reason = _reason(error, host)
             if _is_absence(error):
                 self.absent[address] = reason
@@ -106,6 +106,8 @@ def _reason(error: Exception, host: str) -> str:
         return f"no TLS with it: {hint}"
     if isinstance(error, UnicodeError):
         return f"that is no host name: {error}"
+    if isinstance(error, ValueError | OverflowError):
+        return f"that is no address: {error}"
     return str(error) or type(error).__name__
 
 

@@ -224,7 +224,7 @@ class Ledgers:
                         desk.ledger.close()
                         desk.ledger = None
                     desk.ledger, desk.blocked = self._cabinet.open(effect.ledger), 0
-                    self._notify([Opened(effect.ledger, desk.ledger.load())])
+                    self._notify([Opened(effect.ledger, desk.ledger.load(), wall=time.time_ns())])
                 case Scan():
                     if desk.ledger is None:
                         raise LedgerFailed(desk.failure or "the ledger is not open")

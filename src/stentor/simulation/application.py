@@ -41,7 +41,7 @@ _MOST_WISHES = 4
 _MOST_AT_ONCE = 40
 LARGEST_BURST = _MOST_AT_ONCE * (_SIZES[-1] + 20)  # bytes that it publishes in one go
 _SLOW = 2 * SECOND
-_SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds
+_SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds; the last is longer than anything takes in peace
 
 
 class Appetite(Enum):
@@ -87,7 +87,7 @@ class Application:
             self._unsubscribe: 8,
             self._flush: 6,
             self._ask_status: 4,
-            self._settle: 6,
+            self._settle: 20,
             self._leave: 2,
             self._move: 8 if homes else 0,
         }
@@ -132,7 +132,7 @@ class Application:
     def subscribe_and_settle(self) -> None:
         """One more wish, if it has not too many, and when all of them are known everywhere."""
         self._subscribe(self.life)
-        self._settle(self.life)
+        self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
     def has_missed(self, wish: Wish) -> bool:
         """Whether events of a wish in force were dropped because it was too slow."""
@@ -143,6 +143,10 @@ class Application:
         for topic in TOPICS:
             self._offer(self.life, topic, size=10)
         self._say(TurnEnded())
+
+    def move_to(self, address: str) -> None:
+        self.moves += 1
+        self._say(Moved((address,)))
 
     # ---- what it is told
 
@@ -253,9 +257,12 @@ class Application:
         self._say(Asked(StatusRequest(self._number())))
 
     def _settle(self, life: Life) -> None:
+        self._settle_within(life, self._random.choice(_SETTLED_WITHIN))
+
+    def _settle_within(self, life: Life, seconds: float) -> None:
         token = self._number()
         self.settling[token] = list(life.wishes.values())
-        self._say(Asked(SettlementRequest(token, self._random.choice(_SETTLED_WITHIN))))
+        self._say(Asked(SettlementRequest(token, seconds)))
 
     def _leave(self, life: Life) -> None:
         """Stop in good order, and come back as a new process."""

@@ -93,6 +93,11 @@ class Host:
         return self.machine is not None
 
     @property
+    def stalled(self) -> bool:
+        """Whether the process is not run at the moment."""
+        return self._stalled
+
+    @property
     def now(self) -> int:
         return self._clock.read(self._world.schedule.now)
 

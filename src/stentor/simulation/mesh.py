@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from random import Random
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, LinkOpened
+from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Input, LinkOpened
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SubscriptionId
@@ -96,9 +96,11 @@ class Wire:
 class Site:
     """A broker without clients, as far as its neighbours can tell; what it wants is said by whoever plays."""
 
-    def __init__(self, name: str, numbers: tuple[int, ...]) -> None:
+    def __init__(self, name: str, numbers: tuple[int, ...], path_length: float = 0.0) -> None:
         self.name = name
         self.numbers = numbers
+        self.dialled: list[str] = []  # addresses at which it has just asked for a link
+        self._path_length = path_length
         self.boot = 0
         self.wishes: dict[int, Wish] = {}
         self._last = 0
@@ -118,9 +120,13 @@ class Site:
         self.alive = True
         self.wishes, self._interests = {}, {}
         self.forwarder = Forwarder(_LIMITS, self._heed)
-        settings = NetworkSettings(numbers=self.numbers, address=self.address)
-        self.network = Network(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, lambda _: None)
+        settings = NetworkSettings(numbers=self.numbers, address=self.address, path_length=self._path_length)
+        self.network = Network(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, self._act)
         self.network.begin(now, self.boot)
+
+    def _act(self, effect: Effect) -> None:
+        if isinstance(effect, Dial):
+            self.dialled.append(effect.address)
 
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
         self.network.heed(interest, comes)
@@ -149,6 +155,7 @@ class Mesh:
         self.random, self.trace, self.anomalies = random, trace, anomalies
         self.now = SECOND
         self.echoes = True  # markers come back, so that costs follow the time that it takes
+        self.path_length = 0.0  # that sites keep to; 0 is any
         self.sites: dict[str, Site] = {}
         self.said: Counter[str] = Counter()  # kinds of messages
         self.heard: Counter[str] = Counter()  # messages that are no routine, by site
@@ -161,7 +168,7 @@ class Mesh:
 
     def add(self, name: str, numbers: tuple[int, ...]) -> Site:
         assert name not in self.sites, f"two sites called {name}"
-        site = self.sites[name] = Site(name, numbers)
+        site = self.sites[name] = Site(name, numbers, self.path_length)
         return site
 
     def start(self, site: Site) -> None:
@@ -358,6 +365,15 @@ class Mesh:
             self._carry(outbox, effects)
         site.forwarder.touched.clear()
         self.trace.step(self.now, site.name, happened, effects)
+        dialled, site.dialled = site.dialled, []
+        for address in dialled:
+            self.link_up(site.name, address)
+
+    def link_up(self, dialler: str, address: str) -> None:
+        """A site dials an address, unless there is a link already."""
+        acceptor = address.removeprefix("at/")
+        if not any(self.wires(dialler, acceptor)):
+            self.connect(dialler, acceptor, 0.0)
 
     def _carry(self, mailbox: Mailbox, effects: list[Effect]) -> None:
         messages, mailbox.messages = mailbox.messages, []

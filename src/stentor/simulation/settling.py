@@ -1,9 +1,10 @@
 """Whether a client that was told that every broker knows what it wants gets all of that from then on.
 
-Whenever somebody is told so, everybody publishes at once, wherever they are. Some seconds later it has what it wants of
-that, unless something befell the network meanwhile, or itself: then nothing was promised.
+Whenever somebody is told so, everybody publishes at once, wherever they are. Half a second later it has what it wants
+of that, unless something befell the world meanwhile, or was befalling it: then nothing was promised.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from stentor.machine import SECOND
@@ -15,20 +16,26 @@ from stentor.simulation.life import Session, Wish
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 
-_GRACE = 3 * SECOND  # an event has arrived by then, and what befell the network is known to its brokers
-Picture = dict[str, tuple[int, int]]  # of each broker: in which life it is, and how often its graph has changed
+_GRACE = SECOND // 2  # an event has arrived by then
 
 
 class SettlementChecker:
-    """Listens to the applications of a world, of which `brokers` are those that run, by name."""
+    """Listens to the applications of a world, of which `brokers` are those that run, by name; `struck` counts what
+    befalls it.
+    """
 
-    def __init__(self, world: World, ledger: Ledger, brokers: Callable[[], Mapping[str, Broker]]) -> None:
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        brokers: Callable[[], Mapping[str, Broker]],
+        applications: Sequence[Application],
+        struck: Counter[str],
+    ) -> None:
         self._world, self._ledger, self._brokers = world, ledger, brokers
-        self.applications: Sequence[Application] = ()
+        self._applications, self._struck = applications, struck
         self.is_peace = False  # long after the last fault nobody may be silent
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came
-        # A process that stands still, and a stream that is damaged, lose events in peace with the graph.
-        self._is_blind = bool(world.faults.stalls or world.faults.weather.damage)
 
     def settled(self, application: Application, wishes: Sequence[Wish], report: SettlementReport) -> None:
         """Somebody was told so of these wishes."""
@@ -37,17 +44,20 @@ class SettlementChecker:
         if report.silent and self.is_peace:
             detail = f"{application.life.name} was told in peace that {report.silent} are silent"
             world.anomalies.append(Anomaly("unsettled", detail))
-        if not report.silent and not (self._is_blind and world.now < world.faults.until):
+        if not report.silent:
             session = application.life.linked[-1]
             world.schedule.after(0, lambda: self._try(application, wishes, session))
 
     def _try(self, application: Application, wishes: Sequence[Wish], mine: Session) -> None:
         """Let everybody publish, and look later at what came of it."""
-        before, start = self._picture(), self._world.now
+        if not self._is_sound():
+            return
+        before, start, reached = self._picture(), self._world.now, self._reach(application.life.node)
         sessions: dict[str, Session] = {}
-        for each in self.applications:
+        for each in self._applications:
             if each.lives and each.life.active and each.life.linked.open and each.client.room:
-                sessions[each.life.name] = each.life.linked[-1]
+                if each.life.node in reached:
+                    sessions[each.life.name] = each.life.linked[-1]
                 each.publish_everywhere()
         bodies = [body for body, event in self._ledger.events.items() if event.time == start]
 
@@ -71,8 +81,28 @@ class SettlementChecker:
                 what = f"{event.topic} {event.body[:24]!r} of {event.time / SECOND:.3f} s"
                 self._world.anomalies.append(Anomaly("unsettled", f"{wish.reader.name} never got {what}"))
 
-    def _picture(self) -> Picture:
-        return {
+    def _reach(self, node: str) -> set[str]:
+        """The brokers that are joined with one by links, itself included."""
+        brokers = self._brokers()
+        reached: set[str] = set()
+        fresh = [node]
+        while fresh:
+            name = fresh.pop()
+            if name in brokers and name not in reached:
+                reached.add(name)
+                fresh += brokers[name].network.peers
+        return reached
+
+    def _is_sound(self) -> bool:
+        """Whether no process stands still and all links carry what is sent; a damaged stream may lose it in silence."""
+        network, hosts = self._world.network, self._world.hosts.values()
+        is_running = not any(host.stalled for host in hosts) and not network.sky.weather.damage
+        return is_running and all(link.is_sound for link in network.links)
+
+    def _picture(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """How often something befell the world; of each broker its life, and how often its graph has changed."""
+        brokers = {
             name: (self._world.hosts[broker.network.address].starts, broker.network.gateways.generation)
             for name, broker in self._brokers().items()
         }
+        return sum(self._struck.values()), brokers

@@ -139,6 +139,13 @@ class StreamLink:
             assert end.out is not None
             end.out.cut()
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether both sides believe in it, and what either of them sends gets through."""
+        one, other = (end.host.name for end in self.ends)
+        is_blocked = self._network.blocked(one, other) or self._network.blocked(other, one)
+        return not (self.severed or is_blocked or any(end.closed for end in self.ends))
+
     def peer(self, end: StreamEnd) -> StreamEnd:
         return self.ends[self.ends[0] is end]
 

@@ -45,6 +45,11 @@ CONDITIONS = (
 )
 
 
+def mail_condition(name: str) -> Condition:
+    """Return what whoever has this name wants of mail."""
+    return Condition(f"to = '{name}'", lambda a: a["to"] == name)
+
+
 class Interest(NamedTuple):
     """A pattern and a filter to subscribe to."""
 

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_64_intdigest as seal
 
 from stentor.model.record import Entry, Fact, Kind, Line, Record, Row
-from stentor.storage.audience import decode_audience, encode_audience
+from stentor.storage.annex import decode_annex, encode_annex
 
 MAGIC: Final = b"STG\x01"
 _HEADER = struct.Struct("<4sIQQQQQQQ")
@@ -63,7 +63,8 @@ class Item(NamedTuple):
     content: bytes
 
     def record(self) -> Record:
-        return Record(self.line, self.content, decode_audience(self.key), self.time)
+        audience, stored = decode_annex(self.key, self.time)
+        return Record(self.line, self.content, audience, self.time, stored)
 
     def entry(self) -> Fact | Row | Gone:
         """What it is, if it is no record."""
@@ -122,8 +123,8 @@ def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tupl
 
 def _parts(entry: Entry | Gone) -> tuple[int, Line, int, bytes, bytes]:
     match entry:
-        case Record(line, frame, audience, time):
-            return RECORD, line, time, encode_audience(audience), frame
+        case Record(line, frame, audience, time, stored):
+            return RECORD, line, time, encode_annex(audience, stored), frame
         case Fact(key, value):
             return (NO_FACT, _NO_LINE, 0, key.encode(), b"") if value is None else (
                 FACT, _NO_LINE, 0, key.encode(), value

@@ -135,7 +135,7 @@ class SegmentLedger:
 
     def _apply(self, entry: Entry | Gone, place: Place) -> None:
         match entry:
-            case Record(line, _, _, time):
+            case Record(line, _, _, time, _):
                 self._records.put(line, place, time)
             case Row():
                 self._rows.put(entry, place)

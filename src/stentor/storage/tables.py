@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from stentor.model.chapter import LONGEST, Chapter
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
-from stentor.storage.audience import decode_audience, encode_audience
+from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
 from stentor.storage.register import NOWHERE, Register, RepositoryTable, Streams
 from stentor.storage.statements import Statements
@@ -49,14 +49,14 @@ class StoredRecord(NamedTuple):
     time: int
     label: int
     seal: int
-    audience: bytes
+    annex: bytes  # in the column `audience`, since once it was nothing else
     frame: bytes
 
     @classmethod
     def read(cls, values: Values) -> "StoredRecord":
         try:
-            time, label, seal, audience, frame = values[7:]
-            found = cls(_read_line(values[:7]), time, _unsigned(label), _unsigned(seal), bytes(audience), bytes(frame))
+            time, label, seal, annex, frame = values[7:]
+            found = cls(_read_line(values[:7]), time, _unsigned(label), _unsigned(seal), bytes(annex), bytes(frame))
             return found if found.known else found._replace(line=_unknown(found.line.sequence, found.line.length))
         except _NONSENSE:
             return cls(_unknown(values[0]), 0, 0, 0, b"", b"")
@@ -64,12 +64,12 @@ class StoredRecord(NamedTuple):
     @classmethod
     def of(cls, record: Record) -> "StoredRecord":
         label = _label(record.line, record.time)
-        audience = encode_audience(record.audience)
-        return cls(record.line, record.time, label, _seal(label, audience, record.frame), audience, record.frame)
+        annex = encode_annex(record.audience, record.stored)
+        return cls(record.line, record.time, label, _seal(label, annex, record.frame), annex, record.frame)
 
     def values(self) -> Values:
         seals = _signed(self.label), _signed(self.seal)
-        return *_line_values(self.line), self.time, *seals, self.audience, self.frame
+        return *_line_values(self.line), self.time, *seals, self.annex, self.frame
 
     @property
     def known(self) -> bool:
@@ -77,14 +77,15 @@ class StoredRecord(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        return self.known and self.seal == _seal(self.label, self.audience, self.frame)
+        return self.known and self.seal == _seal(self.label, self.annex, self.frame)
 
     @property
     def cost(self) -> int:
-        return len(self.audience) + len(self.frame)
+        return len(self.annex) + len(self.frame)
 
     def record(self) -> Record:
-        return Record(self.line, self.frame, decode_audience(self.audience), self.time)
+        audience, stored = decode_annex(self.annex, self.time)
+        return Record(self.line, self.frame, audience, self.time, stored)
 
 
 def _unknown(sequence: int, length: int = 1) -> Line:
@@ -108,8 +109,8 @@ def _label(line: Line, time: int) -> int:
     return xxh3_64_intdigest(_LABEL.pack(*_line_values(line), time))
 
 
-def _seal(label: int, audience: bytes, frame: bytes) -> int:
-    return xxh3_64_intdigest(frame, seed=xxh3_64_intdigest(audience, seed=label))
+def _seal(label: int, annex: bytes, frame: bytes) -> int:
+    return xxh3_64_intdigest(frame, seed=xxh3_64_intdigest(annex, seed=label))
 
 
 def seal_fact(key: str, value: bytes) -> int:

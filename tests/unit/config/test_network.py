@@ -73,6 +73,7 @@ where = ["TRUE"]
 clients_per_broker = 9
 purge_slow = true
 check_every = "500 ms"
+path_length = 4
 """
 
 
@@ -129,7 +130,7 @@ def test_channels_and_elasticity() -> None:
     library, hall = ScopePath(("n", "lib")), ScopePath(("n", "hall"))
     assert config.channels[0] == Channel(origin=library, to=hall, where=("price < 5.0", "secret = FALSE"))
     assert str(config.channels[1].origin) == "n/lib/b1"
-    assert config.elasticity == Elasticity(clients_per_broker=9, purge_slow=True, check_every=0.5)
+    assert config.elasticity == Elasticity(clients_per_broker=9, purge_slow=True, check_every=0.5, path_length=4.0)
     assert parse(nodes("b1")).elasticity is None
     assert parse(nodes("b1") + "[elasticity]").elasticity == Elasticity()
 

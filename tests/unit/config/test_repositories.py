@@ -52,6 +52,9 @@ def test_everything_that_a_repository_may_say() -> None:
         [[repository]]
         name = "r4"
         unit = "south"
+        accepts = ["orders/#", "$mail"]
+        most_topics = 5
+        most_bytes = "10 GiB"
         """,
         "here/stentor.toml",
     )
@@ -68,7 +71,16 @@ def test_everything_that_a_repository_may_say() -> None:
             storage="postgresql://stentor:secret@db.example.org:5432/events",
             http=Address("127.0.0.1", 7490),
         ),
-        Repository(name="r4", broker=last, unit=south, storage=usual, http=ANY_HTTP),
+        Repository(
+            name="r4",
+            broker=last,
+            unit=south,
+            storage=usual,
+            http=ANY_HTTP,
+            accepts=("orders/#", "$mail"),
+            most_topics=5,
+            most_bytes=10 << 30,
+        ),
     )
     assert config.node("r2") is config.repositories[1]
 
@@ -79,6 +91,14 @@ def test_a_repository_goes_to_its_broker_first_and_then_to_the_nearest() -> None
     assert [each.name for each in told] == ["north/b1", "north/b2", "south/b1", "r1", "r2"]
     addresses = [getattr(each, "addresses", ()) for each in told[3:]]
     assert addresses == [("127.0.0.1:9001", "127.0.0.1:7420", "127.0.0.1:7422"), ("127.0.0.1:7420", "127.0.0.1:9001")]
+
+
+@pytest.mark.req("RD-33")
+def test_the_process_of_a_repository_is_told_what_it_is_willing_to_manage() -> None:
+    text = "[[repository]]\nname='r1'\naccepts=['a/#']\nmost_topics=3\nmost_bytes=4096\n[[repository]]\nname='r2'\n"
+    told = assign_all(parse(NODES + text), None, json_log=False, supervised=True, embedded=False)
+    willing = [(each.accepts, each.most_topics, each.most_bytes) for each in told[3:]]  # type: ignore[union-attr]
+    assert willing == [(("a/#",), 3, 4096), ((), 0, 0)]
 
 
 def test_without_a_file_there_is_one_in_the_broker() -> None:
@@ -104,6 +124,17 @@ def test_without_a_file_there_is_one_in_the_broker() -> None:
         ("[[repository]]\nname = 'r1'\nbroker = 'north/b3'", "[0].broker: unknown broker 'north/b3'; did you mean"),
         ("[[repository]]\nname = 'r1'\nbroker = 'north'", "[0].broker: expected a broker, found the unit 'north'"),
         ("[[repository]]\nname = 'r1'\nunit = 'east'", "[0].unit: unknown unit 'east'"),
+        ("[[repository]]\nname = 'r1'\naccepts = 'x'", '[0].accepts: expected a list of words in quotes, found "x"'),
+        (
+            "[[repository]]\nname = 'r1'\naccepts = []",
+            "[0].accepts: expected a list of words in quotes, found",
+        ),
+        ("[[repository]]\nname = 'r1'\naccepts = ['a/#/b']", "[0].accepts[0]: "),
+        (
+            "[[repository]]\nname = 'r1'\nmost_topics = 0",
+            "[0].most_topics: expected an integer of at least 1 and at most",
+        ),
+        ("[[repository]]\nname = 'r1'\nmost_bytes = '1 B'", "[0].most_bytes: expected a size of at least 1 KiB and at"),
         (
             "[[repository]]\nname = 'r1'\nunit = 'north'\nbroker = 'south/b1'",
             "[0].broker: expected a broker in north, the unit that it serves, found south/b1",

@@ -25,6 +25,7 @@ from stentor.model.messages import (
     Topic,
     Welcome,
 )
+from stentor.model.request_topic import request_topic, requests_pattern
 from stentor.model.topic import matches
 from stentor.nodes.access import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
@@ -112,8 +113,28 @@ def test_who_was_granted_nothing_reads_nothing_and_the_link_goes_on(pattern: str
     assert mallory.say(Marker(7)) == [Echo(7)]
 
 
+@pytest.mark.req("RD-31")
+def test_a_repository_is_asked_by_whom_the_topic_names_whatever_else_changes() -> None:
+    stage = Guarded(QUOTES)
+    keeper, alice, mallory = stage.node("repository:r2"), stage.user("alice"), stage.user("mallory", "mallory:x")
+    [receipt] = keeper.subscribe(1, requests_pattern("r2"))
+    assert receipt.code is None
+    stage.charter("orders", owner="alice", subscriber={"billing": "alice"})
+    keeper.hear()
+    [refusal] = publish(mallory, request_topic("alice", "r2"))
+    assert isinstance(refusal, FlowRefusal)
+    assert refusal.code is DENIED
+    assert bodies(keeper.hear()) == []
+    publish(mallory, request_topic("mallory:x", "r2"))
+    publish(alice, request_topic("alice", "r2"))
+    publish(alice, request_topic("alice", "r1"))
+    heard = keeper.hear()
+    assert [word.name for word in heard if isinstance(word, Topic)] == ["$by/mallory:x/r2", "$by/alice/r2"]
+    assert len(bodies(heard)) == 2
+
+
 @pytest.mark.parametrize(
-    "topic", ["orders", "quotes/x", "$stentor/trace", "$to/alice", "$chorus/r1/1/orders", "$new/x"]
+    "topic", ["orders", "quotes/x", "$stentor/trace", "$to/alice", "$chorus/r1/1/orders", "$new/x", "$by/alice/r1"]
 )
 def test_who_was_granted_nothing_publishes_nothing_is_told_once_and_the_link_goes_on(topic: str) -> None:
     stage = Guarded(QUOTES)
@@ -291,7 +312,7 @@ def test_events_within_a_unit_are_for_publishers_and_subscribers_of_the_topic() 
     stage = Guarded()
     stage.charter("orders", publisher={"shop": "shop"}, subscriber={"billing": "alice"})
     shop, end = stage.user("shop", "publisher:shop:orders"), stage.user("alice", "subscriber:billing:orders")
-    within = "$within/north/orders"
+    within = "$within/campus/orders"
     assert end.subscribe(1, within) == [Receipt(SubscriptionId(1))]
     publish(shop, within)
     assert len(bodies(end.hear())) == 1
@@ -302,6 +323,19 @@ def test_events_within_a_unit_are_for_publishers_and_subscribers_of_the_topic() 
     assert reader.subscribe(1, within) == [Receipt(SubscriptionId(1))]
     stage.charter("orders", subscriber={"other": None})
     assert [word.code for word in reader.hear()] == [DENIED]
+
+
+@pytest.mark.req("GE-21")
+def test_events_within_another_unit_are_heard_by_nobody_here() -> None:
+    stage = Guarded(is_open=True)
+    stage.charter("orders", publisher={"shop": "shop"}, subscriber={"billing": "alice"})
+    ends = (stage.user("alice", "subscriber:billing:orders"), stage.user("alice"), stage.node("repository:r2"))
+    shop = stage.user("shop", "publisher:shop:orders")
+    for end in ends:
+        assert [word.code for word in end.subscribe(1, "$within/north/orders")] == [DENIED]
+        assert [word.code for word in end.subscribe(2, "$within/#")] == [DENIED]
+    publish(shop, "$within/north/orders")
+    assert [bodies(end.hear()) for end in ends] == [[], [], []]
 
 
 # ---- nothing is checked per event

@@ -177,7 +177,7 @@ def test_a_client_is_told_the_members_now_and_when_they_change(stage: "Stage") -
         BundleReport("other", {}),
     ]
     r1.say(AccessFacts("orders", (gone(9),)))
-    assert client.hear() == other.hear() == [BundleReport("orders", {})]
+    assert client.hear() == other.hear() == [BundleReport("orders", {}, ended=9)]
 
 
 def test_a_link_watches_a_bounded_number_of_topics_and_none_when_it_is_gone(

@@ -1,44 +1,89 @@
-"""How many topics a repository takes, in all and of one owner."""
+"""Whether a repository is willing to manage one more topic."""
+
+from typing import Any
 
 import msgspec
 import pytest
 
 from stentor.model.access import TOPIC, TopicTerms
 from stentor.model.errors import Refusal, Refused
+from stentor.model.trace import kept_of
+from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.topic_room import TopicRoom, owner_in
+from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 
 
-def room(**most: int) -> TopicRoom:
-    made = TopicRoom(msgspec.structs.replace(RepositorySettings(name="r1"), **most))
+def room(owners: list[str], **most: Any) -> TopicRoom:
+    """One that has topics t0, t1, … of these owners, of a thousand bytes each, and traces."""
+    settings = msgspec.structs.replace(RepositorySettings(name="r1"), **most)
+    topics = [*(f"t{place}" for place in range(len(owners))), kept_of("r1")]
+    managed = {
+        topic: ManagedTopic(Repository(topic, settings), owner)
+        for topic, owner in zip(topics, [*owners, "operator"], strict=True)
+    }
+    for topic in topics[:-1]:
+        managed[topic].machine.size = 1000
+    made = TopicRoom(settings, managed)
     made.operator = "operator"
     return made
 
 
-def refusal(owners: list[str], owner: str, **most: int) -> str:
+def refusal(owners: list[str], owner: str, code: Refusal = Refusal.TOO_MANY, topic: str = "new", **most: Any) -> str:
+    asked = room(owners, **most)
     with pytest.raises(Refused) as refused:
-        room(**most).check(owners, owner)
-    assert refused.value.code is Refusal.TOO_MANY
+        asked.check(topic, owner)
+    assert refused.value.code is code
+    unwilling = asked.unwillingness(topic, owner)
+    assert unwilling is not None
+    assert (unwilling.code, unwilling.reason) == (code, refused.value.reason)
     return refused.value.reason
 
 
 def test_one_owner_has_so_many_topics_and_others_have_theirs() -> None:
     taken = ["alice", "alice", "bob"]
     assert "reliable_topics_per_owner" in refusal(taken, "alice", topics_per_owner=2)
-    room(topics_per_owner=2).check(taken, "bob")
-    room(topics_per_owner=2).check(taken, "carol")
+    room(taken, topics_per_owner=2).check("new", "bob")
+    room(taken, topics_per_owner=2).check("new", "carol")
 
 
 def test_whoever_runs_the_repository_has_as_many_as_it_takes_in_all() -> None:
-    room(topics_per_owner=2, topics=9).check(["operator"] * 8, "operator")
+    room(["operator"] * 8, topics_per_owner=2, topics=9).check("new", "operator")
     assert "reliable_topics in [limits]" in refusal(["operator"] * 9, "operator", topics_per_owner=2, topics=9)
 
 
 def test_no_more_topics_than_ledgers_that_can_be_open() -> None:
-    room(ledgers=5).check(["alice"] * 3, "bob")
+    room(["alice"] * 3, ledgers=5).check("new", "bob")
     assert "ulimit -n" in refusal(["alice"] * 4, "bob", ledgers=5)  # one is left for traces
-    assert room(ledgers=5).has_ledger_for(4)
-    assert not room(ledgers=5).has_ledger_for(5)
+    assert room(["alice"] * 3, ledgers=5).has_ledger()
+    assert not room(["alice"] * 4, ledgers=5).has_ledger()
+
+
+@pytest.mark.req("RD-33")
+def test_a_repository_takes_the_topics_that_it_accepts() -> None:
+    accepts = ("orders/#", "news/+/sport")
+    for topic in ("orders", "orders/eu/1", "news/x/sport"):
+        room([], accepts=accepts).check(topic, "alice")
+    for topic in ("order", "news/sport", "news/x/y/sport", "t"):
+        reason = refusal([], "operator", Refusal.TOPIC, topic, accepts=accepts)
+        assert reason == f"r1 accepts orders/#, news/+/sport only, and {topic} is none of these"
+
+
+@pytest.mark.req("RD-33")
+def test_a_repository_whose_disk_has_enough_takes_no_new_topics_and_goes_on_with_those_it_has() -> None:
+    room(["alice"] * 3, most_bytes=3001).check("new", "bob")
+    assert "has 3,000 bytes on its disk and takes new topics up to 3,000" in refusal(["a"] * 3, "bob", most_bytes=3000)
+    assert room(["alice"] * 3, most_bytes=1, topics=1, accepts=("x",)).unwillingness("t1", "bob") is None
+
+
+@pytest.mark.req("RD-33")
+def test_a_repository_that_is_about_to_leave_takes_nothing() -> None:
+    leaving = room([])
+    leaving.is_retiring = True
+    unwilling = leaving.unwillingness("new", "operator")
+    assert unwilling is not None
+    assert unwilling.code is Refusal.CLOSING
+    assert leaving.unwillingness("", "anybody") is None, "it was asked about no topic"
 
 
 def test_an_invitation_tells_whose_topic_it_is() -> None:

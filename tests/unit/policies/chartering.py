@@ -26,10 +26,12 @@ ORDERS = Chartered(
 )
 
 
-def policy(*rules: AccessRule, is_open: bool = False, owns_names: bool = True, **charters: Chartered) -> AccessPolicy:
+def policy(
+    *rules: AccessRule, is_open: bool = False, owns_names: bool = True, place: str = "north/b1", **charters: Chartered
+) -> AccessPolicy:
     """With TLS, and topics whose names are keywords."""
     settings = AccessSettings(rules=rules, is_open=is_open, owns_names=owns_names)
-    return AccessPolicy(settings, charters.get)
+    return AccessPolicy(settings, charters.get, place)
 
 
 def client(principal: str, name: str = "", *attributes: str) -> Subject:

@@ -7,7 +7,10 @@ from tests.unit.policies.chartering import ORDERS, Chartered, client, node, poli
 
 from stentor.model.control import bundle_of, chorus_of, inbox_of, within_of
 from stentor.model.errors import Refusal
-from stentor.model.topic import check_pattern, check_topic
+from stentor.model.filter import Filter
+from stentor.model.mail import MAIL, mail_filter
+from stentor.model.request_topic import request_topic, requester_of, requests_pattern
+from stentor.model.topic import check_pattern, check_topic, matches
 from stentor.policies.access import AccessPolicy, AccessRule
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import recipient_of
@@ -138,6 +141,14 @@ FALSE_R1 = client("mallory", "repository:r1")
         ("$bundle", [], []),
         ("$repositories", [R1], "all"),
         ("$repositories/x", [], []),
+        (request_topic("alice", "r1"), [], [ALICE]),
+        (request_topic("repository:r1", "r2"), [], [R1, FALSE_R1]),
+        (request_topic("publisher:shop:orders", "r1"), [], [SHOP]),
+        ("$mail", [R1], []),
+        ("$mail/alice", [], []),
+        ("$by/alice", [], []),
+        ("$by/alice/", [], []),
+        ("$by/%61lice/r1", [], []),
         (chorus_of("orders", "r1", 7), [END, node(), R1], [R1]),
         (chorus_of("orders", "r2", 7), [END, node(), R1], []),
         (chorus_of("other", "r1", 7), [node(), R1], [R1]),
@@ -162,6 +173,16 @@ def test_topics_of_the_system_have_fixed_readers_and_writers(
     assert [who for who in everybody if granted.may_subscribe(who, topic)] == readers
     expected = everybody if writers == "all" else writers
     assert [who for who in everybody if granted.may_publish(who, topic)] == expected
+
+
+@pytest.mark.parametrize("place", ["south/b1", "northern/b1", "b1", "north", ""])
+def test_what_must_not_leave_a_unit_is_read_by_nobody_outside(place: str) -> None:
+    for subject in (ALICE, END, node(), R1, client("owner")):
+        for is_open in (False, True):
+            outside = policy(orders=ORDERS, is_open=is_open, place=place)
+            assert not outside.may_subscribe(subject, within_of("north", "orders"))
+            assert policy(orders=ORDERS, is_open=is_open).may_subscribe(subject, within_of("north", "orders"))
+            assert policy(orders=ORDERS, place="north/x/b1").may_subscribe(subject, within_of("north", "orders"))
 
 
 def test_reports_need_a_line_that_names_them_or_an_open_fabric() -> None:
@@ -210,6 +231,48 @@ def test_a_name_with_wildcards_or_slashes_in_it_widens_nothing(name: str) -> Non
     who = client("x", name)
     for other in ("$to/alice", "$to/+", "$to/#", "$to/a/b", "$bundle/orders", "orders"):
         assert not policy(orders=ORDERS).may_subscribe(who, other) or other == topic
+
+
+SENDERS = AccessRule(principals=("alice",), send=True, names=("desk-*",))
+
+
+@pytest.mark.req("GE-23")
+def test_mail_is_sent_and_got_under_names_that_one_may_have() -> None:
+    fabric = AccessPolicy(policy(SENDERS).settings, {MAIL: Chartered(owner="operator")}.get)
+    for name in ("alice", "alice:app", "desk-7"):
+        for role in ("publisher", "subscriber"):
+            assert fabric.deny_name(client("alice", f"{role}:{name}:$mail")) is None
+            assert fabric.deny_name(client("mallory", f"{role}:{name}:$mail")) is not None
+    denied = fabric.deny_name(client("mallory", "publisher:mallory:$mail"))
+    assert denied is not None
+    assert "send = true" in denied.reason, "mallory may not send"
+    assert fabric.deny_name(client("mallory", "subscriber:mallory:$mail")) is None
+    assert fabric.may_publish(client("alice", "publisher:alice:$mail"), MAIL)
+    for principal, name in (("mallory", "publisher:mallory:$mail"), ("alice", ""), ("alice", "subscriber:alice:$mail")):
+        assert not fabric.may_publish(client(principal, name), MAIL)
+
+
+@pytest.mark.req("GE-23")
+def test_mail_is_heard_with_the_filter_for_ones_own_name_only() -> None:
+    alice = client("alice", "subscriber:alice's:$mail")
+    assert policy().deny_filter(alice, MAIL, Filter(mail_filter("alice's"))) is None
+    for where in (None, Filter(mail_filter("bob")), Filter("EXISTS to"), Filter(f"{mail_filter(chr(97))} OR TRUE")):
+        assert policy(is_open=True).deny_filter(alice, MAIL, where) is not None
+    assert policy().deny_filter(R1, MAIL, None) is None
+    assert policy().deny_filter(alice, "orders", None) is None
+
+
+@pytest.mark.req("RD-31")
+@given(st.text(min_size=1, max_size=40).filter(str.isprintable), st.text(min_size=1, max_size=40))
+def test_whoever_asks_a_repository_is_the_one_whom_the_topic_names(name: str, other: str) -> None:
+    topic = request_topic(name, "r1")
+    check_topic(topic)
+    assert matches(requests_pattern("r1"), topic)
+    assert requester_of(topic) == name
+    assert policy().may_publish(client("x", name), topic)
+    if other != name:
+        assert not policy(is_open=True).may_publish(client("x", other), topic)
+        assert not policy(is_open=True).may_publish(node(other), topic)
 
 
 @pytest.mark.parametrize("topic", ["$to/%61lice", "$to/a%2fb", "$to/a%zz", "$to/", "$to/repository%3Ar1"])

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.policies.chartering import Chartered, client, node
 
+from stentor.model.request_topic import requests_pattern
 from stentor.model.topic import matches
 from stentor.policies.access import AccessPolicy, AccessRule, AccessSettings
 from stentor.policies.access_classes import AccessClasses, overlap
@@ -84,6 +85,16 @@ def test_topics_of_the_system_are_not_read_with_wildcards(pattern: str) -> None:
         denied = World(is_open=True).classes.deny_pattern(who, pattern)
         assert denied is not None
         assert "one by one" in denied.reason
+
+
+@pytest.mark.req("RD-31")
+def test_a_repository_reads_what_it_is_asked_for_and_nobody_else_does() -> None:
+    classes = World(is_open=True).classes
+    assert classes.deny_pattern(node("repository:r1"), requests_pattern("r1")) is None
+    for who in (client("alice"), node(), node("repository:r2"), client("mallory", "repository:r1")):
+        assert classes.deny_pattern(who, requests_pattern("r1")) is not None
+    for pattern in ("$by/#", "$by/+/#", "$by/+/+", "$by/alice/#"):
+        assert classes.deny_pattern(node("repository:r1"), pattern) is not None
 
 
 def test_a_pattern_that_may_mean_nothing_at_all_is_refused_with_the_line_that_would_allow_it() -> None:

@@ -13,7 +13,7 @@ def events(sequence: int, length: int = 1, first: int = 0, publisher: int = 7, s
     frame = b"%d:%d:%d|" % (publisher, first, length)
     frame += Random(frame).randbytes(max(0, size - len(frame)))
     line = Line(sequence, length, publisher, 1, first, Kind.EVENTS, digest=len(frame))
-    return Record(line, frame, {3: b"", 5: b"\x01"}, time or 1000 + sequence)
+    return Record(line, frame, {3: b"", 5: b"\x01"}, time or 1000 + sequence, stored=2000 + sequence)
 
 
 def other(sequence: int, length: int = 1, kind: Kind = Kind.RESERVED, first: int = 0, publisher: int = 7) -> Record:

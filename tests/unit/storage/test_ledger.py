@@ -41,6 +41,14 @@ def lines(*records: Record) -> list[Line]:
 # ---- what is committed is there
 
 
+@pytest.mark.req("GE-15")
+def test_records_that_are_older_than_stored_times_are_as_old_as_their_events(ledger: Ledger) -> None:
+    """Without a stored time a record is written as it was before there were any."""
+    old = [events(1)._replace(stored=0), events(2)._replace(stored=0, audience={})]
+    ledger.commit([*old, events(3)])
+    assert ledger.scan(1, EVERYTHING).records == [*(record._replace(stored=record.time) for record in old), events(3)]
+
+
 def test_a_new_ledger_is_empty_and_begins_with_number_1(store: Store) -> None:
     ledger = store.open()
     holdings = ledger.load()
@@ -170,8 +178,8 @@ def test_a_scan_begins_with_the_record_that_holds_a_number_or_the_next_one(ledge
 
 
 def test_a_scan_returns_one_record_at_least_and_no_more_bytes_than_it_may(ledger: Ledger) -> None:
-    records = [events(number, size=100)._replace(audience={}) for number in range(1, 6)]
-    ledger.commit([*records, other(6, 10), events(16, size=100)._replace(audience={})])
+    records = [events(number, size=100)._replace(audience={}, stored=0) for number in range(1, 6)]
+    ledger.commit([*records, other(6, 10), events(16, size=100)._replace(audience={}, stored=0)])
     for budget, count in ((0, 1), (1, 1), (100, 1), (199, 1), (200, 2), (299, 2), (300, 3), (599, 6), (600, 7)):
         assert len(ledger.scan(1, budget).records) == count, budget
     assert ledger.scan(3, 200).records == records[2:4]

@@ -138,7 +138,7 @@ class LocalBundle:
     ) -> None:  # fmt: skip
         principals = (KEEPER,) * len(repositories)
         wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
-        self.tell(name, Heard(publisher_id("", OWNER), [wish]))
+        self.tell(name, Heard(publisher_id("", OWNER), [wish], requester=OWNER))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:
         """A client says something to one member."""

@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from stentor.cli.demo.evidence import Began, Done, Ended, Got, Kept, Reader, Sen
 from stentor.cli.demo.flights import flights
 from stentor.client import Fabric, connect
 from stentor.event import StoredEvent
+from stentor.model.errors import Unresponsive
 from stentor.reliable import Publisher, Subscription
 
 _TICK = 0.02  # seconds between two turns of a publisher
@@ -57,7 +59,8 @@ class Orders:
                 case [b"end"]:
                     self.end.set()
                 case [b"move", url]:
-                    await self._fabric.move(url.decode())
+                    with suppress(Unresponsive):  # it keeps trying
+                        await self._fabric.move(url.decode())
         os._exit(1)  # whoever started us is gone
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from stentor.machine import Scanned
-from stentor.model.control import GossipRequest, GossipVoid, Held, Retransmission, inbox_of, repository_name
+from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Held, Retransmission, inbox_of, repository_name
 from stentor.model.record import Kind, Record
 from stentor.model.span import Spans
+from stentor.protocols.delivery.destination import stretch_of
 from stentor.protocols.delivery.dispatch import LETTER, Dispatch
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
-from stentor.wire.block import Block
 
 ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 
@@ -67,19 +67,27 @@ class Answers:
         self._dispatch.scan(found, sequence, ANSWER)
 
     def _send(self, peer: str, records: list[Record]) -> None:
-        letters: list[list[Block]] = []
+        letters: list[list[Record]] = []
         room = 0
         for record in records:
             if record.line.kind is Kind.EVENTS:
-                if room <= 0:
+                if room < len(record.frame):  # a letter is never cut: its times belong to its frames
                     letters.append([])
                     room = LETTER
-                letters[-1].append(self._store.block(record))
+                letters[-1].append(record)
                 room -= len(record.frame)
         to = inbox_of(repository_name(peer))
-        for left, blocks in zip(reversed(range(len(letters))), letters, strict=True):
-            event = Retransmission(self._topic, self._name, more=left > 0)
-            self._dispatch.effects.append(Post(to, (event,), blocks))
+        for left, letter in zip(reversed(range(len(letters))), letters, strict=True):
+            stored = tuple(record.stored for record in letter)
+            again = Retransmission(self._topic, self._name, more=left > 0, stored=stored)
+            self._dispatch.effects.append(
+                Post(to, (self._numbers(letter), again), [self._store.block(record) for record in letter])
+            )
+
+    def _numbers(self, records: list[Record]) -> GossipAck:
+        """Our numbers of these: an epoch that a client has from us means the same to who serves it next."""
+        lines = [record.line for record in records]
+        return GossipAck(self._topic, self._name, tuple(map(stretch_of, lines)), tuple(line.digest for line in lines))
 
 
 def _places(stream: Stream, wanted: Held) -> Iterator[int]:

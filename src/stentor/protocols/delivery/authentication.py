@@ -7,6 +7,9 @@ bundle if its id is made of the member's name and of the principal that the memb
 
 Everything in reliable delivery that believes a repository asks here: publishers, subscribers, readers, registrars, and
 the other repositories.
+
+Repositories believe owners, operators and readers as principals. These choose their names, so that two names with one
+id can be found: their letters come on topics that name them, and the name must be the one that the id is made of.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +18,13 @@ from functools import lru_cache
 import msgspec
 
 from stentor.model.access import MEMBER, Membership, SharedFact
-from stentor.model.control import repository_name
+from stentor.model.control import ControlEvent, Registration, TopicTask, repository_name
 from stentor.model.ids import publisher_id
+from stentor.model.reading import PageRequest, ReaderAck, StockRequest
+from stentor.protocols.delivery.post import Heard
 
 FORMER = "former/"  # the key of a repository that left the bundle, and is heard until others have all that it has
+_QUESTIONS = (TopicTask.SHOW, TopicTask.STATUS)  # which anybody may ask, of many repositories at once
 _membership = msgspec.msgpack.Decoder(Membership)
 
 
@@ -30,6 +36,20 @@ def _repository_id(principal: str, name: str) -> int:
 def is_repository(sender: int, name: str, principal: str) -> bool:
     """Return whether `sender` is the id of the repository `name` under this principal; nobody's principal is ""."""
     return bool(principal) and _repository_id(principal, name) == sender
+
+
+def is_forged(heard: Heard, event: ControlEvent) -> bool:
+    """Return whether a letter asks for something with the authority of somebody who did not write it.
+
+    Nobody is answered then: whoever the letter names would believe the answer.
+    """
+    if not isinstance(event, Registration | StockRequest | PageRequest | ReaderAck):
+        return False  # whoever handles it looks at its id
+    if publisher_id(event.principal, event.sender) != heard.sender:
+        return True
+    if isinstance(event, Registration) and event.task in _QUESTIONS and not heard.requester:
+        return False
+    return heard.requester != event.sender
 
 
 class BundleMembers:

@@ -1,36 +1,107 @@
-"""Beginnings: from where on a new subscriber gets events, in numbers of streams: a frontier."""
+"""Beginnings: from where on a new subscriber gets events, in numbers of streams: a frontier.
+
+An epoch is a sequence number of one repository. Another one translates it by its repository table, which may lack some
+of what that repository said: then the subscriber begins earlier than it asked, and never later.
+"""
 
 from collections.abc import Callable
 
 from stentor.machine import Recalled, Report, Scanned
+from stentor.model.epoch import Epoch
 from stentor.model.errors import Refusal, Refused
 from stentor.model.position import Position
 from stentor.model.record import StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.registry import Frontier
+from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 
 
 class Beginnings:
-    """Finds them in one repository's ledger."""
+    """Finds them in one repository's ledger, and in its repository table."""
 
-    def __init__(self, store: Store, dispatch: Dispatch, lake: bool) -> None:
-        """With a `lake`, what is forgotten counts too."""
-        self._store, self._dispatch, self._lake = store, dispatch, lake
+    def __init__(
+        self, topic: str, settings: RepositorySettings, store: Store, dispatch: Dispatch, bundle: Bundle
+    ) -> None:
+        self._topic, self._own, self._lake = topic, settings.name, settings.lake  # what is forgotten is in the lake
+        self._store, self._dispatch, self._bundle = store, dispatch, bundle
 
     def locate(self, now: int, since: str, then: Callable[[int, Frontier], None]) -> None:
         """Go on with all that lies before `since`."""
         kind, _, number = since.partition(" ")
-        if kind in ("epoch", "time") and number.lstrip("-").isdigit():
-            tops = {key: stream.top for key, stream in self._store.streams.items()}
-            first, time = (int(number), 0) if kind == "epoch" else (0, int(number))
+        epoch = Epoch.parse(number) if kind == "epoch" else None
+        if epoch is not None:
+            self._check(epoch)
+            if epoch.repository in ("", self._own):
+                self._search(self._tops(), {}, epoch.number, 0, then)
+            else:
+                then(now, self._translate(epoch))
+        elif kind == "time" and number.lstrip("-").isdigit():
+            time = int(number)
             if time and self._lake:
                 then = self._in_lake(time, then)
-            self._search(tops, {}, first, time, then)
+            self._search(self._tops(), {}, 0, time, then)
         elif kind in ("now", "beginning") and not number:
             then(now, self._store.tops() if kind == "now" else ())
         else:
-            raise Refused(Refusal.PROTOCOL, f"{since!r} is no beginning: now, beginning, epoch N or time N")
+            raise Refused(Refusal.PROTOCOL, f"{since!r} is no beginning: now, beginning, epoch R:N or time N")
+
+    def _tops(self) -> dict[StreamId, int]:
+        """Up to where each stream is in the ledger: what waits to be written would not be found there."""
+        return {key: stream.settled(1, ()) for key, stream in self._store.streams.items()}
+
+    # ---- epochs
+
+    def _check(self, epoch: Epoch) -> None:
+        """Refuse a number that may be anybody's, and one of a repository that we do not know so far."""
+        names = sorted([self._own, *(peer.name for peer in self._bundle.peers.values())])
+        if not epoch.repository and len(names) > 1:
+            raise Refused(
+                Refusal.PROTOCOL,
+                f"{epoch} is a number of which repository? {self._topic} is on {', '.join(names)}, and each has its "
+                f"own numbers: write {names[0]}:{epoch}",
+            )
+        if epoch.repository in ("", self._own):
+            return
+        peer = self._bundle.peers.get(epoch.repository)
+        if peer is None:
+            raise Refused(Refusal.PROTOCOL, f"{epoch.repository} is no repository of {self._topic}: {', '.join(names)}")
+        if (not peer.lines or epoch.number < peer.lines[0].sequence) and self._has_gaps(peer):
+            knows = f"those from {peer.lines[0].sequence} to {peer.lines[-1].end}" if peer.lines else "none"
+            raise Refused(
+                Refusal.PROTOCOL,
+                f"{self._own} cannot translate {epoch}: of the numbers of {epoch.repository} it knows {knows}",
+            )
+
+    def _has_gaps(self, peer: Peer) -> bool:
+        """Whether another one has something that is not forgotten here, and we do not know under which number."""
+        numbered: dict[StreamId, Spans] = {}
+        for line in peer.lines:
+            numbered.setdefault(line.stream, Spans()).add(line.first, line.last)
+        theirs = {key: stream.peers.get(peer.name, Spans()) for key, stream in self._store.streams.items()}
+        return any(
+            numbered.get(key, Spans()).missing(*span)
+            for key, spans in theirs.items()
+            for span in spans.within(self._store.streams[key].floor + 1, spans.last)
+        )
+
+    def _translate(self, epoch: Epoch) -> Frontier:
+        """Return what another repository is known to have stored before an epoch."""
+        before: dict[StreamId, int] = {}
+        behind: dict[StreamId, int] = {}
+        for line in self._bundle.peers[epoch.repository].lines:
+            last = min(line.last, line.first + epoch.number - 1 - line.sequence)
+            if last >= line.first:
+                before[line.stream] = max(before.get(line.stream, 0), last)
+            if last < line.last:  # something came late: it may have a lower number than what was before
+                start = max(line.first, last + 1)
+                behind[line.stream] = min(behind.get(line.stream, start), start)
+        ends = {key: min(last, behind.get(key, last + 1) - 1) for key, last in before.items()}
+        return tuple((*key, last) for key, last in sorted(ends.items()) if last)
+
+    # ---- times, and our own numbers
 
     def _in_lake(self, time: int, then: Callable[[int, Frontier], None]) -> Callable[[int, Frontier], None]:
         """Go on when the lake has been asked too."""

@@ -35,6 +35,7 @@ class Peer:
         "stuck",
         "told",
         "unit",
+        "version",
         "wanted",
         "whole",
     )
@@ -45,6 +46,7 @@ class Peer:
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
+        self.version = -1  # of the topic that it has; -1 until it has said so
         self.recalls = False  # what it has forgotten can be read from a lake
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stentor.machine import SECOND, Collect, Report, Scanned
+from stentor.machine import Collect, Report, Scanned
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.bundle import Peer
@@ -34,10 +34,11 @@ class Collection:
         settings: RepositorySettings,
     ) -> None:
         self._commits, self._border, self._testimony = commits, border, testimony
-        self._unit, self._every = settings.unit, settings.collect_every
+        self._unit, self._every, self._age_unit = settings.unit, settings.collect_every, settings.age_unit
         self._topic, self._store, self._registry = topic, store, registry
         self._table, self._dispatch, self._gossip = table, dispatch, gossip
         self._looked = 0
+        self._ahead_since = 0  # when the oldest records were first seen to be stored in the future; 0 if they are not
 
     def tick(self, now: int) -> None:
         if now - self._looked > self._every:
@@ -81,7 +82,7 @@ class Collection:
         if line.kind is not Kind.EVENTS:
             self._pass(line)
             return line.kind is not Kind.RESERVED and not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
-        age = (self._store.newest - record.time) // SECOND
+        age = self._age(record)
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
@@ -108,6 +109,14 @@ class Collection:
         if len(concerned) > len(lagging):
             stream.cared = max(stream.cared, line.last)
         return True
+
+    def _age(self, record: Record) -> int:
+        """Return how long ago a record was stored, in the unit of topics. One that a clock ahead of ours has stamped
+        ages from the moment when it was the oldest.
+        """
+        now, stored = self._store.wall, record.stored
+        self._ahead_since = (self._ahead_since or now) if stored > now else 0
+        return (now - (self._ahead_since or stored)) // self._age_unit
 
     def _is_behind_void(self, line: Line) -> bool:
         """Its publisher may still send what is void, and must not be told that it is stored."""

@@ -55,10 +55,14 @@ class Company:
             self._store.entries.append(Fact(_COMPANY, msgspec.msgpack.encode(sorted(counted))))
             then(lambda _: setattr(self, "names", counted))
 
+    def heard(self, now: int) -> list[Peer]:
+        """Those that were heard lately, be they members or about to leave: they can be asked for something."""
+        return [peer for peer in self._bundle.peers.values() if peer.heard > now - self._settings.suspicion]
+
     def is_here(self, now: int) -> bool:
-        """Whether everyone lives and has told all that it has."""
+        """Whether every member lives and has told all that it has."""
         living = self.living(now)
-        return len(living) == len(self._bundle.peers) and all(peer.retold for peer in living)
+        return all(peer.departed or (peer in living and peer.retold) for peer in self._bundle.peers.values())
 
     def turn(self, now: int) -> int:
         """When somebody, ourselves included, last came or went."""

@@ -64,6 +64,12 @@ class Leaving(Input, frozen=True, gc=False):
     unsubscribes: bool = False
 
 
+class LifeDrawn(Input, frozen=True, gc=False):
+    """A life that began now would have this incarnation: an answer to DrawLife."""
+
+    life: int
+
+
 # ---- what the application is told
 
 
@@ -113,6 +119,10 @@ class Complain(Effect, frozen=True, gc=False):
     """No repository steers us, for some time now, and why; it is still tried."""
 
     reason: str
+
+
+class DrawLife(Effect, frozen=True, gc=False):
+    """A repository knows of a life that seems newer than this one: what does the clock say? One LifeDrawn follows."""
 
 
 class Forbid(Effect, frozen=True, gc=False):

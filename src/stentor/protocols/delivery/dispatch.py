@@ -27,7 +27,7 @@ class Dispatch:
     """All readers of a topic at one repository."""
 
     def __init__(self, topic: str, store: Store, settings: RepositorySettings) -> None:
-        self._topic, self._repository = topic, settings.name
+        self._topic, self._repository, self._is_mail = topic, settings.name, topic == settings.mail
         self._store = store
         self._window = settings.window
         self._rectify_after = settings.rectify_after
@@ -305,7 +305,7 @@ class Dispatch:
             if record is None:
                 self.scan(lambda now, got: self._found_wanted(now, reader, got), first, LETTER)
                 break
-            self._pick(reader.wanted, record, blocks)
+            self._pick(reader, record, blocks)
             if sum(len(block.frame) for block in blocks) > LETTER:
                 self._send(reader, blocks)
                 blocks = []
@@ -316,16 +316,16 @@ class Dispatch:
             return
         blocks: list[Block] = []
         for record in scanned.records:
-            self._pick(reader.wanted, record, blocks)
+            self._pick(reader, record, blocks)
         self._send(reader, blocks)
         if blocks:
             self._send_wanted(reader)
         else:
             reader.wanted = Spans()  # forgotten or damaged: it asks again for what it needs
 
-    def _pick(self, wanted: Spans, record: Record, blocks: list[Block]) -> None:
-        """The events of a record that are wanted."""
-        line = record.line
+    def _pick(self, reader: Reader, record: Record, blocks: list[Block]) -> None:
+        """The events of a record that are wanted; of mail, only what is for the one who wants it."""
+        line, wanted, where = record.line, reader.wanted, reader.destination.filter
         spans = wanted.within(line.sequence, line.end)
         wanted.remove(line.sequence, line.end)
         if not spans or line.kind is not Kind.EVENTS:
@@ -333,6 +333,11 @@ class Dispatch:
         block = self._store.block(record)
         if spans != [(line.sequence, line.end)]:
             rows = np.concatenate([np.arange(first, last + 1) for first, last in spans]) - line.sequence
+            block = Block(block.excerpt(rows), block.schema)
+        if self._is_mail and where is not None:
+            rows = np.flatnonzero(where.select(block.column, block.count))
+            if not len(rows):
+                return
             block = Block(block.excerpt(rows), block.schema)
         blocks.append(block)
 

@@ -26,8 +26,7 @@ from stentor.model.control import (
     inbox_of,
     within_of,
 )
-from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.filter import Filter
+from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.position import Position
 from stentor.model.record import Fact
@@ -40,13 +39,13 @@ from stentor.protocols.delivery.destination import Destination, DisseminationTab
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.holders import Holders
+from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.registry import LIFE, Frontier, KnownSubscription, Registry, is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.streams import MOST_LIVES
 
 _LEVELS = 64  # the level of those who serve everyone; finer ones have lower ones
 _FOREIGN = 128  # that of a storage for another unit, which has what somebody did not get there
@@ -67,12 +66,13 @@ class Enrolment:
         commits: Commits,
         agreement: Agreement,
         border: Border,
+        lives: Lives,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
         self._dispatch, self._gossip, self._commits, self._border = dispatch, gossip, commits, border
-        self.beginnings = Beginnings(store, dispatch, settings.lake)
-        self._agreement = agreement
+        self.beginnings = Beginnings(topic, settings, store, dispatch, gossip.bundle)
+        self._agreement, self._lives = agreement, lives
         self.holders = Holders(topic, settings.name, registry, table, dispatch.readers, self.say)
         self.publishers = self.holders.publishers
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.trouble)
@@ -150,6 +150,8 @@ class Enrolment:
         if publisher_id(event.principal, end) != sender:
             return  # whoever it names did not send it, and would believe our refusal
         try:
+            if self._registry.is_ended(event.ended):
+                raise Refused(Refusal.BUSY, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
             if not self._gossip.ready:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
             if self.is_outdone(now):
@@ -163,7 +165,12 @@ class Enrolment:
             else:
                 self._steer_subscriber(now, inbox, event)
         except Refused as refused:
-            self.say(inbox, Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason))
+            is_fenced = event.role == "publisher" and refused.code is Refusal.FENCED
+            newest = (
+                max(self.holders.newest("publisher", event.sender), self._lives.newest_of(sender)) if is_fenced else 0
+            )
+            denial = Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason, newest)
+            self.say(inbox, denial)
 
     def _respond(self, inbox: str, event: Recovery, **details: Any) -> None:
         terms, members = self._registry.terms, self._registry.members
@@ -187,14 +194,9 @@ class Enrolment:
         if former is not None and former.attempt == event.attempt and not former.is_answered:
             self._hold_on(inbox, event)
             return
-        stream = self._store.streams.find((sender, event.incarnation))
-        if self._registry.is_closed((sender, event.incarnation)):
-            raise Refused(Refusal.FENCED, f"a newer {event.sender} has published since, and this life of it is closed")
-        if stream is None:
-            raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
+        stream = self._lives.stream(event, sender)
         self.remember(held)
-        end = end_name("publisher", event.sender, self._topic)
-        self.remember(self._registry.meet(event.sender, end, event.principal, event.incarnation, event.resumes))
+        self.remember(self._lives.begin(event, sender))
         steered = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
         if former is not None and life_of(former.attempt) < life_of(event.attempt):
             self.holders.turn_away("publisher", event.sender, inbox, former.attempt)
@@ -204,8 +206,7 @@ class Enrolment:
             """Answer with what is known by now."""
             if self.publishers.get(sender) is steered:
                 steered.is_answered = True
-                told = self._registry.publishers[sender].told
-                incarnation, last = self._store.streams.newest((sender, event.incarnation), told)
+                incarnation, last = self._lives.newest(sender, event.incarnation)
                 self._respond(inbox, event, incarnation=incarnation, last=last)
 
         self.when_safe(respond)
@@ -235,7 +236,7 @@ class Enrolment:
             else:
                 self._hold_on(inbox, event)
             return
-        where = _filter_of(event, known)
+        where = self._registry.filter_of(event)
         self.remember(held)
         if known is None:
 
@@ -419,7 +420,7 @@ class Enrolment:
 
     def obey(self) -> None:
         """Act upon the registry as it is now."""
-        registry, renewed = self._registry, sorted(self._registry.take_renewed())
+        registry, renewed = self._registry, sorted(self._registry.take_renewed_subscribers())
         for name in renewed:
             destination, known = self._table.destinations.get(name), registry.subscriptions.get(name)
             if destination is not None and (known is None or known.registration != destination.registration):
@@ -444,6 +445,7 @@ class Enrolment:
                 if destination.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(destination, subscription.home)
+        self.remember(self._lives.apply())
         self._store.introduce(registry.is_authorised)
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
@@ -484,13 +486,3 @@ class Enrolment:
         for destination in self._table.destinations.values():
             if destination.until:
                 self._see_off(destination)
-
-
-def _filter_of(event: Recovery, known: KnownSubscription | None) -> str:
-    """Return what a subscriber wants: what it says, or what it wanted before if it keeps that."""
-    if event.keeps:
-        return known.where if known is not None else ""
-    try:
-        return str(Filter(event.where)) if event.where else ""
-    except FilterError as error:
-        raise Refused(Refusal.FILTER, str(error)) from None

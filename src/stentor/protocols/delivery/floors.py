@@ -28,12 +28,14 @@ class Floors:
 
     def begin(self, stream: Stream, held: Held) -> None:
         """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
-        if not self._unit or stream.top or stream.floor:
+        if not self._unit or stream.held or stream.floor:
             return
         ends = [each.upto(stream.id) for each in self._served]
         stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
-        stream.forget(min([stored, *ends]))
-        if stream.floor:
+        floor = min([stored, *ends])
+        if floor:
+            self._store.void(stream, [(1, floor)], Kind.SKIPPED)  # what was set aside of it
+            stream.forget(floor)
             self._store.mark_floor(stream)
 
     def follow(self, stream: Stream, held: Held, living: Iterable[Peer]) -> bool:
@@ -65,8 +67,11 @@ class Floors:
 
     def _limit(self, stream: Stream, floor: int, kept: Spans) -> int:
         """Return how far the floor may rise."""
+        here = stream.held.within(stream.floor + 1, floor)
+        unwritten = [gap for span in here for gap in stream.durable.missing(*span)]  # readers must not pass these yet
+        floor = min([floor, *(first - 1 for first, _ in unwritten)])
         there = kept.copy()
-        there.update(stream.held.within(stream.floor + 1, floor))
+        there.update(here)
         for destination in self._served:
             done = destination.done.get(stream.id, Spans())
             lacking = [gap for span in there for gap in done.missing(*span)]

@@ -1,4 +1,8 @@
-"""Gaps: numbers that a publisher has used and nobody has. They become void, so that others do not wait behind them."""
+"""Gaps: numbers that a publisher has used and nobody has. They become void, so that others do not wait behind them.
+
+Numbers that were acknowledged become void only if every member of the bundle is here and none has them, or if somebody
+accepts their loss. Until then this repository steers nobody: a subscriber would get what follows them first.
+"""
 
 from stentor.machine import Report
 from stentor.model.control import GossipVoid, Held, RepositoryNak
@@ -7,7 +11,9 @@ from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.lives import Lives, rest_of
 from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.service import Change
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -28,10 +34,12 @@ class Gaps:
         gossip: Gossip,
         enrolment: Enrolment,
         border: Border,
+        lives: Lives,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._dispatch = store, registry, dispatch
-        self._gossip, self._enrolment, self._border = gossip, enrolment, border
+        self._gossip, self._enrolment, self._border, self._lives = gossip, enrolment, border, lives
+        gossip.awaits = lives.is_waiting
 
     def ask(self, now: int) -> bool:
         """Ask the publishers that we steer for what they have sent and we have not; return whether there is any."""
@@ -50,42 +58,63 @@ class Gaps:
         return busy
 
     def tick(self, now: int) -> None:
-        """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them."""
-        living = self._gossip.living(now)
+        """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them. Send
+        clients away if something that was acknowledged is at none of those that live.
+        """
+        heard = self._gossip.company.heard(now)
+        is_behind = False
         for stream in list(self._store.streams.unsettled):
-            key = stream.id
-            if not (missing := self._hopeless(now, stream)):
-                continue
-            if any(stream.wanted_from(peer.name) for peer in living):
+            missing = stream.missing
+            if not missing or any(stream.wanted_from(peer.name) for peer in heard):
                 continue  # somebody has it: it will come
-            voided = Held(*key, 0, tuple(self._store.void(stream, missing)))
-            known = self._registry.publishers.get(key[0])
-            level = "debug" if self._registry.terms.open else "warning"
-            details: dict[str, str | int | float] = {"topic": self._topic, "publisher": known.name if known else ""}
-            self._dispatch.effects.append(Report(level, "a gap is closed", {**details, "events": _size(voided)}))
-            self._gossip.say(GossipVoid(self._topic, self._settings.name, (voided,)))
-            self._gossip.touched[stream] = self._gossip.changed[stream] = None
+            awaited = [] if self._registry.terms.open else self._lives.awaited(stream)
+            is_behind |= self._is_overdue(now, stream, awaited) and not self._gossip.company.is_here(now)
+            if hopeless := self._hopeless(now, stream, missing, awaited):
+                self._give_up(stream, hopeless, "debug" if self._registry.terms.open else "warning")
+        if is_behind and self._gossip.ready:
+            self._gossip.service.change(Change.FELL_BEHIND)
+            details: dict[str, str | int | float] = {"topic": self._topic}
+            self._dispatch.effects.append(Report("error", "events are missing that were acknowledged", details))
+            self._enrolment.dismiss()
 
-    def _hopeless(self, now: int, stream: Stream) -> list[Span]:
+    def accept_loss(self) -> tuple[Held, ...]:
+        """Give up what holds up readiness, durably and at the other repositories; return what that is."""
+        found: list[Held] = []
+        for stream in list(self._store.streams.unsettled):
+            if awaited := self._lives.awaited(stream):
+                self._store.set_aside(stream, awaited[-1][1])  # so that it is written down that these are void
+                found.append(self._give_up(stream, awaited, "error"))
+        return tuple(found)
+
+    def _give_up(self, stream: Stream, spans: list[Span], level: str) -> Held:
+        voided = Held(*stream.id, 0, tuple(self._store.void(stream, spans)))
+        known = self._registry.publishers.get(stream.id[0])
+        details: dict[str, str | int | float] = {"topic": self._topic, "publisher": known.name if known else ""}
+        self._dispatch.effects.append(Report(level, "a gap is closed", {**details, "events": _size(voided)}))
+        self._gossip.say(GossipVoid(self._topic, self._settings.name, (voided,)))
+        self._gossip.touched[stream] = self._gossip.changed[stream] = None
+        return voided
+
+    def _is_overdue(self, now: int, stream: Stream, awaited: list[Span]) -> bool:
+        """Whether what was acknowledged has been waited for long enough."""
+        stream.lost = (stream.lost or now) if awaited else 0
+        soon = self._settings.void_anew if self._gossip.company.is_here(now) else self._settings.void_after
+        return bool(awaited) and now - max(stream.lost, self._gossip.company.turn(now)) >= soon
+
+    def _hopeless(self, now: int, stream: Stream, missing: list[Span], awaited: list[Span]) -> list[Span]:
         """What is missing of a stream and has been waited for long enough."""
-        settings = self._settings
-        missing = stream.missing
+        settings, company = self._settings, self._gossip.company
         if self._registry.terms.open:
             return missing  # what was sent after it is here, and nobody sends it again
-        lost = [part for gap in missing for part in stream.acknowledged.within(*gap)]  # another repository had it
-        stream.lost = (stream.lost or now) if lost else 0
-        turn = self._gossip.company.turn(now)
-        silence = now - max(stream.heard, stream.seen, turn)
-        anew = not self._registry.is_current(*stream.id)
         if self._border.waits(self._gossip.bundle.peers.values(), self._gossip.living(now)):
             return []
-        everyone = self._gossip.company.is_here(now)
-        soon = settings.void_anew if everyone else settings.void_after  # one that is away may have it
-        if missing and self._gossip.company.since and silence >= (soon if anew else settings.void_after):
-            return missing
-        if lost and now - max(stream.lost, turn) >= soon:
-            return lost
-        return []
+        everyone = company.is_here(now)
+        hopeless = awaited if everyone and self._is_overdue(now, stream, awaited) else []
+        silence = now - max(stream.heard, stream.seen, company.turn(now))
+        anew = everyone and not self._registry.is_current(*stream.id)  # one that is away may have it
+        if company.since and silence >= (settings.void_anew if anew else settings.void_after):
+            hopeless = hopeless + rest_of(missing, awaited)
+        return hopeless
 
 
 def _size(held: Held) -> int:

@@ -39,7 +39,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Registry, is_within
+from stentor.protocols.delivery.registry import Registry, after_in, is_within
 from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -82,6 +82,7 @@ class Gossip:
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
+        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -167,7 +168,8 @@ class Gossip:
             self._topic, self._settings.name, self.ready, tuple(map(_held, streams)), self.facts, self.leaving, whole,
             asking, "", self._table.digest if thorough else 0, self._settings.unit,
             self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
-            self.stuck(), number=self._number, recalls=self._settings.lake,
+            self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
+            recalls=self._settings.lake,
         )  # fmt: skip
         voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
         self.say(state, to, *([GossipVoid(self._topic, self._settings.name, voids)] if voids else []))
@@ -204,6 +206,8 @@ class Gossip:
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
+        if not self._is_about_our_topic(peer, event):
+            return
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
@@ -211,6 +215,23 @@ class Gossip:
             self._let_in(now, peer, event, blocks)
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
+
+    def _is_about_our_topic(self, peer: Peer, event: ControlEvent) -> bool:
+        """Whether another one does not speak of a topic of the same name that was deleted. What it stores of that, what
+        it knows of subscribers there and whom it steers must not count here; and the other way round.
+        """
+        registry = self._registry
+        if isinstance(event, GossipState | GossipFacts):
+            ended = event.after if isinstance(event, GossipState) else after_in(event.facts)
+            if registry.is_ended(ended):
+                self.learnt += registry.end(ended)
+                return False
+        if isinstance(event, GossipState):
+            peer.version = event.version
+            if 0 < event.version <= registry.terms.after:
+                self.say(self.invitation(), peer)  # it was away while that was deleted
+        is_said = isinstance(event, GossipFacts | FactsRequest)  # facts have versions of their own
+        return is_said or peer.version == 0 or peer.version > registry.terms.after
 
     def _is_believed(self, sender: int, event: ControlEvent) -> bool:
         """Whether the repository has sent this that it names. Of one whose principal is not written down, because we
@@ -223,8 +244,10 @@ class Gossip:
         return believed.wrote(sender, event.sender)
 
     def _take(self, now: int, peer: Peer, answer: Retransmission, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._store.fetch(now, block, peer.unit == self._settings.unit)
+        blocks = list(blocks)
+        times = answer.stored if len(answer.stored) == len(blocks) else [block.time for block in blocks]
+        for block, stored in zip(blocks, times, strict=True):  # older repositories do not tell when they stored it
+            self._store.fetch(now, block, peer.unit == self._settings.unit, stored)
             self._mean = (7 * self._mean + len(block.frame) // block.count) // 8 + 1
         peer.asked = now if answer.more else 0
         if not answer.more:
@@ -344,10 +367,15 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        wanted = self.bundle.wants(peer, self._store.streams.unsettled, settled, most, now - _ANSWER_WITHIN)
+        known = [each for each in self._store.streams.unsettled if self._store.is_introduced(each.id)]
+        wanted = self.bundle.wants(peer, known, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
             self.say(GossipRequest(self._topic, self._settings.name, wanted), peer)
+
+    def ask_all(self, now: int) -> None:
+        for peer in self.living(now):
+            self.ask(now, peer)
 
     # ---- time
 
@@ -380,14 +408,11 @@ class Gossip:
 
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
-        busy = False
-        for peer in self.living(now):
-            self.ask(now, peer)
-            busy = busy or bool(peer.asked)
+        self.ask_all(now)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return busy
+        return any(peer.asked for peer in self.living(now))
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
@@ -399,7 +424,7 @@ class Gossip:
         streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living):
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(

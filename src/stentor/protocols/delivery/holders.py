@@ -8,7 +8,16 @@ once they can, the newer one stays.
 
 from collections.abc import Callable
 
-from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, Role, end_name
+from stentor.model.control import (
+    ControlEvent,
+    Denial,
+    GossipSteering,
+    Recovery,
+    Role,
+    SubscriberNak,
+    end_name,
+    inbox_of,
+)
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
@@ -80,6 +89,12 @@ class Holders:
         """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
         reason = self._reason(role, name)
         self._say(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
+
+    def remind(self, event: SubscriberNak) -> None:
+        """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
+        if life_of(event.attempt) < self._registry.life_of("subscriber", event.sender):
+            inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
+            self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
     def obey(self) -> None:
         """Turn away whom we steer although the registry knows of a newer life."""

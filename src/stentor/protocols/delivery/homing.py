@@ -9,10 +9,12 @@ import msgspec
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import ProbeAnswer
+from stentor.model.ids import fingerprint
 from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 _LOOKS = 3  # in a row that must tell the same: one alone may be a moment's chance
+_PARTS = 256  # of half a pause
 _JITTER = 5 * MILLISECOND  # by which an answer may be late although its repository is as near
 
 
@@ -24,12 +26,14 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 class Homing:
     """The home of one client. It is steered elsewhere while `due` is a time."""
 
-    def __init__(self, settings: SteeringSettings) -> None:
+    def __init__(self, settings: SteeringSettings, client: str) -> None:
         self._settings = settings
+        self._spread = fingerprint("homing", client) % _PARTS  # so that clients do not look around all at once
         self.home = ""  # the repository of its choice; "" until one has steered it
         self._since = 0  # when it was last steered there
         self._has_returned = False
-        self._pause = settings.look_after
+        self._pause = settings.look_after  # after it had to leave, and between looks while its home answers
+        self._wait = self._pause  # the same, while its home is silent
         self._look_at = self._decide_at = NEVER
         self._asked_at = 0
         self._answers: dict[str, _Answer] = {}
@@ -46,7 +50,7 @@ class Homing:
         if repository == self.home:
             self._since = now
         else:
-            self._look_at = now + self._pause
+            self._look_later(now, self._pause)
 
     def leave(self, now: int, repository: str) -> None:
         """The client was moved away from a repository. The sooner that happens again, the longer it stays away."""
@@ -63,6 +67,10 @@ class Homing:
     def rest(self) -> None:
         self._look_at = self._decide_at = NEVER
         self._won = self._lost = 0
+
+    def _look_later(self, now: int, wait: int) -> None:
+        self._wait = wait
+        self._look_at = now + wait + wait * self._spread // (2 * _PARTS)
 
     def look(self, now: int) -> bool:
         """Return whether it is time to ask who is there."""
@@ -81,8 +89,9 @@ class Homing:
         """Return whether the client should go home now."""
         if self._decide_at > now:
             return False
-        self._decide_at, self._look_at = NEVER, now + self._pause
+        self._decide_at = NEVER
         home, here = self._answers.get(self.home), self._answers.get(current)
+        self._look_later(now, min(2 * self._wait, self._settings.look_longest) if home is None else self._pause)
         if home is None:
             self._won = self._lost = 0
         elif here is None or (home.level, home.round_trip) <= (here.level, 3 * here.round_trip // 2 + _JITTER):

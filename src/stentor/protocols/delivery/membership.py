@@ -69,6 +69,14 @@ class OwnMembership:
 
     # ---- leaving
 
+    def is_over(self, ended: int) -> bool:
+        """End our topic if it is the one that was deleted at this version, as our broker says; return whether it is."""
+        is_news = self._registry.created and self._registry.is_ended(ended)
+        if is_news:
+            self._report("warning", "this topic was deleted while we were away: its events are discarded")
+            self._enrolment.remember(self._registry.end(ended))
+        return is_news
+
     def obey(self, now: int) -> None:
         """If we are no member any more, clients go elsewhere and we are silent to them, until we are one again."""
         gossip, is_member = self._gossip, self._registry.is_member(self._settings.name)

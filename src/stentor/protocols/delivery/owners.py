@@ -8,7 +8,7 @@ import msgspec
 from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
 from stentor.model.errors import Refusal, Refused
-from stentor.model.ids import publisher_id
+from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
@@ -40,10 +40,8 @@ class Owners:
         self._notices = notices
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
         code, reason, report = None, "", b""
-        if publisher_id(event.principal, event.sender) != sender:
-            return  # whoever it names did not send it, and would believe our receipt
         try:
             self._carry_out(now, event)
             report = msgspec.json.encode(self._report(now))
@@ -61,14 +59,12 @@ class Owners:
 
     def _carry_out(self, now: int, event: Registration) -> None:
         registry = self._registry
-        if registry.deleted:
-            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
-        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
-            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
+        self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
-            terms = TopicTerms(event.principal, copies, event.keep or _KEEP, event.expire, event.hold)
-            self._enrolment.remember(registry.found(terms, _principals(event), event.born))
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
+            terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
+            self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task is not TopicTask.SHOW:
             self._check(event)
@@ -99,6 +95,16 @@ class Owners:
                 self._steer(now, event)
             case _:
                 pass
+
+    def _check_topic(self, event: Registration) -> None:
+        """Refuse what is about another topic of this name, or cannot be."""
+        if self._registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if self._registry.is_ended(event.after) and event.task is not TopicTask.SHOW:
+            code = Refusal.BUSY if event.task is TopicTask.CREATE else Refusal.UNKNOWN  # others are asked, or we later
+            raise Refused(code, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
 
     def _check(self, event: Registration) -> None:
         """Refuse who may not change this topic. Without TLS everybody has one principal, and operators have a name."""

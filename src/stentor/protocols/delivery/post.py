@@ -9,11 +9,14 @@ from stentor.wire.block import Block
 
 
 class Heard(Input, frozen=True):
-    """A letter came. `sender` is the id under which it was published, which brokers do not let anybody forge."""
+    """A letter came. `sender` is the id under which it was published, which brokers do not let anybody forge, and
+    `requester` the name of its sender, if it came on a topic that tells: brokers compare that as a text.
+    """
 
     sender: int
     events: Sequence[ControlEvent]
     blocks: Sequence[Block] = ()
+    requester: str = ""
 
 
 class Arrived(Input, frozen=True):
@@ -43,10 +46,13 @@ class Founded(Input, frozen=True, gc=False):
 
 
 class Vouched(Input, frozen=True):
-    """The broker says which repositories manage a topic, each under which principal: nobody else is believed."""
+    """The broker says which repositories manage a topic, each under which principal: nobody else is believed. A topic
+    of this name was deleted at the version `ended`; 0 is that none was.
+    """
 
     topic: str
     members: Mapping[str, str]
+    ended: int = 0
 
 
 class AccessShared(Input, frozen=True, gc=False):

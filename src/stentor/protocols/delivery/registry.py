@@ -4,34 +4,33 @@ Every repository of the bundle has one. A fact has a version, and the newest cou
 facts in any order are equal. What is taken back stays as a fact without a value.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Role
-from stentor.model.errors import InvalidInput, Refusal, Refused
+from stentor.model.control import Recovery, Role
+from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter
-from stentor.model.held import StreamsHeld
 from stentor.model.ids import publisher_id
-from stentor.model.ranges import (
-    ClientName,
-    EventNumber,
-    FilterText,
-    Life,
-    Path,
-    Principal,
-    RangedDecoder,
-    StreamNumbers,
-    check_client_name,
-)
+from stentor.model.mail import mail_filter
 from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
+from stentor.protocols.delivery.registered import (
+    MOST_ENDS,
+    MOST_RESUMED,
+    PublisherEnds,
+    holding_values,
+    is_sound,
+    publisher_values,
+    subscription_values,
+)
+from stentor.protocols.delivery.registered import Frontier as Frontier
+from stentor.protocols.delivery.registered import Holding as Holding
+from stentor.protocols.delivery.registered import KnownPublisher as KnownPublisher
+from stentor.protocols.delivery.registered import KnownSubscription as KnownSubscription
 
 _PUBLISHER = "publisher/"
 _SUBSCRIPTION = "subscription/"
@@ -41,97 +40,17 @@ LIFE = "life/"
 PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION, LIFE)
 
 
-Frontier = StreamNumbers  # the last number of each stream before something begins
-_MOST_CHANGES = 8  # of a filter that are remembered
 _MOST_GUESTS = 10_000  # subscribers that come to an open topic by themselves: anybody may, and each is written down
-_MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
-_MOST_ENDS = 4096  # lives of a publisher with events that are stored: as many as it may have streams
-# Of a life, the last number that was known to be acknowledged, or stored without a gap, when the next one was first
-# steered: every repository sets all up to it aside before it stores anything of a later life.
-PublisherEnds = Annotated[tuple[tuple[Life, EventNumber], ...], Meta(max_length=_MOST_ENDS)]
-
-
-class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
-    """Who stands behind a publisher's id."""
-
-    name: ClientName
-    principal: Principal
-    incarnation: Life  # the newest one
-    resumed: Annotated[
-        tuple[Life, ...], Meta(max_length=64)
-    ] = ()  # those that it goes on with when it comes back, in the order in which they began
-    ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
-    closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
-    told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
-
-
-class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
-    """What a subscriber wants, and since when: everything after these numbers of the streams there were. It may have
-    wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
-    """
-
-    where: FilterText
-    frontier: Frontier = ()
-    principal: Principal = ""
-    home: Path = ""  # the broker at which it was last
-    incarnation: Life = 0  # of its first life
-    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
-    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
-    again: bool = False  # the name was registered before, and that was taken back
-
-    @property
-    def registration(self) -> int:
-        """What tells this registration of a name from earlier ones; 0 if there was none."""
-        return self.incarnation if self.again else 0
-
-    def change(self, where: str, now: Frontier) -> "KnownSubscription":
-        """The same with another filter, for all that is not there yet."""
-        if where == self.where:
-            return self
-        changes = (*self.changes, (self.where, now))[-_MOST_CHANGES:]
-        return msgspec.structs.replace(self, where=where, changes=changes)
-
-
-class Holding(msgspec.Struct, frozen=True, array_like=True):
-    """Where the newest life of a name began."""
-
-    node: Path = ""  # the broker
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _terms = msgspec.msgpack.Decoder(TopicTerms)
 _grant = msgspec.msgpack.Decoder(Grant)
 _membership = msgspec.msgpack.Decoder(Membership)
-_publisher = RangedDecoder(KnownPublisher)
-_subscription = RangedDecoder(KnownSubscription)
-_holding = RangedDecoder(Holding)
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])
-_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
 
 
-def is_sound(key: str, value: bytes) -> bool:
-    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
-    kind, _, name = key.partition("/")
-    try:
-        if kind == "publisher":
-            _publisher.decode(value)
-            return _PUBLISHER_ID.fullmatch(name) is not None
-        if kind == "former":
-            _membership.decode(value)
-        if kind == "life":
-            role, _, name = name.partition("/")
-            check_client_name(name)
-            _holding.decode(value)
-            return role in ("publisher", "subscriber")
-        if kind == "subscription":
-            check_client_name(name)
-            if value:
-                known = _subscription.decode(value)
-                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
-                    Filter(where)
-    except InvalidInput:
-        return False
-    return True
+def after_in(facts: Iterable[SharedFact]) -> int:
+    """Return at which version an earlier topic of the same name was deleted, as these facts say; 0 if they do not."""
+    return max((_terms.decode(value).after for key, _, _, value in facts if key == TOPIC and value), default=0)
 
 
 def is_within(node: str, unit: str) -> bool:
@@ -147,8 +66,9 @@ def top_of(node: str) -> str:
 class Registry:
     """The facts of one topic."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, *, is_mail: bool = False) -> None:
         self._repository = repository
+        self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
@@ -158,7 +78,8 @@ class Registry:
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
-        self._renewed: set[str] = set()  # subscribers of which something was registered, since somebody looked
+        self._renewed: dict[int, None] = {}  # publishers of whom there is news
+        self._renewed_names: set[str] = set()  # subscribers of which something was registered, since somebody looked
         self._is_renewed = False  # … or of the topic, which concerns all
         self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
@@ -172,18 +93,30 @@ class Registry:
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
-        news = []
+        news: list[Fact] = []
+        if self.deleted:
+            return news  # another one of this name begins with another registry
         for key, version, writer, value in facts:
+            if version <= self.terms.after:
+                continue  # it is about a topic of this name that was deleted
             is_newer = self._facts.is_news(key, (version, writer, value))
             if key.startswith(PREFIXES) and is_newer and is_sound(key, value):
                 self._put(key, (version, writer, value))
                 news.append(Fact(key, _encode((version, writer, value))))
+                news += self._insist(key, value)
         return news
 
-    def take_renewed(self) -> set[str]:
+    def _insist(self, key: str, value: bytes) -> list[Fact]:
+        """Write down what is known of a publisher if whoever wrote the newest fact did not know of it."""
+        if not key.startswith(_PUBLISHER):
+            return []
+        known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
+        return self.set(key, known) if known != publisher_values.decode(value) else []
+
+    def take_renewed_subscribers(self) -> set[str]:
         """Return the subscribers of which something else was registered since this was last asked."""
-        renewed = {*self.subscriptions, *self._renewed} if self._is_renewed else self._renewed
-        self._renewed, self._is_renewed = set(), False
+        renewed = {*self.subscriptions, *self._renewed_names} if self._is_renewed else self._renewed_names
+        self._renewed_names, self._is_renewed = set(), False
         return renewed
 
     @property
@@ -216,7 +149,7 @@ class Registry:
         kind, _, name = key.partition("/")
         self._is_renewed = self._is_renewed or key == TOPIC
         if kind in ("subscription", "grant"):
-            self._renewed.add(name.removeprefix("subscriber/") if kind == "grant" else name)
+            self._renewed_names.add(name.removeprefix("subscriber/") if kind == "grant" else name)
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
@@ -228,13 +161,15 @@ class Registry:
         elif kind == "former" and name not in self.units:
             self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
-            number, known = int(name, 16), _publisher.decode(value)
-            if number not in self.publishers or known.closed > self.publishers[number].closed:
+            number, known = int(name, 16), publisher_values.decode(value)
+            former = self.publishers.get(number)
+            self.publishers[number] = known.after(former or known)
+            if former is None or self.publishers[number].closed > former.closed:
                 self.closings[number] = None
-            self.publishers[number] = known
+            self._renewed[number] = None
         elif kind == "subscription":
             if value:
-                self.subscriptions[name] = _subscription.decode(value)
+                self.subscriptions[name] = subscription_values.decode(value)
             else:
                 self.subscriptions.pop(name, None)
 
@@ -256,7 +191,15 @@ class Registry:
     @property
     def version(self) -> int:
         """When it was created or deleted: another topic of its name has another one."""
-        return self._facts[TOPIC][0]
+        return self._facts[TOPIC][0] if self.known else 0
+
+    def is_ended(self, version: int) -> bool:
+        """Whether this is the topic that was deleted at a version, and not one that was created since."""
+        return self.known and self.version <= version
+
+    def end(self, version: int) -> list[Fact]:
+        """This topic was deleted at a version, elsewhere."""
+        return self.learn(((TOPIC, version, "", b""),))
 
     def delete(self) -> list[Fact]:
         """The topic is deleted: that is newer than all that is known of it, so that nothing of it holds any more. Lives
@@ -346,6 +289,8 @@ class Registry:
 
     def granted(self, role: Role, name: str) -> Grant | None:
         value = self._facts.get(f"{GRANT}{role}/{name}", (0, "", b""))[2]
+        if not value and self._is_mail and name:
+            return Grant()
         return _grant.decode(value) if value else None
 
     def admits(self, role: Role, name: str) -> bool:
@@ -392,6 +337,8 @@ class Registry:
 
     def check_reader(self, topic: str, name: str, principal: str) -> None:
         """Refuse whoever may not read what is stored: a name needs a grant, and without a name only the owner may."""
+        if name and self._is_mail:
+            raise Refused(Refusal.NOT_AUTHORISED, "mail is read by whom it is for: `fabric.mailbox()`")
         if name or self._is_open_to(principal, topic):
             self.check("subscriber", topic, name, principal)
         elif principal != self.terms.owner:
@@ -413,20 +360,65 @@ class Registry:
             return False
         return self.publishers[publisher].incarnation <= incarnation or self.is_resumed(publisher, incarnation)
 
+    def is_outlived(self, publisher: int, incarnation: int) -> bool:
+        """Whether a newer life of a publisher is known, and this one is not resumed."""
+        known = self.publishers.get(publisher)
+        return known is not None and incarnation < known.incarnation and incarnation not in known.resumed
+
+    def is_introduced(self, publisher: int, incarnation: int) -> bool:
+        """Whether a fact tells of this life of a publisher, and so where earlier ones end."""
+        known = self.publishers.get(publisher)
+        return known is not None and incarnation <= known.incarnation
+
+    def take_renewed(self) -> list[int]:
+        """Remove and return the publishers of whom something was learnt."""
+        renewed, self._renewed = list(self._renewed), {}
+        return renewed
+
     def is_resumed(self, publisher: int, incarnation: int) -> bool:
         """Whether several lives of a publisher may send the same numbers of this stream."""
         known = self.publishers.get(publisher)
         return known is not None and incarnation in known.resumed
 
-    def meet(self, name: str, end: str, principal: str, incarnation: int, resumes: bool = False) -> list[Fact]:
-        """A publisher introduced itself; what is new of that."""
+    def meet(
+        self,
+        name: str,
+        end: str,
+        principal: str,
+        incarnation: int,
+        resumes: bool = False,
+        ends: PublisherEnds | None = None,
+    ) -> list[Fact]:
+        """A publisher introduced itself, perhaps with a life that fixes the `ends` of earlier ones; what is new of
+        that.
+        """
         number = publisher_id(principal, end)
         known = self.publishers.get(number, KnownPublisher(name, principal, 0))
         resumed = known.resumed
         if resumes and incarnation not in resumed:
-            resumed = (*resumed, incarnation)[-_MOST_RESUMED:]
-        news = msgspec.structs.replace(known, incarnation=max(known.incarnation, incarnation), resumed=resumed)
+            resumed = (*resumed, incarnation)[-MOST_RESUMED:]
+        if ends is None:
+            ends = tuple(each for each in known.ends if each[0] not in resumed)
+        newest = max(known.incarnation, incarnation)
+        news = msgspec.structs.replace(known, incarnation=newest, resumed=resumed, ends=ends[-MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
+
+    def fix_ends(self, publisher: int, ends: PublisherEnds) -> list[Fact]:
+        """Earlier lives of a publisher end there; what is new of that."""
+        known = self.publishers[publisher]
+        news = msgspec.structs.replace(known, ends=ends[-MOST_ENDS:])
+        return [] if news == known else self.set(f"{_PUBLISHER}{publisher:016x}", news)
+
+    def filter_of(self, event: Recovery) -> str:
+        """Return what a subscriber gets: what it says, or what it wanted before if it keeps that; of mail, its own."""
+        if event.keeps and not self._is_mail:
+            known = self.subscriptions.get(event.sender)
+            return known.where if known is not None else ""
+        where = mail_filter(event.sender) if self._is_mail else event.where
+        try:
+            return str(Filter(where)) if where else ""
+        except FilterError as error:
+            raise Refused(Refusal.FILTER, str(error)) from None
 
     def is_closed(self, stream: StreamId) -> bool:
         """Return whether a life is over: all that it sent is forgotten, and nothing more of it is stored."""
@@ -436,7 +428,8 @@ class Registry:
     def close(self, publisher: int, life: int, told: tuple[int, int]) -> list[Fact]:
         """Close the lives of a publisher up to this one; its next life is `told` of the newest that had any events."""
         known = self.publishers[publisher]
-        closed = msgspec.structs.replace(known, closed=life, told=max(told, known.told))
+        ends = tuple(each for each in known.ends if each[0] > life or each[0] in known.resumed)
+        closed = msgspec.structs.replace(known, ends=ends, closed=life, told=max(told, known.told))
         return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
@@ -457,7 +450,7 @@ class Registry:
 
     def place_of(self, role: Role, name: str) -> str:
         """Return the broker at which that life began."""
-        return _holding.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
+        return holding_values.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
 
     def hold(self, role: Role, name: str, life: int, node: str) -> list[Fact]:
         """A life holds a name from now on, and none before it does."""

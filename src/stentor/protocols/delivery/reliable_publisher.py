@@ -36,6 +36,7 @@ from stentor.protocols.delivery.dialogue import (
     Entrusted,
     EntrustedMany,
     Forbid,
+    LifeDrawn,
     MakeRoom,
     TurnEnded,
 )
@@ -105,7 +106,7 @@ class ReliablePublisher:
         """A life begins a stream of its own unless it resumes one."""
         self.topic, self.name = check_topic(topic), name
         self._resumes = resumption is not None
-        self._incarnation, after = resumption or Resumption(life, 0)
+        self.incarnation, after = resumption or Resumption(life, 0)
         self._after = after
         self._settings = settings = settings or PublisherSettings()
         self.steering = Steering(topic, name, "publisher", life, self._introduce, settings.steering)
@@ -131,9 +132,10 @@ class ReliablePublisher:
             EntrustedMany: self._entrusted_many,
             TurnEnded: lambda *_: None,
             Awaited: self._awaited,
+            LifeDrawn: self._life_drawn,
             Linked: self._link_made,
             Unlinked: self._link_lost,
-            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
             Heard: self._heard,
             TimerFired: self._timer_fired,
         }
@@ -192,6 +194,11 @@ class ReliablePublisher:
         else:
             self._waiting.append(waiting)
 
+    def _life_drawn(self, now: int, drawn: LifeDrawn) -> None:  # noqa: ARG002
+        life = self.steering.renew(drawn.life)
+        if life is not None and not self._resumes:
+            self.incarnation = Incarnation(life)
+
     def _settle(self) -> None:
         """Tell those whose events are all stored; nobody before what went before it is."""
         upto, ended = self.outstanding.upto, self.steering.ended
@@ -237,7 +244,7 @@ class ReliablePublisher:
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
-            self.topic, self.name, "publisher", attempt, self._principal, self._incarnation, self.outstanding.last,
+            self.topic, self.name, "publisher", attempt, self._principal, self.incarnation, self.outstanding.last,
             node=self.steering.node, resumes=self._resumes,
         )  # fmt: skip
 
@@ -262,20 +269,20 @@ class ReliablePublisher:
                 outstanding.acknowledge(self._stored_before, ())
         if outstanding.last >= first:
             self._order(first)
-            stream, span = (self._publisher or 0, self._incarnation), (first, outstanding.last)
+            stream, span = (self._publisher or 0, self.incarnation), (first, outstanding.last)
             self.trail.publish(now, self.topic, self.name, stream, span, outstanding.size - before, born)
 
     def _seal(self) -> Block:
         assert self._publisher is not None
         draft = self._drafts.take()
         first = CatenationNumber(self.outstanding.last + 1)
-        origin = Origin(topic_id(self._stage), self._publisher, self._incarnation, first, draft.time)
+        origin = Origin(topic_id(self._stage), self._publisher, self.incarnation, first, draft.time)
         return Block(draft.encode(origin), draft.schema)
 
     def _order(self, first: int) -> None:
         sent = self.outstanding
         singles = tuple(sent.singles)[:_MOST_SINGLES]
-        order = PublisherOrder(self.topic, self.name, self._incarnation, first, sent.last, sent.upto, singles)
+        order = PublisherOrder(self.topic, self.name, self.incarnation, first, sent.last, sent.upto, singles)
         self._post((order,))
 
     @property
@@ -300,7 +307,7 @@ class ReliablePublisher:
                 self._recovered(now, event)
             elif isinstance(event, RepositoryAck):
                 self._acknowledged(event)
-            elif isinstance(event, RepositoryNak) and event.incarnation == self._incarnation:
+            elif isinstance(event, RepositoryNak) and event.incarnation == self.incarnation:
                 self._silence.tries = min(self._silence.tries, 1)
                 missing += event.missing
         for blocks in self._letters(self.outstanding.overlapping(missing if self._may_speak else ())):
@@ -326,7 +333,7 @@ class ReliablePublisher:
         return self.outstanding.events > 0 or any(each.number <= self.outstanding.upto for each in self._demanding)
 
     def _acknowledged(self, ack: RepositoryAck) -> None:
-        if ack.incarnation != self._incarnation:
+        if ack.incarnation != self.incarnation:
             return
         self._silence.tries = min(self._silence.tries, 1)
         more = [0] * max(len(ack.copies) - len(self._copies), 0)

@@ -90,7 +90,7 @@ class ReliableSubscriber:
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Linked: self._link_made,
             Unlinked: self._link_lost,
-            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members),
+            Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
             Arrived: self._arrived,
             Heard: self._heard,
             Listening: self._listening,

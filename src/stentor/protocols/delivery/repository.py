@@ -24,7 +24,6 @@ from typing import Any
 import msgspec
 
 from stentor.machine import (
-    MILLISECOND,
     SECOND,
     CommitFailed,
     Committed,
@@ -54,6 +53,7 @@ from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
+from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.collection import Collection
@@ -65,11 +65,14 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.lives import Lives
+from stentor.protocols.delivery.mailboxes import MOST_NAMES, Mailboxes
 from stentor.protocols.delivery.membership import OwnMembership
 from stentor.protocols.delivery.owners import Owners
-from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening
+from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import LIFE, Registry
+from stentor.protocols.delivery.rest import IDLE, Rest
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
@@ -79,7 +82,6 @@ from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
-_BUSY, _IDLE, _RESTING = 50 * MILLISECOND, 250 * MILLISECOND, 5 * SECOND  # between looks at what is overdue
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -93,24 +95,24 @@ class Repository:
     def __init__(
         self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
     ) -> None:
-        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
         streams = Streams()
         self.table = DisseminationTable(streams)
-        self.registry = Registry(settings.name)
-        self.store = store = Store(
-            streams, budget or TailBudget(settings.tail), self.table.audience, bool(settings.unit)
-        )
+        self.mailboxes = Mailboxes(self.table, is_mail=topic == settings.mail)
+        self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
+        budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
+        self.store = store = Store(streams, budget, audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
+        self.lives = Lives(store, self.registry)
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
-            self.agreement, self.border,
+            self.agreement, self.border, self.lives,
         )  # fmt: skip
         self.departures = Departures(
             topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
@@ -129,20 +131,22 @@ class Repository:
         self.closing = LifeClosing(
             settings, store, self.registry, self.table, self.gossip, self.enrolment, self.agreement, self.testimony
         )
-        self.gaps = Gaps(topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border)
+        self.gaps = Gaps(
+            topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
+        )
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
-            lambda: self._size,
+            lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
-        self._rests = False  # it looks seldom, until something happens
+        self._rest = Rest(store, self.registry, self.dispatch, self.gossip, self.commits, self.notices)
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
-        self._opened_at = 0
+        self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = 0  # under which we send
-        self._size = 0  # bytes on the disk
+        self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
         self._copies = 0
         self._facts = 0  # a digest of what is registered
@@ -170,16 +174,16 @@ class Repository:
             TimerFired: self._tick,
             Measured: self._measured,
             Founded: self._founded,
+            Vouched: lambda now, vouched: self._obey(now) if self.membership.is_over(vouched.ended) else None,
             Listening: lambda *_: None,
             AccessShared: lambda _, shared: self.notices.confirm(shared.token),
         }
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
-        if self._rests and not all(isinstance(each, TimerFired | Measured) for each in happened):
-            self._rests = False
-            self.dispatch.tick(now)  # time has passed for nobody who waits
-            self.dispatch.effects.append(StartTimer(self._timer, now + _IDLE))
+        self.store.wall = now + self._wall_lead
+        if self._rest.is_over(now, happened):
+            self.dispatch.effects.append(StartTimer(self._timer, now + IDLE))
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -196,6 +200,7 @@ class Repository:
 
     def _opened(self, now: int, opened: Opened) -> None:
         self.unopened, self._opened_at = opened.reason, now
+        self._wall_lead = opened.wall - now if opened.wall else 0
         if opened.reason:  # other topics go on
             self._report("error", "a ledger cannot be opened", reason=opened.reason)
             self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
@@ -229,6 +234,7 @@ class Repository:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
             self.is_open = True
+            self.lives.recall()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
@@ -253,7 +259,7 @@ class Repository:
             self._obey(now)
 
     def _measured(self, now: int, measured: Measured) -> None:  # noqa: ARG002
-        self._size = measured.size
+        self.size = measured.size
 
     def _committed(self, now: int, committed: Committed) -> None:
         news, syncs = self.commits.committed(now, committed.token)
@@ -291,7 +297,9 @@ class Repository:
             self.store.receive(now, block, known=True, ordered=True)
             return
         known = self.registry.is_authorised(block.publisher)
-        if known or block.publisher not in self.registry.publishers:
+        if not self.mailboxes.has_room(block):
+            self._report("error", "mail is not taken: it is for more names than can be kept", most=MOST_NAMES)
+        elif known or block.publisher not in self.registry.publishers:
             self.store.receive(now, block, known, ordered)
         else:
             self.store.strangers += block.count  # it was authorised once
@@ -300,7 +308,7 @@ class Repository:
         if heard.sender == self._id:
             return  # the bundle includes ourselves
         for event in heard.events:
-            if event.topic != self.topic:
+            if event.topic != self.topic or is_forged(heard, event):
                 continue
             handler = self._words.get(type(event))
             if handler is not None:
@@ -345,12 +353,11 @@ class Repository:
             self.dispatch.dirty[event.sender] = None
 
     def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader = self.dispatch.readers.get(event.sender)
-        if (
-            reader is None
-            or reader.attempt != event.attempt
-            or not self.enrolment.holders.is_subscriber(event.sender, sender)
-        ):
+        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
+        if not holders.is_subscriber(event.sender, sender):
+            return
+        if reader is None or reader.attempt != event.attempt:
+            holders.remind(event)
             return
         reader.answered = now
         reader.tuned = reader.tuned or event.tuned
@@ -380,6 +387,7 @@ class Repository:
                     stream.peers.pop(name, None)
             self.membership.obey(now)
             self.membership.introduce()
+            self.gossip.ask_all(now)  # of lives that were not known before, too
         if self.gossip.cared:
             self.gossip.cared = False
             self.enrolment.send_away()
@@ -392,6 +400,7 @@ class Repository:
     # ---- the end of a step
 
     def _finish(self, now: int) -> None:
+        self.mailboxes.enlist(self.enrolment)
         if not self.gossip.ready:
             self.gossip.judge(now)  # clients wait for it: not only when time has passed
         copies = self.gossip.copies(now)
@@ -440,7 +449,8 @@ class Repository:
 
     # ---- time
 
-    def _tick(self, now: int, fired: TimerFired) -> None:  # noqa: ARG002
+    def _tick(self, now: int, fired: TimerFired) -> None:
+        self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
         if not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
@@ -463,16 +473,7 @@ class Repository:
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
-        self._rests = not busy and self._can_rest
-        pause = _BUSY if busy else _RESTING if self._rests else _IDLE
-        self.dispatch.effects.append(StartTimer(self._timer, now + pause))
-
-    @property
-    def _can_rest(self) -> bool:
-        """Whether nothing is awaited, and there is nobody to whom we must show that we live."""
-        waits = self.store.streams.unsettled or self.dispatch.scans or self.dispatch.dirty or self.registry.changed
-        known = self.gossip.ready and all(reader.doubt is not None for reader in self.dispatch.readers.values())
-        return known and not (waits or self.gossip.bundle.peers) and self.commits.idle and self.notices.is_settled
+        self.dispatch.effects.append(StartTimer(self._timer, now + self._rest.pause(busy)))
 
     # ---- people
 
@@ -488,8 +489,9 @@ class Repository:
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
-            "bytes": self._size,
+            "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "awaits": self.lives.described(),
             **survey.topic(store, registry),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
-from stentor.model.control import ControlEvent, bundle_of, inbox_of, repository_name
+from stentor.model.control import ControlEvent
 from stentor.model.errors import Refusal
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked, Vouched
@@ -207,8 +208,14 @@ class Retrieval:
             if enquiry.request.topic == vouched.topic:
                 enquiry.due = now
 
-    def _post(self, to: str, event: ControlEvent) -> None:
-        self._effects.append(Post(to, (event,)))
+    def _post(self, repository: str, event: ControlEvent) -> None:
+        self._effects.append(Post(request_topic(self._sender, repository), (event,)))
+
+    def _post_to_all(self, event: ControlEvent) -> None:
+        """Tell the repositories of a topic; as long as we do not know them, we could not believe their answers."""
+        believed = self._believed.get(event.topic)
+        for name in believed.principals if believed is not None else ():
+            self._post(name, event)
 
     # ---- the application
 
@@ -233,7 +240,7 @@ class Retrieval:
 
     def _finished(self, now: int, finished: Finished) -> None:  # noqa: ARG002
         ack = ReaderAck(finished.topic, self._sender, self._name, self._principal, finished.done.held)
-        self._post(bundle_of(finished.topic), ack)
+        self._post_to_all(ack)
 
     # ---- asking
 
@@ -262,7 +269,7 @@ class Retrieval:
         enquiry.due = now + self._settings.silence
         who = {"sender": self._sender, "token": token, "name": self._name}
         request = msgspec.structs.replace(enquiry.request, **who, principal=self._principal, node=self._node)
-        self._post(bundle_of(request.topic), request)
+        self._post_to_all(request)
 
     def _ask(self, now: int, token: int, search: _Search) -> None:
         """Ask for a page: somebody else if the last one was silent."""
@@ -293,7 +300,7 @@ class Retrieval:
             sought.topic, self._sender, search.asked, self._name, self._principal, search.wanted.held, sought.where,
             self._settings.page,
         )  # fmt: skip
-        self._post(inbox_of(repository_name(search.repository)), request)
+        self._post(search.repository, request)
 
     # ---- answers
 

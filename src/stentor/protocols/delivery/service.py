@@ -11,6 +11,7 @@ class State(enum.Enum):
 
 class Change(enum.Enum):
     CAUGHT_UP = "caught up"  # it has all that any living member has
+    FELL_BEHIND = "fell behind"  # something that was acknowledged is neither here nor at any living member
     REMOVED = "removed"  # the registry lists it no longer
     ADDED_AGAIN = "added again"  # … and lists it again, before it was gone
 
@@ -19,6 +20,7 @@ TRANSITIONS = {
     (State.CATCHING_UP, Change.CAUGHT_UP): State.SERVING,
     (State.CATCHING_UP, Change.REMOVED): State.LEAVING,
     (State.SERVING, Change.REMOVED): State.LEAVING,
+    (State.SERVING, Change.FELL_BEHIND): State.CATCHING_UP,
     (State.LEAVING, Change.ADDED_AGAIN): State.CATCHING_UP,  # others may have gone on without it
 }
 

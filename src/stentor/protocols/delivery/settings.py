@@ -3,6 +3,7 @@
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
+from stentor.model.mail import MAIL
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 
@@ -12,6 +13,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     unit: str = ""  # that it serves; "" is everyone
     lake: bool = False  # what is forgotten may be in a lake
+    mail: str = MAIL  # the topic whose subscribers are those to whom its events are sent
     window: int = 8192  # events that a subscriber is told of before it acknowledges some
     tail: int = 64 << 20  # bytes of the newest events in memory, of all topics together
     interval: int = 500 * MILLISECOND  # between states that repositories tell each other
@@ -24,11 +26,14 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     void_after: int = 30 * SECOND  # of a publisher's silence, after which its gaps are closed: others wait behind them
     void_anew: int = 2 * SECOND  # … if it came back anew, and has forgotten what is missing
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
+    age_unit: int = SECOND  # in which topics say how long events are kept; simulations have no time for seconds
     close_after: int = 60 * SECOND  # that nothing was heard of an older life of a publisher before it is closed
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
+    accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
     topics: int = 1_000  # that it manages
     topics_per_owner: int = 200  # … of one owner, unless that is whoever runs it
+    most_bytes: int = 0  # on the disk, with which it is still willing to manage more topics; 0 is any number
     ledgers: int = 1 << 30  # that its process can have open at once
 
 

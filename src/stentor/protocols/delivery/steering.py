@@ -26,7 +26,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
+from stentor.protocols.delivery.dialogue import Attach, Complain, DrawLife, Forbid
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.patience import NEVER, Patience
 from stentor.protocols.delivery.post import Post
@@ -36,6 +36,7 @@ FINAL = frozenset({
     Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FORGED, Refusal.FENCED, Refusal.FILTER, Refusal.PROTOCOL,
 })  # fmt: skip
 _ATTEMPTS = 15  # bits: with the incarnation above them, attempts grow from life to life
+_LAST_LIFE = (1 << 48) - 1
 
 
 def life_of(attempt: int) -> int:
@@ -69,9 +70,12 @@ class Steering:
         self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
         self.chorus = 0  # of those who want the same, at this repository
         self.steered = False
+        self._was_steered = False  # in this life
+        self._newest: Denial | None = None  # by whom it was told that a newer life is known
         self.ended: Forbid | None = None
         self.effects: list[Effect] = []
         self._believed = BundleMembers()  # as our broker, or an earlier one, has told
+        self._ended = 0  # at which version a topic of this name was deleted, as it has told
         self._linked = False
         self.node = ""
         self._candidates: dict[str, _Candidate] = {}
@@ -83,7 +87,7 @@ class Steering:
         self._decision = self._complaint = NEVER
         self._probing = Patience(settings.first_pause, settings.longest_pause)
         self._asking = Patience(settings.answer, settings.answer)
-        self.homing = Homing(settings)
+        self.homing = Homing(settings, name)
 
     @property
     def due(self) -> int:
@@ -109,8 +113,14 @@ class Steering:
     def unlink(self) -> None:
         self._linked = False
 
-    def vouch(self, now: int, principals: Mapping[str, str]) -> None:
-        """Believe these repositories of the topic from now on, each under its principal, as our broker says."""
+    def vouch(self, now: int, principals: Mapping[str, str], ended: int = 0) -> None:
+        """Believe these repositories of the topic from now on, each under its principal, as our broker says; and none
+        of those that has a topic of this name which was deleted.
+        """
+        if ended > self._ended:
+            self._ended = ended
+            if self.repository and self._linked and self.ended is None:
+                self._ask(now)  # it may have that one
         if self._believed.principals == principals or self.ended is not None:
             return
         self._believed = BundleMembers(principals)
@@ -134,6 +144,21 @@ class Steering:
         pause = self._settings.first_pause << min(self._failures - 1, 16) if self._failures else 0
         self._failures += 1
         self._begin(now, now + min(pause, self._settings.longest_pause))
+
+    def renew(self, life: int) -> int | None:
+        """A life that began now would be this one. Return the life that we take, or None if there is nothing to change.
+
+        Whoever was never steered, and whose clock is behind that of an earlier life, takes the next life after that
+        one. If the clock is not behind, somebody began after us: we are fenced.
+        """
+        denial, self._newest = self._newest, None
+        if denial is None or self._was_steered or self.ended is not None:
+            return None
+        if denial.newest < life or denial.newest == _LAST_LIFE:
+            self.end(denial.code, denial.reason)
+            return None
+        self.attempt = max(self.attempt, denial.newest + 1 << _ATTEMPTS)
+        return denial.newest + 1
 
     def end(self, code: Refusal, reason: str) -> None:
         """It is of no use to go on."""
@@ -267,7 +292,8 @@ class Steering:
         self._post_recovery()
 
     def _post_recovery(self) -> None:
-        self._post(inbox_of(repository_name(self.repository)), self._introduce(self.attempt))
+        recovery = msgspec.structs.replace(self._introduce(self.attempt), ended=self._ended)
+        self._post(inbox_of(repository_name(self.repository)), recovery)
 
     def _accepted(self, now: int, response: RecoveryResponse) -> None:
         self.members, self.chorus = response.members, response.chorus
@@ -275,13 +301,18 @@ class Steering:
         if not self.steered:
             self.homing.arrive(now, self.repository)
             self.effects.append(Attach(self.repository, response.epoch, response.past, response.where))
-        self.steered = True
+        self.steered = self._was_steered = True
         self._failures = 0
         self._complaint = NEVER
         self._trouble = ""
 
     def _denied(self, now: int, denial: Denial) -> None:
-        if denial.code in FINAL:
+        if denial.newest and not self._was_steered:
+            self._newest = denial
+            self.effects.append(DrawLife())
+            self._failures = max(self._failures, 1)
+            self.suspect(now, denial.reason)
+        elif denial.code in FINAL:
             self.end(denial.code, denial.reason)
         else:
             self._failures = max(self._failures, 1)  # it is there and says no: do not ask at once

@@ -17,4 +17,4 @@ class SteeringSettings(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int = 10 * SECOND  # a repository that failed us
     complaint: int = 5 * SECOND  # before the application is told what the trouble is
     look_after: int = 10 * SECOND  # away from home, before a client looks whether its home is well again
-    look_longest: int = 120 * SECOND  # the same, if it had to leave its home again and again
+    look_longest: int = 120 * SECOND  # the same, if its home is silent, or had to be left again and again

@@ -44,10 +44,11 @@ class Store:
         self.keeps_all = False  # … but what its publisher sent to us,
         self.home = 0  # … or sent on this topic, which is our unit's
         self.streams = streams
+        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether the fact of a life is here
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.horizon = 0
-        self.newest = 0  # the latest time of an event
+        self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
         self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
         self.lines: list[Line] = []  # … and the lines among them
@@ -56,6 +57,7 @@ class Store:
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
+        self._stored_at = 0  # … and when a repository first stored it
         self._budget = budget
         self._tail = Tail(1, budget)
         self._audience = audience
@@ -119,19 +121,23 @@ class Store:
 
     # ---- from publishers and other repositories
 
-    def fetch(self, now: int, block: Block, whole: bool = False) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too."""
+    def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
+        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        They are as old as it says, unless its clock is ahead of ours.
+        """
         if self.streams.is_over((block.publisher, block.incarnation)):
             return
         stream = self.streams[block.publisher, block.incarnation]
         self.streams.unsettled[stream] = None
         stream.seen = now
         stream.ordered.add(block.catenation, block.last())
-        self._take(stream, block, fetched=not whole)
+        if self.is_introduced(stream.id):  # else it is asked for again, when it is known what came before this life
+            self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
                 self.strangers += block.count
@@ -152,6 +158,7 @@ class Store:
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> Stream | None:
         """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        known = known and self.is_introduced(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
             return None
@@ -165,11 +172,12 @@ class Store:
         if known:
             self.admit(stream)
         stream.acknowledged.update(acknowledged)
+        stream.ordered.update(acknowledged)
         return stream
 
     def introduce(self, is_known: Callable[[int], bool]) -> None:
-        """Store what waited until it is known that its publisher may publish."""
-        for key in [key for key in self.streams.strangers.streams if is_known(key[0])]:
+        """Store what waited until it is known that its publisher may publish, and what came before this life."""
+        for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
             if self.streams.find(key) is None:
                 self.streams.strangers.take(key)
         for stream in list(self.streams.unsettled):
@@ -178,10 +186,18 @@ class Store:
 
     def admit(self, stream: Stream) -> None:
         """Store what waited for its order event."""
-        for block in stream.take_ordered():
+        for block in stream.take_ordered() if self.is_introduced(stream.id) else ():
             self._take(stream, block)
 
-    def _take(self, stream: Stream, block: Block, fetched: bool = False) -> None:
+    def set_aside(self, stream: Stream, last: int) -> None:
+        """Give all numbers of a stream up to this one their places before all that is stored from now on."""
+        self.streams.unsettled[stream] = None
+        stream.ordered.add(1, last)
+        if last > stream.top and self.next + last - stream.top <= LAST_SEQUENCE:
+            self._reserve(stream, stream.top + 1, last)
+
+    def _take(self, stream: Stream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
+        self._stored_at = self.wall if stored is None else min(stored, self.wall)
         self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
         first, last = block.catenation, block.last()
         if self.next + last - stream.top > LAST_SEQUENCE:  # so much is set aside only for who makes up numbers
@@ -257,7 +273,6 @@ class Store:
             sequence = self.next
             self.next += block.count
         audience = self._audience(block)
-        self.newest = max(self.newest, block.time)
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
@@ -266,7 +281,7 @@ class Store:
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
                 line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
-                record = Record(line, bytes(part.frame), wanting, part.time)
+                record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             stream.file(line)
             self._put(record)
 

@@ -292,8 +292,8 @@ class Stream:
 
     @property
     def known(self) -> int:
-        """Up to which number all of it is stored: here, or on one that is away."""
-        everywhere = _union(self.held, self.acknowledged)
+        """Up to which number all of it is stored, durably: here, or on one that is away."""
+        everywhere = _union(self.acknowledged, Spans(self.stored_within(1, self.held.last)))
         for name, theirs in self.peers.items():
             skipped = self.skips.get(name, Spans())
             everywhere.update(rest for span in theirs for rest in skipped.missing(*span))

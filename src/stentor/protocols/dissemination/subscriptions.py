@@ -19,7 +19,7 @@ D = TypeVar("D", bound=Destination)
 _AT_ONCE = 32  # interests that leave with their client
 _SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
-Admit = Callable[[str], Reader | Denied | None]  # what a pattern means to whoever asks for it; None is all of it
+Admit = Callable[[str, Filter | None], Reader | Denied | None]  # what a pattern means to whoever asks; None is all
 Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
 
 
@@ -53,7 +53,7 @@ class Subscriptions(Generic[D]):
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
             )
-        access = admit(message.pattern) if admit is not None else None
+        access = admit(message.pattern, where) if admit is not None else None
         if isinstance(access, Denied):
             return self._refuse(message, access.code, access.reason)
         self._numbers += 1

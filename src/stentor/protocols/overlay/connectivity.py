@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from stentor.model.context import Context
 from stentor.model.messages import Presence
 from stentor.protocols.overlay.cache import Cost, RoutingCache
+from stentor.protocols.overlay.path_lengths import PathLengths
 
 
 class Connectivity:
@@ -23,6 +24,7 @@ class Connectivity:
         self._spoken: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
         self._leads: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
         self._mentions: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
+        self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
 
     def find(self, unit: str) -> Presence | None:
         level = self.context.level(unit)
@@ -33,6 +35,7 @@ class Connectivity:
         unit = presence.unit
         level = self.context.level(unit)
         assert level is not None, f"{unit} is none of our business"
+        self._paths.clear()
         former = self._spoken.get(unit, {})
         spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
         self.members[level][unit] = presence
@@ -73,6 +76,16 @@ class Connectivity:
 
     def distance(self, unit: str) -> Cost | None:
         return self.cache.distance(unit)
+
+    def paths(self, level: int) -> PathLengths:
+        """Return the paths between those members of a level that can be reached, by links that both ends speak of."""
+        if level not in self._paths:
+            reached = {each.unit: each for each in self.present(level) if self.reaches(each.unit)}
+            spoken = {unit: {gateway.unit for gateway in each.gateways} for unit, each in reached.items()}
+            self._paths[level] = PathLengths(
+                {unit: {far for far in near if unit in spoken.get(far, ())} for unit, near in spoken.items()}
+            )
+        return self._paths[level]
 
     def present(self, level: int) -> Iterator[Presence]:
         """The members of a level, in the order of their names."""

@@ -39,24 +39,42 @@ class Stage:
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
+        self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
+        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
-        self._lives: dict[str, int] = {}  # the newest of each name
+        self.contested: set[str] = set()  # names that several processes believe to be theirs
+        self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
         self.office.watch = self.book.watch
 
     @property
     def now(self) -> int:
         return self.schedule.now
 
-    def begin_life(self, name: str) -> Incarnation:
-        """Return the incarnation of a life that begins now: newer than all that had this name."""
-        self._lives[name] = life = max(1 + self.now // MILLISECOND, self._lives.get(name, 0) + 1)
+    def begin_life(self, name: str, behind: int = 0) -> Incarnation:
+        """Return the incarnation of a life that begins now: newer than all that had this name, unless the clock is so
+        many nanoseconds behind.
+        """
+        lives = self._lives.setdefault(name, [])
+        life = 1 + (self.now - behind) // MILLISECOND
+        while life in lives or (not behind and life < max(lives, default=0)):
+            life += 1
+        return self.renew_life(name, life)
+
+    def renew_life(self, name: str, life: int) -> Incarnation:
+        """Somebody goes on in this life."""
+        self._lives[name].append(life)
         return Incarnation(life)
 
+    def highest_before(self, name: str) -> int:
+        """Return the highest incarnation of a name before the life that began last; 0 if there is none."""
+        return max(self._lives[name][:-1], default=0)
+
     def is_newest(self, name: str, life: Incarnation) -> bool:
-        return self._lives[name] == life
+        """Whether a life is the one that may hold a name: what began last, or of rivals what has the highest number."""
+        return life == (max(self._lives[name]) if name in self.contested else self._lives[name][-1])
 
     def after(self, delay: int, action: Callable[[], None]) -> Appointment:
         return self.schedule.after(delay, action)
@@ -108,6 +126,11 @@ class Actor:
     @property
     def clock(self) -> int:
         return self.stage.now + self._skew
+
+    @property
+    def wall(self) -> int:
+        """What the clock on its wall shows; 0 is that it has none."""
+        return 0
 
     # ---- lives
 
@@ -250,7 +273,7 @@ class Actor:
     def _start_timer(self, start: StartTimer) -> None:
         self._stop_timer(start.timer)
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
-        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer)))
+        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
     def _stop_timer(self, timer: str) -> None:
         former = self._timers.pop(timer, None)

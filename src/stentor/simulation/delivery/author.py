@@ -1,26 +1,31 @@
 """An author: a process that publishes reliably, and begins anew without any memory when it has crashed."""
 
 from collections.abc import Mapping
+from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
 from stentor.model.control import end_name
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
+from stentor.model.mail import RECIPIENT
 from stentor.protocols.delivery.dialogue import (
     Assure,
     Attach,
     Awaited,
     Complain,
+    DrawLife,
     Entrusted,
     EntrustedMany,
     Forbid,
+    LifeDrawn,
     MakeRoom,
     TurnEnded,
 )
 from stentor.protocols.delivery.post import Post, Publish
 from stentor.protocols.delivery.registry import top_of
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
@@ -43,7 +48,8 @@ _SETTINGS = PublisherSettings(
 )
 
 
-_HASTE = 20  # times as fast events grow old, so that some are forgotten in a run
+_HASTE = 20  # times as fast as the run publishers' clocks go, so that some begin somewhere in the middle of it
+_CLOCK_ERRORS = (0, 0, 2 * 86_400 * SECOND, -2 * 86_400 * SECOND)
 
 
 class Author(Actor):
@@ -57,12 +63,14 @@ class Author(Actor):
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.left = events  # to publish
+        self.wrong_clocks: Random | None = None  # … of which each event may be of another one
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
         self.sent: list[Block] = []  # in all its lives
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
-        self._stream = self._incarnation = Incarnation(0)
+        self._incarnation = Incarnation(0)
+        self._behind = 0  # nanoseconds by which its clock is set back in this life
         self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
@@ -71,6 +79,7 @@ class Author(Actor):
             Assure: self._assure,
             Attach: lambda _: None,
             Complain: lambda _: None,
+            DrawLife: self._draw,
             Forbid: self._forbid,
             MakeRoom: lambda _: None,
         }
@@ -88,9 +97,9 @@ class Author(Actor):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        self._incarnation = incarnation = self.stage.begin_life(self.name)
+        self._behind = self.stage.random.randrange(self.stage.now) if self._is_set_back() else 0
+        self._incarnation = incarnation = self.stage.begin_life(self.name, self._behind)
         resumption = self._resumption(incarnation)
-        self._stream = resumption.incarnation if resumption else incarnation
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
         self.publisher.trail = self.trail
         self._tokens.clear()
@@ -99,6 +108,9 @@ class Author(Actor):
         self.wander()
         self.connect()
         self.later(self.stage.random.randrange(self._pause), self._turn)
+
+    def _is_set_back(self) -> bool:
+        return self.stage.are_clocks_set_back and self.life > 0 and self.stage.random.random() < 0.5
 
     def _resumption(self, life: Incarnation) -> Resumption | None:  # noqa: ARG002
         return None
@@ -134,19 +146,24 @@ class Author(Actor):
 
     @property
     def _time(self) -> int:
-        return _HASTE * self.stage.now
+        error = self.wrong_clocks.choice(_CLOCK_ERRORS) if self.wrong_clocks is not None else 0
+        return _HASTE * self.stage.now + error
 
     def _say(self) -> None:
         body, attributes = self._body(), draw_attributes(self.stage.random)
+        if self.stage.recipients:
+            attributes[RECIPIENT] = self.stage.random.choice(self.stage.recipients)
         self._compose(body, attributes)
         self.handle(Entrusted(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
-        numbers = [self.stage.random.randrange(10) for _ in bodies]
-        for body, number in zip(bodies, numbers, strict=True):
-            self._compose(body, {"n": number})
-        self.handle(EntrustedMany({"n": numbers}, bodies, self._time))
+        columns: dict[str, list[Value]] = {"n": [self.stage.random.randrange(10) for _ in bodies]}
+        if self.stage.recipients:
+            columns[RECIPIENT] = [self.stage.random.choice(self.stage.recipients) for _ in bodies]
+        for body, *row in zip(bodies, *columns.values(), strict=True):
+            self._compose(body, dict(zip(columns, row, strict=True)))
+        self.handle(EntrustedMany(columns, bodies, self._time))
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         self.stage.book.entrusted[body] = attributes
@@ -157,7 +174,7 @@ class Author(Actor):
         if publisher is None:
             return
         for number in range(self._checked + 1, publisher.outstanding.upto + 1):
-            key = self.id, self._stream, number
+            key = self.id, publisher.incarnation, number
             if key not in self.stage.book.promises:
                 self.accuse("stored-by-nobody", f"{self.short} believes that {key} is stored")
         self._checked = publisher.outstanding.upto
@@ -186,8 +203,27 @@ class Author(Actor):
     def _assured(self, said: int) -> None:
         """So many are stored, of all that were ever said."""
 
+    def _draw(self, draw: DrawLife) -> None:  # noqa: ARG002
+        self.stage.seen["life-drawn"] += 1
+        self.later(0, self._life_drawn)
+
+    @property
+    def _drawn_life(self) -> int:
+        """What its clock says that a life would be that began now."""
+        return 1 + (self.stage.now - self._behind) // MILLISECOND
+
+    def _life_drawn(self) -> None:
+        self.handle(LifeDrawn(self._drawn_life))
+        if self.publisher is not None and (life := life_of(self.publisher.steering.attempt)) != self._incarnation:
+            self._incarnation = self.stage.renew_life(self.name, life)
+
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
+        is_past = self._drawn_life > self.stage.highest_before(self.name)
+        if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
+            self.crash("fenced by its own clock")
+            self.stage.after(self._pause, self.start)
+            return
         is_fenced = forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation)
         self.stage.seen["fenced"] += is_fenced
         if not self.revoked and not is_fenced:

@@ -9,13 +9,14 @@ from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.registry import top_of
+from stentor.simulation.delivery.stored_times import Key as Key
+from stentor.simulation.delivery.stored_times import StoredTimes
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
-Key = tuple[int, int, int]  # publisher, incarnation, catenation number
 
 
 class Told(NamedTuple):
@@ -48,6 +49,7 @@ class Shelf:
         self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # … at any time
+        self.sequences: dict[Key, int] = {}  # … and under which number
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
@@ -56,12 +58,15 @@ class Shelf:
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.dead = False  # for ever
+        self.is_former = False  # it is that of a topic of the same name which was deleted
 
     def store(self, lines: Iterable[Line], now: int) -> None:
         for line in lines:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
+                for offset in range(line.length):
+                    self.sequences[*line.stream, line.first + offset] = line.sequence + offset
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is Kind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)
@@ -146,8 +151,13 @@ class Book:
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.receipts: set[tuple[str, int]] = set()  # that repositories gave to the owner, by its tokens
         self.pages: dict[str, Page] = {}
+        self.former: set[StreamId] = set()  # what was published before the topic was deleted and created again
+        self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
+        self.accepted: set[Key] = set()  # whose loss somebody accepted
+        # What had been acknowledged of earlier lives when a life was first answered, at whoever answered: by both.
+        self.earlier: dict[tuple[int, int], dict[int, int]] = {}
         self.issued: dict[Key, set[str]] = {}  # in which units their publishers sent them
 
     def accuse(self, kind: str, detail: str) -> None:
@@ -186,6 +196,8 @@ class Book:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
         spans = [(1, ack.upto), *ack.singles]
+        if self.shelves[repository].is_former:
+            self.accuse("former-topic", f"{repository} acknowledges {spans} of {stream} into a topic that was deleted")
         own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
@@ -197,7 +209,7 @@ class Book:
         for extra, upto in enumerate(ack.copies):
             gone = max(shelf.collected[stream].last for shelf in self.shelves.values())  # nobody needs these any more
             for number in range(gone + 1, upto + 1):
-                having = sum(number in shelf.stored[stream] for shelf in self.shelves.values())
+                having = sum(number in shelf.stored[stream] for shelf in self._current())
                 if having <= extra:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
@@ -208,7 +220,11 @@ class Book:
         """A publisher that came back is told up to where an earlier life of it need not be repeated, by a repository
         that has `heard` what others have.
         """
-        lives = [life for number, life in self.published if number == publisher and life >= response.incarnation]
+        streams = [stream for stream in self.published if stream[0] == publisher]
+        if (publisher, asking) not in self.earlier:
+            before = [stream for stream in streams if stream[1] < asking]
+            self.earlier[publisher, asking] = {stream[1]: self._acknowledged_upto(stream, heard) for stream in before}
+        lives = [life for _, life in streams if life >= response.incarnation]
         for life in lives if response.incarnation != asking else [asking]:
             stored = self._stored_upto(repository, (publisher, life), heard)
             if stored > (response.last if life == response.incarnation else 0):
@@ -221,6 +237,13 @@ class Book:
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
 
+    def _acknowledged_upto(self, stream: StreamId, heard: Sequence[str]) -> int:
+        """Up to where all was acknowledged, and one of these repositories has it."""
+        number = 1
+        while (key := (*stream, number)) in self.promises and self.is_kept(key, heard):
+            number += 1
+        return number - 1
+
     def _stored_upto(self, repository: str, stream: StreamId, heard: Sequence[str]) -> int:
         """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
         number = 1
@@ -231,7 +254,10 @@ class Book:
         return number - 1
 
     def _holders(self, key: Key) -> list[str]:
-        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key)]
+        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key) and not shelf.is_former]
+
+    def _current(self) -> list[Shelf]:
+        return [shelf for shelf in self.shelves.values() if not shelf.is_former]
 
     def is_kept(self, key: Key, holders: Iterable[str]) -> bool:
         """Whether any of those that had it must still have it."""
@@ -239,15 +265,40 @@ class Book:
 
     # ---- repositories
 
+    def delete(self) -> None:
+        """The topic is deleted with all that is stored of it: nothing that was said of it holds any more."""
+        self.former.update(self.published)
+        self.promises.clear()
+        self.released.clear()
+
+    def check_topic(self, repository: str, line: Line) -> None:
+        """A repository stores something of the topic that was created again."""
+        if line.stream in self.former:
+            self.accuse("former-topic", f"{repository} stores {line}, which was deleted")
+
     def leave(self, repository: str) -> None:
         """It throws away all that it has: others must have it."""
         for stream, spans in self.shelves[repository].durable.items():
             for number in [number for first, last in spans for number in range(first, last + 1)]:
                 key = (*stream, number)
                 others = [name for name in self.shelves if name != repository]
-                if key in self.promises and not self.is_kept(key, others):
+                if key in self.promises and not self.is_kept(key, others) and not self.has_expired(key):
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
         self.shelves[repository].wipe()
+
+    def collect(self, repository: str, stream: StreamId, floor: int) -> None:
+        """It forgets what it has of a stream up to here. Whoever lags may do so because another one has."""
+        shelf, others = self.shelves[repository], [each for name, each in self.shelves.items() if name != repository]
+        for first, last in shelf.durable[stream].within(1, floor):
+            keys = [(*stream, number) for number in range(first, last + 1)]
+            fresh = [key for key in keys if not any(other.collected.has(key) for other in others)]
+            self.stored_times.collect(repository, fresh)
+        shelf.forget(stream, floor)
+
+    def has_expired(self, key: Key) -> bool:
+        """Whether nobody can count on it any more, whoever has not got it."""
+        gone = self.stored_times.expire and any(shelf.collected.has(key) for shelf in self.shelves.values())
+        return bool(gone) or self.stored_times.has_expired(key)
 
     def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
         """It says that these are registered, at as many repositories as are required."""
@@ -259,12 +310,12 @@ class Book:
 
     def reveal(self, repository: str, line: Line, required: int) -> None:
         """Readers may be told of this."""
-        if line.kind is not Kind.EVENTS:
+        if line.kind is not Kind.EVENTS or self.shelves[repository].is_former:
             return
         shelves = self.shelves
         if not shelves[repository].stored[line.stream].covers(line.first, line.last):
             self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
-        having = sum(shelf.settles(line) for shelf in shelves.values())
+        having = sum(shelf.settles(line) for shelf in self._current())
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 
@@ -296,7 +347,7 @@ class Book:
         ):
             return  # it came when this was forgotten
         stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
-        if stored and key not in page.acknowledged and page.must(told):
+        if stored and key not in page.acknowledged and page.must(told) and not self.has_expired(key):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
 
     # ---- subscribers
@@ -340,11 +391,19 @@ class Book:
             turn.last[key[:2]] = key[2]
         elif not self._was_given_up(key):
             self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
+        self._check_lives(turn, key, who)
         turn.released[key] = None
         if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
             page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
+
+    def _check_lives(self, turn: Turn, key: Key, who: str) -> None:
+        """What was acknowledged in one life of a publisher comes before what a later one has sent."""
+        publisher, life, number = key
+        for later in [stream[1] for stream in turn.last if stream[0] == publisher and stream[1] > life]:
+            if number <= self.earlier.get((publisher, later), {}).get(life, 0) and key not in self.accepted:
+                self.accuse("lives-out-of-order", f"{who}: {key} after life {later}")
 
     def _was_given_up(self, key: Key) -> bool:
         """Whether a repository had waited for it long enough: then it may come late."""
@@ -352,5 +411,7 @@ class Book:
         return bool(times) and min(times) - self.published[key[:2]][key[2]].time >= GIVEN_UP
 
     def _check_repository(self, page: Page, shelf: Shelf, key: Key) -> None:
+        if shelf.is_former:
+            self.accuse("former-topic", f"{page.name} got {key} of one whose topic was deleted")
         if not shelf.stored.has(key):
             self.accuse("released-before-persistent", f"{page.name} got {key} of one who never had it")

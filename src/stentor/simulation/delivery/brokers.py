@@ -8,14 +8,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-import msgspec
-
 from stentor.machine import MILLISECOND, Input
-from stentor.model.access import MEMBER, Membership, SharedFact
+from stentor.model.charter import Charter
 from stentor.protocols.delivery.post import AccessShared, ShareAccess, Vouched
 from stentor.simulation.schedule import Schedule
 
-_membership = msgspec.msgpack.Decoder(Membership)
 _LATE = 0.1  # of what brokers say comes late
 
 
@@ -35,17 +32,18 @@ class Brokers:
 
     def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
         self._schedule, self._random, self._topic = schedule, random, topic
-        self._facts: dict[str, SharedFact] = {}
+        self._charter = Charter()
         self._clients: list[Linked] = []
 
     @property
     def members(self) -> dict[str, str]:
         """The repositories of the topic, and their principals."""
-        return {
-            key.removeprefix(MEMBER): _membership.decode(value).principal
-            for key, _, _, value in self._facts.values()
-            if key.startswith(MEMBER) and value
-        }
+        return dict(self._charter.members) if self._charter.is_live else {}
+
+    @property
+    def ended(self) -> int:
+        """At which version a topic of this name was deleted; 0 if none was."""
+        return self._charter.tombstone
 
     def greet(self, client: Linked) -> None:
         """Somebody has a new link, and asks whom to believe."""
@@ -60,19 +58,16 @@ class Brokers:
             self._later(repository, lambda: self._write(repository, told))
 
     def _write(self, repository: Linked, told: ShareAccess) -> None:
-        before = self.members
-        for fact in told.facts:
-            known = self._facts.get(fact[0])
-            if known is None or fact > known:
-                self._facts[fact[0]] = fact
-        if self.members != before:
+        before = self.members, self.ended
+        self._charter.learn(told.facts)
+        if (self.members, self.ended) != before:
             for client in self._clients:
                 self._vouch(client)
         self._later(repository, lambda: repository.handle(AccessShared(told.token)))
 
     def _vouch(self, client: Linked) -> None:
         """What is told late is still what is so by then."""
-        self._later(client, lambda: client.handle(Vouched(self._topic, self.members)))
+        self._later(client, lambda: client.handle(Vouched(self._topic, self.members, self.ended)))
 
     def _later(self, client: Linked, action: Callable[[], None]) -> None:
         """After a while, unless the link is gone by then."""

@@ -1,19 +1,22 @@
 """The cast: everyone who takes part in a run, and how they come together."""
 
+from random import Random
+
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import TopicTask
+from stentor.model.mail import MAIL
 from stentor.protocols.delivery.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.simulation.delivery.actor import Actor, Stage
+from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.depot import Depot, keeper_of
 from stentor.simulation.delivery.owner import Owner
-from stentor.simulation.delivery.plan import Plan
+from stentor.simulation.delivery.plan import AGE_UNIT, Plan
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.delivery.stranger import Stranger
-from stentor.simulation.workload import CONDITIONS, Condition
+from stentor.simulation.workload import CONDITIONS, Condition, mail_condition
 
 
 class Cast:
@@ -24,13 +27,20 @@ class Cast:
         self.owner = Owner(stage)
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
+        stage.recipients = tuple(f"reader{place}" for place in range(plan.readers)) if plan.mail else ()
+        stage.book.stored_times.keep, stage.book.stored_times.expire = plan.keep * AGE_UNIT, plan.expire * AGE_UNIT
+        stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
         kind = Scribe if plan.scribes else Author
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
+        if plan.wrong_clocks:
+            for author in self.authors:
+                author.wrong_clocks = Random(f"{seed}/clock/{author.short}")
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
-        self.strangers = [Stranger(stage, self.members, seed)] if plan.strangers else []
+        twins = [self.owner, *self.scholars]
+        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -52,16 +62,23 @@ class Cast:
             rectify_after=250 * MILLISECOND,
             collect_every=(100 if plan.close_after < SECOND else 300) * MILLISECOND,
             close_after=plan.close_after,
+            age_unit=AGE_UNIT,
+            mail=TOPIC if plan.mail else MAIL,
         )
         depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
         self.owner.believed.principals[name] = depot.principal
+        if plan.wrong_clocks:
+            depot.wrong_clocks = Random(f"{self._seed}/clock/{name}")
         if plan.nodes:
             depot.node = self.stage.random.choice([node for node in plan.nodes if is_within(node, unit)])
         return depot
 
     def _reader(self, place: int) -> Reader:
         random = self.stage.random
-        since = random.choice(("now", "now", "beginning", "beginning", "epoch 3", "time 30000000000"))
+        epoch = f"epoch {random.choice(list(self.depots))}:{random.randrange(6, 24)}"
+        since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
+        if self.plan.mail:
+            return Reader(self.stage, f"reader{place}", "now", mail_condition(f"reader{place}"), self.plan.slowness)
         return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:
@@ -72,34 +89,63 @@ class Cast:
 
     def found(self) -> None:
         """The topic is created and everyone is registered, in peace."""
-        members = tuple(self.depots)
-        owner = self.owner
         for depot in self.depots.values():
             depot.member = True
             depot.start()
-        for name in members:
+        self.owner.start()
+        self._create(list(self.depots))
+        if self.plan.former:
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """A repository dies; the topic is deleted, and another one of its name is created in which it is a member."""
+        stage, author = self.stage, self.authors[0]
+        author.start()
+        stage.schedule.run(stage.now + 400 * MILLISECOND)
+        author.crash()
+        sleeper = stage.random.choice(list(self.depots.values()))
+        sleeper.crash("sleeps")
+        others = [name for name, depot in self.depots.items() if depot is not sleeper]
+        self.owner.wish(TopicTask.DELETE, others)
+        self._obey()
+        while stage.seen["deleted"] < len(others):
+            stage.schedule.run(stage.now + 20 * MILLISECOND)
+        stage.schedule.run(stage.now + 40 * MILLISECOND)
+        stage.book.delete()
+        sleeper.shelf.is_former, sleeper.has_caught_up = True, False
+        self._create(others)
+        stage.after(stage.random.randrange(1, self.plan.duration), sleeper.start)
+
+    def _create(self, asked: list[str]) -> None:
+        """All repositories are to manage the topic; these are asked to."""
+        members = tuple(self.depots)
+        owner, ended = self.owner, self.stage.brokers.ended
+        for name in asked:
             owner.wish(
                 TopicTask.CREATE,
                 (name,),
                 repositories=members,
                 principals=tuple(map(keeper_of, members)) if not self.plan.nameless else (),
-                born=self.stage.now // MILLISECOND,
+                born=max(self.stage.now // MILLISECOND, ended + 1),
                 copies=self.plan.copies,
                 keep=self.plan.keep,
+                expire=self.plan.expire,
                 hold=self.plan.hold,
             )
-        for author in self.authors:
-            owner.wish(TopicTask.GRANT, members, role="publisher", name=author.short, holder=author.principal)
-        for reader in self.readers:
-            owner.wish(TopicTask.GRANT, members, role="subscriber", name=reader.short)
+        for author in self.authors if not self.plan.mail else ():
+            owner.wish(TopicTask.GRANT, asked, role="publisher", name=author.short, holder=author.principal)
+        for reader in self.readers if not self.plan.mail else ():
+            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=reader.short)
         for scholar in self.scholars:
-            owner.wish(TopicTask.GRANT, members, role="subscriber", name=scholar.short)
-        owner.start()
+            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=scholar.short)
+        self._obey()
+
+    def _obey(self) -> None:
         schedule = self.stage.schedule
-        while owner.wishes:
+        while self.owner.wishes:
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
-        assert not owner.refused, owner.refused
+        assert not self.owner.refused, self.owner.refused
 
     # ---- who is there
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from stentor.machine import (
     MILLISECOND,
+    SECOND,
     Collect,
     Commit,
     CommitFailed,
@@ -29,6 +30,7 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     Sync,
+    TopicTask,
     chorus_of,
     inbox_of,
     repository_name,
@@ -42,16 +44,18 @@ from stentor.protocols.delivery.post import Heard, Post, ShareAccess
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.store import FLOOR
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
 _SEGMENT = 4 << 10  # bytes, so that a run has several
 _TORN = DiskFaults(sync_error=1.0)
+_DAY = 86_400 * SECOND
+_YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
 
 
 def keeper_of(name: str) -> str:
@@ -63,6 +67,7 @@ class Depot(Actor):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
+    asks_for_members = True  # and whether its topic was deleted while it was away
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
         super().__init__(stage, repository_name(name), keeper_of(name))
@@ -76,8 +81,13 @@ class Depot(Actor):
         self.dead = False  # for ever
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
+        self.returning = False  # it was to leave, and is not to any more
         self.torn = False  # the power is cut in the middle of its next commit
+        self.wrong_clocks: Random | None = None  # … of which each life may have one
+        self._clock_error = 0
+        self._came = Arrivals()  # in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
+        stage.book.stored_times.clocks[name] = lambda: self.wall
         self._busy = 0  # until then
         self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
@@ -104,11 +114,17 @@ class Depot(Actor):
     def serves(self) -> bool:
         return self.alive and self.member and not self.left
 
+    @property
+    def wall(self) -> int:
+        return _YEAR + self.stage.now + self._clock_error
+
     # ---- lives
 
     def start(self) -> None:
         if self.alive or self.dead or self.left:
             return
+        if self.wrong_clocks is not None and self.wrong_clocks.random() < 0.5:
+            self._clock_error = self.wrong_clocks.choice((0, -_DAY, _DAY, -100 * MILLISECOND, 100 * MILLISECOND))
         self.ledger = SegmentLedger(self.disk, TOPIC, _SEGMENT)
         try:
             holdings = self.ledger.load()
@@ -129,9 +145,10 @@ class Depot(Actor):
         self._stuck = self._busy = 0
         self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
+        self._came.clear()
         self._is_opening = True
         self.begin(self.repository)
-        self.handle(Opened(TOPIC, holdings))
+        self.handle(Opened(TOPIC, holdings, wall=self.wall))
         if self.repository is None:
             return
         for stream in self.repository.store.streams.values():
@@ -179,6 +196,18 @@ class Depot(Actor):
         self.note("bit rot")
         return True
 
+    def handle(self, happened: Input) -> None:
+        """Note when events come that another repository has not sent. Who manages nothing obeys nobody."""
+        if (
+            isinstance(happened, Heard)
+            and self.repository is not None
+            and not self.repository.registry.known
+            and any(isinstance(each, Registration) and each.task != TopicTask.CREATE for each in happened.events)
+        ):
+            return
+        self._came.note(happened, self.wall)
+        super().handle(happened)
+
     # ---- the ledger
 
     def record(self, happened: Input, effects: list[Effect]) -> None:
@@ -210,6 +239,8 @@ class Depot(Actor):
                 self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
+            if self.link:
+                self.stage.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
@@ -231,6 +262,7 @@ class Depot(Actor):
 
     def _write(self, commit: Commit) -> None:
         assert self.ledger is not None
+        self._note_times(commit)  # what fails may be there nevertheless
         if self.torn:
             self._tear(commit)
             return
@@ -262,8 +294,6 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
-            elif isinstance(entry, Fact) and entry.key.startswith(FLOOR):
-                self.stage.seen["life-dropped"] += 1
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -271,6 +301,13 @@ class Depot(Actor):
             wanted = [unpack(bits, line.length) for bits in audience.values()]
             if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
                 self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
+
+    def _note_times(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                if self.repository is not None and self.repository.registry.terms.after:
+                    self.stage.book.check_topic(self.short, entry.line)
+                self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
@@ -325,20 +362,26 @@ class Depot(Actor):
         assert self.repository is not None
         for stream in self.repository.store.streams.values():
             self.stage.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
-            self.shelf.forget(stream.id, stream.floor)
+            self.stage.book.collect(self.short, stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
         registry = self.repository.registry
         if registry.created and registry.is_member(self.short):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
-        self.left = True
-        self.stage.seen["left"] += 1
-        self.crash("has left")
-        self.stage.book.leave(self.short)
+        self.crash("discards its ledger")
         for name in self.disk.names():
             self.disk.remove(name)
         self.disk.sync()
+        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+            self.stage.seen["deleted"] += 1
+            self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
+            self._traces = hearing.KeptTraces()
+            self.stage.after(self._delay(), self.start)
+            return
+        self.left = True
+        self.stage.seen["left"] += 1
+        self.stage.book.leave(self.short)
 
     # ---- what it says, against what is true
 
@@ -427,7 +470,7 @@ class Depot(Actor):
             repository.store.streams.validate()
         except AssertionError as error:
             self.accuse("raised", f"{self.short} is not as it says: {error}")
-        self.has_caught_up |= repository.gossip.ready
+        self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
+from stentor.model.span import Span
 from stentor.protocols.delivery.post import Arrived, Heard
 from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
@@ -15,6 +16,10 @@ from stentor.simulation.disk import SOUND_DISK, DiskFaults
 
 _SYNC_ERROR = DiskFaults(sync_error=1.0)
 _FULL = DiskFaults(full=1.0)
+
+
+def numbers(spans: Sequence[Span]) -> list[int]:
+    return [number for first, last in spans for number in range(first, last + 1)]
 
 
 class Mischief:
@@ -45,6 +50,7 @@ class Mischief:
             "join": self._join,
             "leave": self._leave,
             "return": self._return,
+            "outlive": self._outlive,
             "revoke": self._revoke,
             "echo": self._echo,
         }
@@ -68,13 +74,29 @@ class Mischief:
         """The owner looks after those that joined or left: who had that written down may have died with it."""
         members = self._cast.members()
         for depot in self._cast.depots.values():
-            if depot.joining and not depot.leaving and depot.short in members:
+            if depot.returning and not depot.left and not depot.dead:
+                self._add_back(depot)
+            elif depot.joining and not depot.leaving and depot.short in members:
                 self._cast.owner.wish(
                     TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
                 )
-            elif (depot.leaving and not depot.left and not depot.dead) or (depot.left and depot.joining):
+            elif (depot.leaving and not depot.left and not depot.dead) or (depot.left and depot.returning):
                 others = [name for name in members if name != depot.short]
                 self._cast.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(depot.short,))
+
+    def accept_losses(self) -> None:
+        """Somebody accepts that what was acknowledged, and nobody has who may come back, is lost."""
+        book = self._stage.book
+        for depot in self._cast.serving():
+            repository = depot.repository
+            if repository is None or repository.gossip.ready or not repository.is_open:
+                continue
+            streams = repository.store.streams.items()
+            keys = [(*key, number) for key, stream in streams for number in numbers(repository.lives.awaited(stream))]
+            if keys and not any(book.is_kept(key, book.shelves) for key in keys):
+                self._stage.seen["loss-accepted"] += len(keys)
+                book.accepted.update(keys)
+                repository.gaps.accept_loss()
 
     def _soon(self, mend: Callable[[], None], longest: int = 900) -> None:
         """A strike is over after a while, or when all strikes are."""
@@ -183,7 +205,7 @@ class Mischief:
             return False
         actor = self._stage.random.choice(there)
         actor.crash()
-        if isinstance(actor, Reader) and self._stage.random.random() < 0.2:
+        if isinstance(actor, Reader) and not self._cast.plan.mail and self._stage.random.random() < 0.2:
             self._stage.seen["filter-change"] += 1
             actor.condition = self._cast.draw_condition()
         self._soon(actor.start, 400)
@@ -214,6 +236,7 @@ class Mischief:
         rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
@@ -226,6 +249,7 @@ class Mischief:
         rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
+        self._stage.contested.add(rival.name)
         rival.start()
         return True
 
@@ -312,12 +336,53 @@ class Mischief:
         if not depots:
             return False
         depot = self._stage.random.choice(depots)
-        depot.leaving, depot.joining = False, True
-        members = [name for name in self._cast.members() if name != depot.short]
-        self._cast.owner.wish(
-            TopicTask.ADD_REPOSITORY, members, repositories=(depot.short,), principals=(depot.principal,)
-        )
+        depot.returning = True
+        self._add_back(depot)
         return True
+
+    def _add_back(self, depot: Depot) -> None:
+        def added(receipt: RegistrationReceipt) -> None:
+            depot.leaving = depot.leaving and receipt.code is not None
+
+        others = [name for name in self._cast.members() if name != depot.short]
+        self._cast.owner.wish(
+            TopicTask.ADD_REPOSITORY,
+            others or [depot.short],
+            added,
+            repositories=(depot.short,),
+            principals=(depot.principal,),
+        )
+
+    def _outlive(self) -> bool:
+        """A repository is away while authors, and perhaps subscribers, end. It comes back when authors have begun anew,
+        hears late what others have, and they die while it fetches that.
+        """
+        random, stage, cast = self._stage.random, self._stage, self._cast
+        depot, others = self._depot(), [each for each in cast.serving() if not each.settings.unit]
+        if depot is None or depot.settings.unit or len(others) < 2:
+            return False
+        depot.crash("killed")
+        for reader in [each for each in cast.readers if each.alive and random.random() < 0.5]:
+            reader.crash()
+            self._soon(reader.start, 3000)
+        ended = random.randrange(100, 600) * MILLISECOND
+        back = ended + random.randrange(150) * MILLISECOND
+        dying = back + random.randrange(20, 500) * MILLISECOND
+        stage.after(ended, self._end_lives)
+        stage.after(back, lambda: stage.office.muffled.update({depot.name: stage.now + random.randrange(dying)}))
+        stage.after(back, depot.start)
+        stage.after(dying, lambda: self._kill_all([each for each in others if each is not depot]))
+        return True
+
+    def _end_lives(self) -> None:
+        for author in [each for each in self._cast.authors if each.alive]:
+            author.crash()
+            self._soon(author.start, 200)
+
+    def _kill_all(self, depots: Sequence[Depot]) -> None:
+        for depot in depots:
+            depot.crash("killed with others")
+            self._soon(depot.start, 6000)
 
     def _revoke(self) -> bool:
         random = self._stage.random

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stentor.machine import MILLISECOND, Effect, Input
-from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
+from stentor.model.errors import Refusal
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
@@ -69,7 +71,8 @@ class Owner(Actor):
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         match happened:
             case Ask(to) if self.wishes:
-                return [Post(inbox_of(repository_name(to)), (self.wishes[0].registration,))]
+                registration = msgspec.structs.replace(self.wishes[0].registration, after=self.stage.brokers.ended)
+                return [Post(request_topic(self.name, to), (registration,))]
             case Heard():
                 for event in happened.events:
                     if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):
@@ -83,6 +86,8 @@ class Owner(Actor):
             return
         if (receipt.sender, receipt.token) not in self.stage.book.receipts:
             self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
+        if receipt.code is Refusal.BUSY or (receipt.code is Refusal.UNKNOWN and "earlier" in receipt.reason):
+            return  # that one has a topic of this name which was deleted: another one is asked, or this one again
         wish = self.wishes.popleft()
         if receipt.code is not None:
             self.refused.append(receipt)

@@ -27,7 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: int  # of each author
     pause: int  # between an author's turns
     duration: int  # of the troubles
-    keep: int  # seconds, of which there are many in one; 0 is for ever
+    keep: int  # in units of AGE_UNIT; 0 is for ever
     weather: Weather
     strikes: tuple[tuple[int, str], ...]  # when what happens
     window: int
@@ -40,7 +40,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
+    clocks: bool = False  # authors' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
+    expire: int = 0  # in units of AGE_UNIT; 0 is never
+    wrong_clocks: bool = False  # of publishers and repositories
+    mail: bool = False  # each event is for one reader, whether that came before or not
+    former: bool = False  # the topic was deleted and created again while one of its repositories was away
     close_after: int = 60 * SECOND  # that a life of an author is over and forgotten before it is closed
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
@@ -89,6 +94,7 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(found))
 
 
+AGE_UNIT = 50 * MILLISECOND  # instead of a second, so that some events are forgotten in a run
 LONGEST = 30 * SECOND  # that it may take until all is well
 
 
@@ -133,6 +139,17 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan, newcomers=True, keep=1, duration=duration, pause=pause, events=events, strikes=strikes
     )
+
+
+def draw_lives(random: Random, plan: Plan) -> Plan:
+    """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
+    of authors are set back.
+    """
+    plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
+    if random.random() >= 0.15:
+        return plan
+    strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
+    return msgspec.structs.replace(plan, duration=plan.duration + 1500 * MILLISECOND, strikes=tuple(strikes))
 
 
 def draw_returns(random: Random, plan: Plan) -> Plan:
@@ -182,6 +199,29 @@ def draw_brief_lives(random: Random, plan: Plan) -> Plan:
         events=2 * plan.events,
         strikes=tuple(sorted((*plan.strikes, *crashes, *echoes))),
     )
+
+
+def draw_ages(random: Random, plan: Plan) -> Plan:
+    """In some worlds events grow old, and clocks are wrong."""
+    if plan.visits or random.random() >= 0.3:
+        return plan
+    keep, expire = random.choice((1, 2, 6)), random.choice((0, 0, 4, 10, 30))
+    return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
+
+
+def draw_mail(random: Random, plan: Plan) -> Plan:
+    """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
+    if plan.nodes or random.random() >= 0.15:
+        return plan
+    strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave"))
+    return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
+
+
+def draw_former(random: Random, plan: Plan) -> Plan:
+    """In a few worlds somebody has slept through the end of another topic of the same name."""
+    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless:
+        return plan
+    return msgspec.structs.replace(plan, former=random.random() < 0.15)
 
 
 def draw_unit(random: Random) -> str:

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.control import GossipState, bundle_of, inbox_of
+from stentor.model.control import GossipState, bundle_of, inbox_of, repository_name
 from stentor.model.filter import Filter
+from stentor.model.request_topic import requester_of
 from stentor.protocols.delivery.post import Arrived, Heard, Post
 from stentor.simulation.schedule import Schedule
 from stentor.wire import letter
@@ -91,17 +92,21 @@ class PostOffice:
     # ---- what is sent
 
     def post(self, sender: Addressee, post: Post) -> None:
-        if post.to == self._bundle:
+        requester = requester_of(post.to)
+        if requester:
+            asked = inbox_of(repository_name(post.to.rpartition("/")[2]))
+            targets = self._inboxes[asked] if requester == sender.name else []  # brokers let nobody else write there
+        elif post.to == self._bundle:
             targets = [each for each in self._people if each.is_repository and each.wants_events]
         elif post.to in self._inboxes:
             targets = self._inboxes[post.to]
         else:
             targets = [each for each in self._people if post.to in each.hears]
             self.seen["chorus"] += len(targets) > 1
-        happened: Input = Heard(sender.id, post.events, post.blocks)
+        happened: Input = Heard(sender.id, post.events, post.blocks, requester)
         if self.random.random() < self.weather.rewritten:
             read = letter.read(letter.write(post.events, post.blocks))
-            happened = Heard(sender.id, read.events, read.blocks)
+            happened = Heard(sender.id, read.events, read.blocks, requester)
         for target in targets:
             self._send(sender, target, happened)
         self.overhear(sender, post)

@@ -199,7 +199,9 @@ class Reader(Actor):
             self.stage.seen["fenced"] += 1
             self.is_fenced = True
             return
-        if not self.revoked:
+        if any(why in forbid.reason for why in ("cannot translate", "is no repository of")):  # it may have left
+            self.stage.seen["untranslated"] += 1
+        elif not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.page.ended = True

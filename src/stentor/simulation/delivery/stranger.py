@@ -1,7 +1,8 @@
 """A stranger: overhears all letters, and answers them in the name of repositories, faster than these do.
 
-It has an id of its own, which brokers let nobody change, and can write everything else. Whoever believes it loses
-events, is handed some that nobody published, or forgets what it has: the other checks see that.
+It has an id, which brokers let nobody change, and can write everything else. Because names can be chosen, it has found
+one with the id of its twin, an owner or a reader, in whose name it asks repositories for things. Whoever believes it
+loses events, is handed some that nobody published, or forgets what it has: the other checks see that.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,16 +37,20 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
+    TopicTask,
     bundle_of,
     end_name,
     inbox_of,
+    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.post import Post
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.post_office import Addressee
+from stentor.simulation.delivery.scholar import Scholar
 from stentor.wire.block import Block, Origin, encode
 
 _OFTEN = 0.3  # of what it could answer it answers
@@ -60,9 +65,11 @@ class Stranger(Actor):
 
     is_stranger = True
 
-    def __init__(self, stage: Stage, members: Callable[[], list[str]], seed: int) -> None:
-        """`members` are the repositories in whose names it speaks."""
+    def __init__(self, stage: Stage, members: Callable[[], list[str]], twins: Sequence[Actor], seed: int) -> None:
+        """`members` are the repositories in whose names it speaks; it has the id of one of its `twins`."""
         super().__init__(stage, "stranger", "stranger")
+        self._twin = Random(f"{seed}/twin").choice(twins)
+        self.id = self._twin.id
         self._members = members
         self._random = Random(f"{seed}/stranger")
         self._forgeries: dict[type[ControlEvent], Callable[[str, Any], list[Answer]]] = {
@@ -176,7 +183,22 @@ class Stranger(Actor):
             GossipAck(TOPIC, name, rows, (7,) * len(rows)),
             GossipFacts(TOPIC, name, removed, self.principal),
         )
-        return [(bundle_of(TOPIC), self._random.choice(forged), ())]
+        return [(bundle_of(TOPIC), self._random.choice(forged), ()), self._ask(name)]
+
+    def _ask(self, repository: str) -> Answer:
+        """Ask a repository for something in our twin's name: on our own topic, on its topic, or as it was once done."""
+        topics = (request_topic(self.name, repository), request_topic(self._twin.name, repository))
+        return self._random.choice((*topics, inbox_of(repository_name(repository)))), self._request(repository), ()
+
+    def _request(self, repository: str) -> ControlEvent:
+        name, principal = self._twin.name, self._twin.principal
+        if isinstance(self._twin, Scholar):
+            read = tuple(Held(publisher, life, _FAR, ()) for publisher, life in self.stage.book.published)
+            return ReaderAck(TOPIC, name, self._twin.short, principal, read)
+        task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
+        return Registration(
+            TOPIC, name, _FAR, task, principal, (repository,), role="publisher", name="author0",
+        )  # fmt: skip
 
 
 def _inbox(role: Role, name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from stentor.machine import SECOND
 from stentor.model.control import end_name
+from stentor.model.epoch import Epoch
 from stentor.model.ids import Incarnation
 from stentor.model.position import Position
 from stentor.protocols.delivery.registry import KnownPublisher
@@ -16,6 +17,7 @@ from stentor.simulation.delivery.depot import Depot
 from stentor.simulation.delivery.reader import Reader
 
 _MOST = 5  # complaints of one kind
+_DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and then
 
 
 class Verdict:
@@ -67,6 +69,7 @@ class Verdict:
                 found.append(f"{depot.short} is not ready")
                 continue
             found += self._lagging(depot)
+            found += self._overdue(depot)
             first = firsts.setdefault(depot.settings.unit, depot)
             if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
@@ -150,6 +153,21 @@ class Verdict:
                 found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
         return found
 
+    def _overdue(self, depot: Depot) -> list[str]:
+        """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
+        assert depot.repository is not None
+        streams = depot.repository.store.streams
+        if any(stream.voids for stream in streams.values()):
+            return []
+        is_overdue = self._book.stored_times.is_overdue
+        keys = (
+            (*stream, number)
+            for stream, spans in depot.shelf.durable.items()
+            for first, last in spans
+            for number in range(first, last + 1)
+        )
+        return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
+
     def _unread(self) -> list[str]:
         """What a scholar has not read although it is there."""
         found: list[str] = []
@@ -173,15 +191,23 @@ class Verdict:
 
     def _is_due(self, page: Page, key: Key) -> bool:
         told = self._book.published[key[:2]].get(key[2])
-        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, told):
+        if told is None or key in page.released or key in page.acknowledged or not self._wants(page, key, told):
+            return False
+        if self._book.has_expired(key):
             return False
         holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
         return self._book.is_kept(key, holders)
 
-    def _wants(self, page: Page, told: Told) -> bool:
-        everything = page.since == "beginning" and not self._cast.plan.keep
-        since = everything or told.time > page.confirmed > 0
+    def _wants(self, page: Page, key: Key, told: Told) -> bool:
+        since = self._cast.plan.mail or told.time > page.confirmed > 0
+        if not self._cast.plan.keep:
+            since = since or page.since == "beginning" or self._is_behind_epoch(page, key)
         return since and page.must(told)
+
+    def _is_behind_epoch(self, page: Page, key: Key) -> bool:
+        """Whether it asked to begin with a number of a repository that this one has, or with an earlier one."""
+        epoch = Epoch.parse(page.since.removeprefix("epoch "))
+        return epoch is not None and self._book.shelves[epoch.repository].sequences.get(key, 0) >= epoch.number
 
     # ---- judgement
 
@@ -216,6 +242,8 @@ class Verdict:
                 key = (*stream, number)
                 told = self._book.published[stream].get(number)
                 if told is None or key in page.released or key in page.acknowledged or not page.must(told):
+                    continue
+                if self._book.has_expired(key):
                     continue
                 if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
                     self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")

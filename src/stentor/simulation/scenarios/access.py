@@ -136,7 +136,7 @@ class _Stage:
         self.trouble = world.faults.until
         self.adversary = Adversary(world)
         self.topology = Topology(random, random.randint(1, 2), random.choices((1, 2, 3, 4, 6), (5, 15, 30, 30, 20))[0])
-        self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
+        self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.truth: dict[str, Charter] = {}  # what repositories know; gossip makes it the same for all of them
         self.tells: list[tuple[int, str, tuple[SharedFact, ...]]] = []  # when each was told, by its token - 1
         self.confirmed = self.checked = self.changes = 0

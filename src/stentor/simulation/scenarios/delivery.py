@@ -10,7 +10,11 @@ from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
+    draw_ages,
     draw_brief_lives,
+    draw_former,
+    draw_lives,
+    draw_mail,
     draw_newcomers,
     draw_plan,
     draw_returns,
@@ -38,12 +42,16 @@ class _Play:
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
+        plan = draw_lives(Random(f"{seed}/lives"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
-        self.plan: Plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_former(Random(f"{seed}/former"), plan)
+        plan = draw_ages(Random(f"{seed}/ages"), plan)
+        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
@@ -82,6 +90,7 @@ class _Play:
         limit = stage.now + LONGEST
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
+            self.mischief.accept_losses()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():

@@ -50,8 +50,9 @@ from stentor.model.control import (
 )
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
-from stentor.model.messages import Hello, SchemaDefinition, Subscription, Topic
+from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
 from stentor.model.record import Holdings
+from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
 from stentor.nodes.application import Deliver, Offered, TurnEnded, Wished
 from stentor.nodes.broker import Broker
@@ -200,6 +201,7 @@ class _Attack:
             "repository": [REPOSITORY, "r9"],
             "unit": ["fuzz/b9", "fuzz", _PATH, ""],
             "scope": ["fuzz", ""],
+            "mark": [f"{MARKS}1/1/{owner}" for owner in (_PATH, "fuzz/b9", "b9", "")],
             "task": [each.value for each in TopicTask if each not in (TopicTask.DRAIN, TopicTask.RETIRE)],
             "incarnation": [1, 1, 2, 7],
             "attempt": [_ATTEMPT],
@@ -265,7 +267,8 @@ class _Attack:
         return self._post(end_name(role, ODD, TOPIC), recovery)
 
     def _post(self, name: str, first: ControlEvent | None = None) -> _Volley:
-        to = self._random.choice((bundle_of(TOPIC), REPOSITORIES, inbox_of(repository_name(REPOSITORY))))
+        inbox, own = inbox_of(repository_name(REPOSITORY)), request_topic(name, REPOSITORY)
+        to = self._random.choice((bundle_of(TOPIC), REPOSITORIES, inbox, own))
         words, said, odd = [frame.encode(Topic(topic_id(to), to))], [], 0
         if first is not None:
             words.append(self._events_of(name, to, write([first])))
@@ -422,7 +425,7 @@ class _Stage:
             for role, name in granted
         ]
         for at, wish in enumerate(wishes):
-            offered = Offered(inbox_of(repository_name(REPOSITORY)), {}, write([wish]), 0)
+            offered = Offered(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", Wished(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)

@@ -3,7 +3,7 @@
 Nobody is ever given an event twice, or one that it did not ask for, and no broker gets one twice; none is matched more
 often than there are levels. Who was told that all brokers know what it wants gets all of that from then on. When the
 faults have ended and things have settled, every broker knows the network as it is, and what is published then reaches
-everyone who wants it, wherever they are.
+everyone who wants it, wherever they are, and also who moves meanwhile.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from stentor.simulation.world import World
 
 _CALM = 11 * SECOND  # after the last fault, whatever it left behind is found out, and speakers had their patience
 _SETTLED = _CALM + 1 * SECOND
-_KNOWN = 5 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
+_KNOWN = 3 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
 _END = _SETTLED + _KNOWN + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
@@ -81,11 +81,12 @@ class _Stage:
         self.ledger = Ledger(world.anomalies)
         self.adversary = Adversary(world)
         self.applications: list[Application] = []
-        self.settlement = SettlementChecker(world, self.ledger, self.brokers)
-        self.settlement.applications = self.applications
+        struck = self.adversary.struck
+        self.settlement = SettlementChecker(world, self.ledger, self.brokers, self.applications, struck)
         self.topology = Topology(random, random.randint(1, 4), size)
-        self.addresses = {name: f"at-{name.replace('/', '-')}" for name in self.topology.brokers}
+        self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
+        self.clients_per_broker = Random(f"{seed}/load").choice((0, 0, 1))  # more of them are pointed elsewhere
         self._incarnations: Counter[str] = Counter()
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
@@ -101,7 +102,12 @@ class _Stage:
     def _broker(self, name: str) -> Factory:
         links = [(far, cost) for near, far, cost in self.topology.links if near == name]
         gateways = tuple(GatewaySettings(address=self.addresses[far], cost=cost or None) for far, cost in links)
-        settings = NetworkSettings(numbers=self.topology.brokers[name], address=self.addresses[name], gateways=gateways)
+        settings = NetworkSettings(
+            numbers=self.topology.brokers[name],
+            address=self.addresses[name],
+            gateways=gateways,
+            clients_per_broker=self.clients_per_broker,
+        )
 
         def build() -> Broker:
             broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
@@ -120,6 +126,7 @@ class _Stage:
             window=_WINDOW,
             buffer=2 * _WINDOW,
             heartbeat=_HEARTBEAT,
+            can_move=True,
         )
 
         def new_incarnation() -> int:
@@ -167,8 +174,26 @@ class _Stage:
             self.anomaly("disconnected", f"brokers lost links long after the last fault: {self._alarms() - alarms}")
         if self._circling() > circling:
             self.anomaly("circling", f"{self._circling() - circling} events went in circles long after the last fault")
+        self._check_deliveries(start)
+        self._check_moving()
         for application in self.applications:
             application.close_books()
+
+    def _check_moving(self) -> None:
+        """Who moves from one broker to another misses nothing that others publish meanwhile."""
+        active = [application for application in self.applications if application.life.active]
+        if len(active) < 2:
+            return
+        start = self.world.now
+        mover = self.random.choice(active)
+        mover.move_to(self.random.choice(list(self.addresses.values())))
+        for _ in range(_LOOKS // 2):
+            for application in active:
+                if application is not mover:
+                    application.publish_everywhere()
+            self.world.run(self.world.now + _PAUSE)
+        self.world.run(self.world.now + _END - _SETTLED)
+        self._check_connections()
         self._check_deliveries(start)
 
     def anomaly(self, kind: str, detail: str) -> None:
@@ -261,6 +286,7 @@ class _Stage:
                 "delivered": self.ledger.deliveries,
                 "moves": sum(application.moves for application in self.applications),
                 "links": sum(len(life.linked) for each in self.applications for life in each.lives),
+                "redirected": world.reports["debug: client redirected"],
                 "relayed": sum(relay.relayed for relay in relays),
                 "stranded": sum(relay.stranded for relay in relays),
                 "circling": sum(relay.circling for relay in relays),

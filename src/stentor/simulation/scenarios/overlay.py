@@ -12,6 +12,7 @@ from stentor.protocols.overlay.gateways import PATIENCE
 from stentor.simulation.atlas import Atlas
 from stentor.simulation.mesh import HEARTBEAT, Mesh, Site, Wire
 from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.path_checker import check_paths
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.topology import Topology
 from stentor.simulation.trace import Trace
@@ -19,6 +20,8 @@ from stentor.simulation.workload import TOPICS, draw_attributes, draw_interest
 
 _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 _ROUNDS = 12  # in which everything must be settled
+_MORE_ROUNDS = 400  # in which all links are added that shorten paths
+_SHORTENED = 16  # brokers at most of a network whose paths are kept short: each new link takes its time
 _SAMPLES = 6  # events that are held against all profiles
 
 
@@ -37,6 +40,8 @@ class _Play:
         self.mesh = Mesh(random, self.trace, self.anomalies)
         depth = random.randint(1, 4)
         self.topology = Topology(random, depth, _draw_size(random))
+        if len(self.topology.brokers) <= _SHORTENED:
+            self.mesh.path_length = Random(f"{seed}/paths").choice((0.0, 0.0, 1.0, 1.5, 2.0))
         self._actions: dict[Callable[[], None], int] = {
             self._break: 10,
             self._mend: 10,
@@ -77,7 +82,18 @@ class _Play:
             self.anomalies.append(Anomaly("endless", str(endless)))
             return
         events = [(random.choice(TOPICS), draw_attributes(random)) for _ in range(_SAMPLES)]
-        self.anomalies += Atlas(mesh.spots()).check(events)
+        atlas = Atlas(mesh.spots())
+        self.anomalies += atlas.check(events)
+        self.anomalies += check_paths(atlas, mesh.path_length, self._count_links())
+        self.struck["shortcut"] += sum(len(site.network.shortcuts.made) for site in mesh.alive())
+
+    def _count_links(self) -> Counter[str]:
+        """Of every unit, those that the topology gives it."""
+        counts: Counter[str] = Counter()
+        for one, other, _ in self.topology.links:
+            for name in (one, other):
+                counts.update("/".join(name.split("/")[:length]) for length in range(1, self.topology.depth + 1))
+        return counts
 
     def _end(self) -> None:
         """The last fault is over; often everything is mended, and sometimes things stay as they are."""
@@ -94,7 +110,10 @@ class _Play:
     def _settle(self) -> None:
         """Let everything be said and noticed; nothing but routine is said in the end."""
         mesh = self.mesh
-        for _ in range(_ROUNDS):
+        rounds, since = 0, 0  # the last new link was due
+        while rounds - since < _ROUNDS and rounds < _MORE_ROUNDS:
+            rounds += 1
+            since = rounds if self._is_shortening() else since
             self._exhaust()
             before = sum(mesh.heard.values())
             for _ in range(2):  # one after whom we let speak had their time, one as usual
@@ -103,12 +122,15 @@ class _Play:
                 for site in mesh.alive():
                     mesh.beat(site)
                 self._exhaust()
-            if sum(mesh.heard.values()) == before:
+            if sum(mesh.heard.values()) == before and not self._is_shortening():
                 return
         atlas = Atlas(mesh.spots())
         scopes = [(name, scope) for name, spot in atlas.spots.items() for scope in spot.network.context.scopes]
         if all(atlas.is_whole(name, scope) for name, scope in scopes):
-            self.anomalies.append(Anomaly("restless", f"still talking after {_ROUNDS} rounds: {dict(mesh.said)}"))
+            self.anomalies.append(Anomaly("restless", f"still talking after {rounds} rounds: {dict(mesh.said)}"))
+
+    def _is_shortening(self) -> bool:
+        return any(site.network.shortcuts.is_waiting for site in self.mesh.alive())
 
     def _exhaust(self) -> None:
         """Until nobody has anything more to say."""
@@ -117,6 +139,9 @@ class _Play:
             self.mesh.notice(len(self.mesh.sites) ** 2)
             for link in self._mends:
                 self.connect(link)
+            for site in self.mesh.alive():
+                for address in site.network.shortcuts.made:
+                    self.mesh.link_up(site.name, address)
             self._refresh()
             if self.mesh.deliver(most) >= most:
                 raise _Endless(f"more than {most} messages: {dict(self.mesh.said)}")

@@ -144,3 +144,14 @@ def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() 
     stream.voids.add(2, 2)  # it had given this up, and another one had it
     floors_.follow(stream, Held(*STREAM, 20, (), voids=((15, 15),)), ())
     assert (stream.floor, stream.known, stream.voids.pairs()) == (20, 14, ((15, 15),))
+
+
+def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
+    floors_, stream, table = floors()
+    table.destinations["billing"].mark(STREAM, 5, 12)
+    stream.file(Line(11, 2, *STREAM, 11, Kind.EVENTS))
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == stream.known == 10
+    stream.durable.add(11, 12)
+    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == stream.known == 20

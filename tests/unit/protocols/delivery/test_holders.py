@@ -73,6 +73,15 @@ def test_an_older_life_is_told_at_once_by_the_repository_that_steers_it(role: Ro
     assert bundle.repositories["r1"].status(bundle.now)["steers"] == []
 
 
+def test_an_older_subscriber_that_did_not_hear_it_is_told_again_when_it_asks() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    come(bundle, "subscriber", "billing", "r2", 6)
+    bundle.clear()
+    bundle.miss("billing", "r1", attempt=attempt(5), after=0)
+    assert answers(bundle) == [("r1", attempt(5), Refusal.FENCED)]
+
+
 @each_role
 def test_the_newest_life_survives_the_death_of_all_repositories(role: Role, name: str) -> None:
     bundle = PaperBundle("r1", "r2")
@@ -124,6 +133,15 @@ def test_a_life_is_known_to_all_before_it_is_served(role: Role, name: str) -> No
     bundle.pass_time(100)
     bundle.write("r2")
     assert answers(bundle) == [("r1", attempt(6), None)]
+
+
+def test_a_publisher_is_told_of_nothing_that_is_still_being_written() -> None:
+    bundle = PaperBundle("r1")
+    bundle.lazy = {"r1"}
+    come(bundle, "publisher", "shop", "r1", 5)
+    bundle.publish(1, 3)
+    bundle._write("r1", bundle.unwritten["r1"].pop(0))
+    assert [response.last for response in bundle.told(RecoveryResponse)] == [0]
 
 
 def test_a_member_whose_disk_is_full_keeps_nobody_from_beginning_a_life() -> None:
@@ -239,7 +257,7 @@ def steer(bundle: PaperBundle, to: str, role: Role, name: str, repository: str, 
         TOPIC, owner, 7, TopicTask.STEER, "" if owner == "owner" else owner, (repository,), role=role, name=name
     )
     bundle.clear()
-    bundle.step(to, Heard(publisher_id(event.principal, owner), [event]))
+    bundle.step(to, Heard(publisher_id(event.principal, owner), [event], requester=owner))
     return bundle.told(RegistrationReceipt)[-1].code
 
 

@@ -21,7 +21,7 @@ OWNER = publisher_id("", "owner")
 
 def ask(bundle: PaperBundle, repository: str, task: TopicTask, **what: object) -> None:
     event = Registration(TOPIC, "owner", 1, task, "", **what)  # type: ignore[arg-type]
-    bundle.step(repository, Heard(OWNER, [event]))
+    bundle.step(repository, Heard(OWNER, [event], requester="owner"))
 
 
 def older() -> PaperBundle:
@@ -93,7 +93,7 @@ def test_only_the_owner_changes_the_principal_of_a_member() -> None:
     event = Registration(
         TOPIC, "mallory", 1, TopicTask.ADD_REPOSITORY, "mallory", repositories=("r2",), principals=("mallory",)
     )
-    bundle.step("r1", Heard(publisher_id("mallory", "mallory"), [event]))
+    bundle.step("r1", Heard(publisher_id("mallory", "mallory"), [event], requester="mallory"))
     assert [receipt.code for receipt in bundle.told(RegistrationReceipt, "mallory")] == [Refusal.NOT_AUTHORISED]
     assert principals(bundle)[0] == {"r1": KEEPER, "r2": KEEPER}
 

@@ -164,7 +164,7 @@ def test_a_name_belongs_to_who_came_first_until_it_is_revoked(desk: Desk) -> Non
     ]
     sender = publisher_id("keeper", "op")
     revoke = Registration("t", "op", 1, TopicTask.REVOKE, "keeper", role="subscriber", name="audit")
-    said = desk.tell(Heard(sender, [revoke]))
+    said = desk.tell(Heard(sender, [revoke], requester="op"))
     told = [event for post in said if isinstance(post, Post) for event in post.events]
     assert [each.code for each in told if isinstance(each, RegistrationReceipt)] == [None]
     assert [each.code for each in told if isinstance(each, Denial)] == [Refusal.NOT_AUTHORISED]

@@ -26,9 +26,11 @@ from stentor.protocols.delivery.dialogue import (
     Assure,
     Attach,
     Awaited,
+    DrawLife,
     Entrusted,
     EntrustedMany,
     Forbid,
+    LifeDrawn,
     MakeRoom,
     TurnEnded,
 )
@@ -386,3 +388,41 @@ def test_what_an_earlier_life_has_stored_is_not_sent_again() -> None:
     assert bench.step(Awaited(3)) == []
     assert Assure(3, 1) in bench.hear(RepositoryAck("t", "r", Incarnation(2), 14, (), (14,)))
     assert bench.publisher.outstanding.size == 0
+
+
+def denied(bench: Bench, newest: int) -> list[Effect]:
+    attempt = bench.publisher.steering.attempt
+    bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    return bench.hear(Denial("t", "r", attempt, Refusal.FENCED, "a newer one", newest))
+
+
+@pytest.mark.req("RD-25")
+@pytest.mark.parametrize("resumption", [None, Resumption(Incarnation(2), 0)])
+def test_a_publisher_whose_clock_was_set_back_takes_the_next_life(resumption: Resumption | None) -> None:
+    bench = Bench(resumption=resumption)
+    bench.link()
+    bench.step(Awaited(1))
+    effects = denied(bench, newest=9)
+    assert DrawLife() in effects
+    assert not [effect for effect in effects if isinstance(effect, Forbid)], "nothing is given up"
+    bench.step(LifeDrawn(7))
+    bench.wait()
+    bench.hear(ProbeAnswer("t", "r", bench.publisher.steering.attempt, True, ("r",)))
+    assert bench.publisher.steering.attempt >> 15 == 10
+    assert bench.publisher.incarnation == (2 if resumption else 10)
+
+
+@pytest.mark.req("RD-16", "RD-25")
+def test_a_publisher_that_began_before_the_newest_one_is_fenced() -> None:
+    bench = Bench()
+    bench.link()
+    assert DrawLife() in denied(bench, newest=9)
+    assert Forbid(Refusal.FENCED, "a newer one") in bench.step(LifeDrawn(12))
+
+
+@pytest.mark.req("RD-16", "RD-25")
+def test_a_publisher_that_was_steered_is_fenced_whatever_its_clock_says() -> None:
+    bench = ready()
+    bench.hear(Migrate("t", "r"))
+    bench.wait()
+    assert Forbid(Refusal.FENCED, "a newer one") in denied(bench, newest=9)

@@ -321,8 +321,10 @@ def look(steering: Steering, *answers: tuple[str, int]) -> list[Effect]:
 def test_it_goes_back_to_its_first_choice_once_that_one_is_well_again() -> None:
     steering = steered("a")
     moved(steering, SECOND, "b")
-    assert steering.due == 11 * SECOND
+    assert 11 * SECOND <= steering.due < 16 * SECOND, "not all clients look around at once"
+    before = steering.due
     assert look(steering, ("b", 1)) == [], "a is silent"
+    assert steering.due - before > 20 * SECOND, "it may be so for long"
     assert look(steering, ("b", 1), ("a", 2)) == []
     assert look(steering, ("a", 1), ("b", 2)) == []
     assert look(steering, ("b", 1), ("a", 2)) == [recovery("a", FIRST + 2)], "as near, three times in a row"
@@ -340,7 +342,7 @@ def test_one_that_comes_and_goes_does_not_take_its_clients_with_it() -> None:
     now = steering.due
     assert accept(steering, now, "a")
     moved(steering, now, "b")
-    assert steering.due == now + 20 * SECOND, "it stays away longer than before"
+    assert steering.due >= now + 20 * SECOND, "it stays away longer than before"
 
 
 def test_one_that_is_nearer_or_finer_by_now_becomes_its_first_choice() -> None:

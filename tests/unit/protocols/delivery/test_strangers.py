@@ -144,12 +144,16 @@ def test_a_publisher_cannot_have_lives_without_end(monkeypatch: pytest.MonkeyPat
     for incarnation in range(100):
         bundle.order(1, 1, incarnation=1000 + incarnation)
         bundle.arrive(block(1, 1, 2000 + incarnation))
-    assert len(bundle.repositories["r1"].store.streams) == 5
-    bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=9000)
+    assert len(bundle.repositories["r1"].store.streams) == 1, "no fact tells of the others"
+    assert len(strangers_at(bundle).streams) == MOST_LIVES
+    for life in (6, 7, 8, 9):
+        bundle.recover("publisher", "shop", "r1", attempt=life, incarnation=life)
+    assert not bundle.told(Denial, "shop")
+    bundle.recover("publisher", "shop", "r1", attempt=10, incarnation=9000)
     (denial,) = bundle.told(Denial, "shop")
     assert denial.code is Refusal.TOO_MANY
     bundle.clear()
-    bundle.recover("publisher", "shop", "r1", attempt=3, incarnation=5)  # a life that it had
+    bundle.recover("publisher", "shop", "r1", attempt=11, incarnation=9)  # a life that it had
     bundle.pass_time(100)
     assert bundle.told(RecoveryResponse, "shop")
 
@@ -178,12 +182,12 @@ def test_a_reader_cannot_make_a_repository_read_without_end() -> None:
     request = PageRequest(TOPIC, "owner", 1, "", "", Position().held)
     for token in range(256):
         dispatch.scans[-token - 1] = lambda _now, _scanned: None  # under way
-    bundle.step("r1", Heard(publisher_id("", "owner"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "owner"), [request], requester="owner"))
     (page,) = bundle.told(Page)
     assert page.code is Refusal.BUSY
     dispatch.scans.clear()
     bundle.clear()
-    bundle.step("r1", Heard(publisher_id("", "owner"), [request]))
+    bundle.step("r1", Heard(publisher_id("", "owner"), [request], requester="owner"))
     assert [page.code for page in bundle.told(Page)] == [None]
 
 

@@ -72,6 +72,7 @@ def _read(desk: Desk, upto: int, *spans: tuple[int, int]) -> None:
         Heard(
             publisher_id("keeper", sender),
             [ReaderAck("t", sender, "spark", "keeper", (Held(7, 1, upto, spans),))],
+            requester=sender,
         )
     )
 
@@ -80,7 +81,7 @@ def test_what_a_reader_is_done_with_is_traced_once_a_second_and_after_a_crash(de
     sender = end_name("subscriber", "spark", "t")
     desk.wait(3)
     request = StockRequest("t", sender, 1, "spark", "keeper", enrol=True)
-    desk.tell(Heard(publisher_id("keeper", sender), [request]), Arrived([frame(7, 1, 39)]))
+    desk.tell(Heard(publisher_id("keeper", sender), [request], requester=sender), Arrived([frame(7, 1, 39)]))
     desk.wait()
     _read(desk, 10)
     (row,) = rows(desk, "synced")

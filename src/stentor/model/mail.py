@@ -1,0 +1,40 @@
+"""Mail: events with explicit destinations that are stored until each of these has them.
+
+All mail of a fabric is one reliable topic. An event of it names its recipient in an attribute, and a client gets the
+mail for its own name as a named subscriber does, with a filter that repositories and brokers insist on.
+"""
+
+from collections.abc import Iterable
+from urllib.parse import quote, unquote
+
+from stentor.model.errors import InvalidInput
+from stentor.model.ranges import check_client_name
+
+MAIL = "$mail"
+RECIPIENT = "to"  # the attribute that names whom an event is for
+KEPT_FOR = 30 * 86_400  # seconds, unless whoever creates the topic says something else: a name may never come
+
+
+def address_of(name: str) -> str:
+    """Return a name as it stands in the attribute; what has a meaning in a filter's literals is escaped."""
+    return quote(name, safe=" @.:")
+
+
+def mail_filter(name: str) -> str:
+    """Return the filter that chooses the mail for a name."""
+    return f"{RECIPIENT} = '{address_of(name)}'"
+
+
+def recipients_of(addresses: Iterable[object]) -> dict[str, None]:
+    """Return the names among the values of the attribute, each once and in order; what is no address is nobody's."""
+    found: dict[str, None] = {}
+    for address in addresses:
+        if isinstance(address, str):
+            name = unquote(address)
+            try:
+                check_client_name(name)
+            except InvalidInput:
+                continue
+            if address_of(name) == address:
+                found[name] = None
+    return found

@@ -1,0 +1,73 @@
+"""Shortcuts: links that brokers add by themselves where paths between the members of a unit are too long on average.
+
+All brokers of a scope know the same members and links, so all find the same best shortcuts. The speaker of the first
+end of one dials the second. It waits the longer, the more pairs there are that would shorten paths more: so one link
+is made at a time, the next is chosen when everybody knows of it, and one that cannot be made holds nobody up. Links are
+never taken away because paths got short: whoever removes what it has added would add it again.
+"""
+
+from collections.abc import Callable
+
+from stentor.protocols.overlay.gateways import Gateways
+
+MOST_LINKS = 8  # of a member to others of its scope: more would make one that everybody is linked to
+_PATIENCE = 6  # beats: three heartbeats, until what happened to a link is known to all
+_TURN = 4  # beats that a worse shortcut waits for a better one to be made and told
+
+
+class Shortcuts:
+    """What one broker does for shorter paths; `dial` opens a link to an address, `hang_up` gives it up for good."""
+
+    def __init__(
+        self,
+        gateways: Gateways,
+        longest: float,
+        dial: Callable[[int, str], None],
+        hang_up: Callable[[str], None],
+    ) -> None:
+        """`longest` is what the average of every scope may be; 0 is anything."""
+        self._gateways, self._longest, self._dial, self._hang_up = gateways, longest, dial, hang_up
+        self._waits: dict[int, tuple[str, int]] = {}  # by level: to whom a link is due, and for how many beats
+        self.made: dict[str, str] = {}  # addresses that are dialled from here, and of which member
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a link is about to be made."""
+        return bool(self._waits)
+
+    def beat(self, now: int) -> None:
+        if not self._longest:
+            return
+        graph = self._gateways.graph
+        for address, unit in list(self.made.items()):
+            known = graph.find(unit)
+            if known is None or known.left:
+                del self.made[address]
+                self._hang_up(address)
+        for level in range(graph.context.depth):
+            self._look(now, level)
+
+    def _look(self, now: int, level: int) -> None:
+        due = self._find(level) if self._gateways.speaks(level) else None
+        if due is None:
+            self._waits.pop(level, None)
+            return
+        unit, address, patience = due
+        beats = self._waits[level][1] + 1 if self._waits.get(level, ("",))[0] == unit else 1
+        self._waits[level] = unit, beats
+        if beats >= patience:
+            del self._waits[level]
+            self.made[address] = unit
+            self._dial(now, address)
+
+    def _find(self, level: int) -> tuple[str, str, int] | None:
+        """Return to whom a link from our unit of a level would help, its address, and how long to wait for others."""
+        graph = self._gateways.graph
+        paths, own = graph.paths(level), graph.context.units[level]
+        if paths.average <= self._longest:
+            return None
+        for rank, (one, other) in enumerate(paths.shortcuts(MOST_LINKS)):
+            presence = graph.find(other)
+            if one == own and presence is not None and presence.address and presence.address not in self.made:
+                return other, presence.address, _PATIENCE + _TURN * rank
+        return None

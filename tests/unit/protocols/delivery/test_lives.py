@@ -1,0 +1,182 @@
+"""The lives of a publisher: what an earlier one had acknowledged comes before what a later one sends."""
+
+import pytest
+from tests.paper.bundle import TOPIC, PaperBundle, block
+
+from stentor.model.control import (
+    Denial,
+    Migrate,
+    PublisherOrder,
+    Recovery,
+    RecoveryResponse,
+    RepositoryAck,
+    TopicTask,
+    end_name,
+)
+from stentor.model.errors import Refusal
+from stentor.model.ids import publisher_id
+from stentor.model.record import Kind
+from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.registry import KnownPublisher, Registry
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import Streams
+from stentor.protocols.delivery.tail import TailBudget
+
+SHOP = publisher_id("", end_name("publisher", "shop", TOPIC))
+
+
+def stored(bundle: PaperBundle, name: str) -> list[tuple[int, int]]:
+    """The events that a repository has, in the order of its ledger: the life and the number of each."""
+    records = sorted(bundle.ledgers[name].records.items())
+    lines = [record.line for _, record in records if record.line.kind is Kind.EVENTS]
+    return [(line.incarnation, line.first + place) for line in lines for place in range(line.length)]
+
+
+def outlived() -> PaperBundle:
+    """r1 was away while life 5 published 1 … 3 and ended; it comes back, hears life 6 first, and is alone then."""
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r2")
+    bundle.kill("r1")
+    bundle.publish(1, 3)
+    assert max(ack.upto for ack in bundle.told(RepositoryAck, "shop")) == 3
+    bundle.slow |= {"r2", "r3"}
+    bundle.start("r1")
+    bundle.recover("publisher", "shop", "r2", incarnation=6, attempt=6 << 15)
+    bundle.publish(1, 2, incarnation=6)
+    bundle.kill("r2")
+    bundle.kill("r3")
+    bundle.slow.clear()
+    return bundle
+
+
+def is_ready(bundle: PaperBundle, name: str) -> bool:
+    return bundle.repositories[name].gossip.ready
+
+
+@pytest.mark.req("RD-30")
+def test_what_an_earlier_life_had_acknowledged_is_fetched_into_places_before_those_of_a_later_one() -> None:
+    bundle = outlived()
+    assert stored(bundle, "r1") == [(6, 1), (6, 2)]
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    assert stored(bundle, "r1") == [(5, 1), (5, 2), (5, 3), (6, 1), (6, 2)]
+
+
+@pytest.mark.req("RD-30")
+def test_whoever_lacks_what_was_acknowledged_serves_nobody_and_says_what_it_waits_for() -> None:
+    bundle = outlived()
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {"shop": [(5, 1, 3)]}
+    bundle.kill("r1")
+    bundle.start("r1")
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1"), "it has not forgotten that"
+    bundle.start("r3")
+    bundle.pass_time(1000)
+    assert is_ready(bundle, "r1")
+
+
+@pytest.mark.req("RD-30")
+def test_a_loss_is_accepted_durably_and_everywhere() -> None:
+    bundle = outlived()
+    bundle.pass_time(6000)
+    (lost,) = bundle.repositories["r1"].gaps.accept_loss()
+    assert (lost.publisher, lost.incarnation, lost.spans) == (SHOP, 5, ((1, 3),))
+    bundle.pass_time(31_000)
+    assert is_ready(bundle, "r1")
+    bundle.kill("r1")
+    bundle.start("r1")
+    bundle.pass_time(31_000)
+    assert is_ready(bundle, "r1")
+
+
+@pytest.mark.req("RD-25")
+def test_what_an_earlier_life_sent_beyond_its_end_is_stored_when_it_comes() -> None:
+    bundle = outlived()
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    bundle.publish(4, 1)
+    assert stored(bundle, "r1")[-1] == (5, 4)
+
+
+def test_what_was_acknowledged_becomes_void_when_every_member_is_here_and_none_has_it() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.kill("r2")
+    bundle.arrive(block(4))
+    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", 5, 4, 4, 3))
+    bundle.clear()
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1")
+    assert bundle.told(Migrate, "shop")
+    bundle.start("r2")
+    bundle.pass_time(4000)
+    assert is_ready(bundle, "r1")
+
+
+def test_a_member_that_was_removed_is_not_waited_for() -> None:
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.kill("r3")
+    bundle.arrive(block(4))
+    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", 5, 4, 4, 3))
+    bundle.pass_time(35_000)
+    assert not is_ready(bundle, "r1")
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
+    bundle.pass_time(4000)
+    assert is_ready(bundle, "r1")
+
+
+@pytest.mark.req("RD-25")
+def test_a_life_older_than_the_newest_is_fenced_unless_it_resumes() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=9)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r2", incarnation=8, attempt=99)
+    (denial,) = bundle.told(Denial, "shop")
+    assert (denial.code, denial.newest) == (Refusal.FENCED, 9)
+    recovery = Recovery(TOPIC, "shop", "publisher", 100, "", 8, resumes=True)
+    bundle.say("publisher", "shop", recovery, "r2")
+    assert bundle.told(RecoveryResponse, "shop")
+
+
+def test_ends_of_lives_that_are_collected_are_dropped() -> None:
+    bundle = PaperBundle("r1", keep=1)
+    for life in range(1, 6):
+        bundle.recover("publisher", "shop", "r1", incarnation=life, attempt=life)
+        bundle.publish(1, 10, incarnation=life)
+    known = bundle.repositories["r1"].registry.publishers[SHOP]
+    assert known.ends == ((1, 10), (2, 10), (3, 10), (4, 10))
+    bundle.pass_time(24_000)
+    bundle.publish(11, 1, incarnation=5)
+    bundle.recover("publisher", "shop", "r1", incarnation=6, attempt=6)
+    assert [life for life, _ in bundle.repositories["r1"].registry.publishers[SHOP].ends] == [5]
+
+
+def test_a_fact_that_was_written_without_knowing_of_a_newer_life_takes_nothing_back() -> None:
+    end = end_name("publisher", "shop", TOPIC)
+    one, other = Registry("r1"), Registry("r2")
+    one.meet("shop", end, "", 6, ends=((5, 30),))
+    other.meet("shop", end, "", 4)
+    other.meet("shop", end, "", 5, ends=((4, 10),))
+    for _ in range(2):
+        one.learn(other.newer_than({}))
+        other.learn(one.newer_than({}))
+    assert one.publishers == other.publishers == {SHOP: KnownPublisher("shop", "", 6, (), ((4, 10), (5, 30)))}
+    assert one.digest == other.digest
+
+
+def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
+    streams = Streams()
+    store = Store(streams, TailBudget(1 << 20), DisseminationTable(streams).audience)
+    introduced: set[tuple[int, int]] = set()
+    store.is_introduced = introduced.__contains__
+    store.fetch(1, block(1))
+    store.receive(1, block(2), known=True, ordered=True)
+    assert store.stored == 0
+    introduced.add((SHOP, 5))
+    store.introduce(lambda _: True)
+    assert store.stored == 1, "what came from the publisher; what another repository has is asked for again"
+    store.fetch(1, block(1))
+    assert store.stored == 2

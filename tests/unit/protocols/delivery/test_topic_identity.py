@@ -1,0 +1,166 @@
+"""A topic that was deleted and one of the same name that was created since are two, wherever they meet."""
+
+import msgspec
+import pytest
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
+
+from stentor.machine import Discard, TimerFired
+from stentor.model.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.access import TOPIC as TERMS
+from stentor.model.control import (
+    Denial,
+    GossipAck,
+    GossipFacts,
+    GossipState,
+    GossipSteering,
+    Recovery,
+    RecoveryResponse,
+    Stretch,
+    repository_name,
+)
+from stentor.model.errors import Refusal
+from stentor.model.ids import publisher_id
+from stentor.protocols.delivery.post import Heard, Post, Vouched
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.steering import Steering
+
+pytestmark = pytest.mark.req("RD-01", "GE-15")
+
+BORN, ENDED, REBORN = 100, 150, 200
+
+
+def facts_of(version: int, after: int = 0) -> tuple[SharedFact, ...]:
+    """A topic on r1 and r2 that was created at a version, after another one was deleted."""
+    pack = msgspec.msgpack.encode
+    members = [(f"{MEMBER}{name}", version, "", pack(Membership(principal=KEEPER))) for name in ("r1", "r2")]
+    return (*members, (TERMS, version, "", pack(TopicTerms("", copies=1, after=after))))
+
+
+def registry_of(version: int, after: int = 0) -> Registry:
+    registry = Registry("r1")
+    registry.learn(facts_of(version, after))
+    return registry
+
+
+def grant(version: int, name: str = "shop") -> SharedFact:
+    return f"{GRANT}publisher/{name}", version, "r2", msgspec.msgpack.encode(Grant())
+
+
+# ---- what is registered
+
+
+def test_what_is_not_newer_than_the_end_of_a_former_topic_is_not_registered() -> None:
+    registry = registry_of(REBORN, ENDED)
+    assert registry.learn((grant(ENDED, "former"), grant(REBORN + 1))) != []
+    assert list(registry.grants("publisher")) == ["shop"]
+
+
+def test_one_topic_that_was_created_twice_keeps_what_was_registered_between() -> None:
+    registry = registry_of(BORN)
+    registry.learn((grant(BORN + 1),))
+    registry.learn(facts_of(REBORN))
+    assert not registry.is_ended(0)
+    assert list(registry.grants("publisher")) == ["shop"]
+
+
+def test_a_deleted_topic_does_not_become_another_one() -> None:
+    registry = registry_of(BORN)
+    registry.end(ENDED)
+    assert registry.learn(facts_of(REBORN, ENDED)) == []
+    assert registry.deleted
+
+
+# ---- a repository that was away
+
+
+def sleeper() -> PaperBundle:
+    """A repository r1 of a topic that was deleted while it was away; r2 has another topic of the same name."""
+    bundle = PaperBundle("r1", create=False)
+    bundle.step("r1", Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(BORN))]))
+    bundle.pass_time(40_000)
+    assert bundle.repositories["r1"].gossip.ready
+    return bundle
+
+
+def member_id(name: str) -> int:
+    return publisher_id(KEEPER, repository_name(name))
+
+
+def is_discarded(bundle: PaperBundle) -> bool:
+    effects = bundle.repositories["r1"].step(bundle.now, TimerFired(f"repository {TOPIC}"))
+    return any(isinstance(effect, Discard) for effect in effects)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=REBORN, after=ENDED),
+        GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED)),
+    ],
+)
+def test_a_member_of_the_new_topic_ends_the_old_one(news: GossipState | GossipFacts) -> None:
+    bundle = sleeper()
+    bundle.step("r1", Heard(member_id("r2"), [news]))
+    assert bundle.repositories["r1"].registry.deleted
+    assert is_discarded(bundle)
+
+
+def test_a_broker_that_knows_of_the_end_of_a_topic_ends_it() -> None:
+    bundle = sleeper()
+    bundle.step("r1", Vouched(TOPIC, {}, BORN - 1))
+    assert bundle.repositories["r1"].registry.created
+    bundle.step("r1", Vouched(TOPIC, {}, ENDED))
+    assert is_discarded(bundle)
+    assert [report.what for report in bundle.reports if report.level == "warning"] == [
+        "this topic was deleted while we were away: its events are discarded"
+    ]
+
+
+def test_a_client_that_means_the_new_topic_is_not_steered_in_the_old_one() -> None:
+    bundle = sleeper()
+    bundle.step("r1", Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", (grant(BORN + 1),))]))
+    bundle.pass_time(40_000)
+    recovery = Recovery(TOPIC, "shop", "publisher", 1, "", 5)
+    bundle.say("publisher", "shop", msgspec.structs.replace(recovery, ended=ENDED), "r1")
+    (denial,) = bundle.told(Denial)
+    assert (denial.code, denial.reason) == (Refusal.BUSY, "r1 has an earlier orders, which was deleted")
+    bundle.say("publisher", "shop", msgspec.structs.replace(recovery, ended=BORN - 1), "r1")
+    assert len(bundle.told(RecoveryResponse)) == 1
+
+
+# ---- a repository of the new topic
+
+
+def test_nothing_counts_that_a_repository_of_the_old_topic_says() -> None:
+    bundle = PaperBundle("r1", create=False)
+    bundle.step("r1", Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED))]))
+    bundle.clear()
+    stored = GossipAck(TOPIC, "r2", (Stretch(1, 3, 9, 5, 1),), (7,))
+    steered = GossipSteering(TOPIC, "r2", "subscriber", "billing", 1, 1)
+    state = GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=BORN)
+    for said in (stored, state, stored, steered):
+        bundle.step("r1", Heard(member_id("r2"), [said]))
+    repository = bundle.repositories["r1"]
+    assert not repository.store.streams
+    assert not repository.gossip.bundle.peers["r2"].heard
+    assert bundle.told(GossipFacts, "r2"), "it is invited to the new topic"
+    new = msgspec.structs.replace(state, version=REBORN)
+    for said in (new, stored):
+        bundle.step("r1", Heard(member_id("r2"), [said]))
+    assert repository.store.streams[9, 5].peers["r2"].covers(1, 3)
+
+
+# ---- clients
+
+
+def test_a_client_says_what_its_broker_knows_of_the_end_of_a_topic() -> None:
+    publisher = ReliablePublisher(TOPIC, "shop", 5)  # type: ignore[arg-type]
+    steering: Steering = publisher.steering
+    steering.vouch(1, {"r1": KEEPER}, ENDED)
+    steering.link(1)
+    steering.repository = "r1"
+    steering.effects.clear()
+    steering.vouch(2, {"r1": KEEPER}, ENDED + 50)
+    posts = [effect for effect in steering.effects if isinstance(effect, Post)]
+    assert [event.ended for post in posts for event in post.events if isinstance(event, Recovery)] == [ENDED + 50]
