@@ -158,7 +158,7 @@ class Bundle:
             principals=(KEEPER,) * len(names), keep=1, born=self.now // MILLISECOND,
         )  # fmt: skip
         for each in names or tuple(self._hosts)[:1]:
-            self.step(each, Heard(publisher_id("", "owner"), [event]))
+            self.step(each, Heard(publisher_id("", "owner"), [event], requester="owner"))
         self.settle()
 
     def say(self, role: Role, name: str, event: ControlEvent, to: Iterable[str] = ()) -> None:
