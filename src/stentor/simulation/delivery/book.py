@@ -60,6 +60,7 @@ class Shelf:
         self.facts: dict[str, bytes] = {}
         self.answered: set[str] = set()  # keys of those of which it has said, rightly, that they are registered
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
+        self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
@@ -381,7 +382,7 @@ class Book:
 
     def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
         """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
-        done = self.shelves[repository].progress.get(name)
+        done = self.shelves[repository].noted.get(name)
         if done is None:
             return
         for stretch in stretches:

@@ -11,6 +11,7 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_ages,
+    draw_brief_lives,
     draw_former,
     draw_lives,
     draw_mail,
@@ -46,6 +47,7 @@ class _Play:
         plan = draw_lives(Random(f"{seed}/lives"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
+        plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
