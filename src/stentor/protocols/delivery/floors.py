@@ -65,6 +65,17 @@ class Floors:
             self._store.mark_floor(stream)
         return is_cared_for
 
+    def rise(self, streams: Iterable[Stream]) -> None:
+        """Follow floors that others told earlier, over what is here or was passed over, as subscribers get the rest."""
+        for stream in streams:
+            told = stream.told_floor
+            if told > stream.floor:
+                gaps = stream.absent([(stream.floor + 1, told)], late=True)
+                floor = self._limit(stream, min([told, *(first - 1 for first, _ in gaps)]), Spans())
+                if floor > stream.floor:
+                    stream.forget(floor)
+                    self._store.mark_floor(stream)
+
     def _limit(self, stream: Stream, floor: int, kept: Spans) -> int:
         """Return how far the floor may rise."""
         here = stream.held.within(stream.floor + 1, floor)

@@ -417,6 +417,7 @@ class Gossip:
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         self.ask_all(now)
+        self._floors.rise(self._store.streams.unsettled)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)

@@ -279,8 +279,14 @@ class Stream:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing of it waits, is missing, or is known to be somewhere else and not here."""
-        return not (self.waiting or self.missing or any(map(self.wanted_from, self.peers)))
+        """Whether nothing of it waits, is missing, or is somewhere else and not here; nor forgotten there alone."""
+        is_behind = self.told_floor > self.floor
+        return not (self.waiting or self.missing or is_behind or any(map(self.wanted_from, self.peers)))
+
+    @property
+    def told_floor(self) -> int:
+        """Up to where one that serves everyone has forgotten it."""
+        return max(self.floors.values(), default=0)
 
     @property
     def end(self) -> int:

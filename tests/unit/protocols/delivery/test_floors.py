@@ -1,14 +1,15 @@
 """What others have forgotten: a repository that never had it raises its floor, and goes on as if it had."""
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
-from stentor.model.control import Held, RecoveryResponse, TopicTask, end_name
+from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask, end_name, repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Peer
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.floors import Floors
+from stentor.protocols.delivery.post import Heard
 from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -125,6 +126,23 @@ def test_the_floor_does_not_rise_over_what_a_subscriber_lacks() -> None:
     assert stream.absent([(1, 20)], late=True) == [], "nobody has 11 … 20: nobody waits for them"
     table.destinations["billing"].mark(STREAM, 5, 10)
     floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    assert stream.floor == 20
+
+
+def test_the_floor_rises_when_a_subscriber_has_the_rest_though_nobody_tells_of_it_again() -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.kill("r2")
+    bundle.publish(1, 10)
+    registry, sender = bundle.repositories["r1"].registry, publisher_id(KEEPER, repository_name("r2"))
+    told = GossipState(TOPIC, "r2", True, (Held(*STREAM, 20, ()),), registry.digest, version=registry.version)
+    bundle.step("r1", Heard(sender, [told]))
+    stream = bundle.repositories["r1"].store.streams[STREAM]
+    assert (stream.floor, stream.skipped.pairs()) == (0, ((11, 20),)), "billing lacks what is here"
+    _, sequence = stream.locate(1) or (0, 0)
+    bundle.acknowledge("billing", "r1", (sequence, sequence + 9))
+    bundle.pass_time(6000)
     assert stream.floor == 20
 
 
