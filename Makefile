@@ -63,8 +63,9 @@ bench-growth: $(READY) ## idle cost and memory by lives of publishers, topics, n
 bench-spark: $(READY) ## source, sink, matching and audit in Spark beside what only moves the bytes: table, JSON, plot
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)
 
-bench-traces: $(READY) ## a fabric that tells traces beside one that does not: table, JSON
+bench-traces: $(READY) ## a fabric that tells traces beside one that does not, and what traces take on the disk: tables, JSON
 	$(BIN)/python -m benchmarks.traces
+	$(BIN)/python -m benchmarks.trace_bytes
 
 lock: ## pin every dependency with its hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -34,15 +34,14 @@ SETTLE = 8.0  # seconds to wait for a quiet machine
 
 
 class Traced(OverSqlite):
-    def __init__(self, traces: bool) -> None:
+    def __init__(self, traces: str) -> None:
         super().__init__()
         self._traces = traces
 
     def command(self, directory: Path) -> list[str]:
         command = super().command(directory)
         file = directory / "stentor.toml"
-        if not self._traces:
-            file.write_text(file.read_text().replace("[fabric]\n", "[fabric]\ntraces = false\n"))
+        file.write_text(file.read_text().replace("[fabric]\n", f'[fabric]\ntraces = "{self._traces}"\n'))
         return list(command)
 
     async def _enrol(self) -> None:
@@ -89,7 +88,7 @@ def main(
         settings={"rounds": rounds, "events": events},
         versions={"stentor": version("stentor")},
     )
-    sides = {WITH: Traced(True), WITHOUT: Traced(False), CONTROL: Traced(False)}
+    sides = {WITH: Traced("summed"), WITHOUT: Traced("none"), CONTROL: Traced("none")}
     loads = {"batches of 500": (events, 500), "batches of 20": (events // 10, 20)}
     with tempfile.TemporaryDirectory(prefix="stentor-bench-") as folder:
         try:

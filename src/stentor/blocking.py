@@ -28,7 +28,7 @@ from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
 from stentor.pace import Pace
-from stentor.reliable import From, Publisher, Resume, Stored, Subscription
+from stentor.reliable import From, LostEvents, Publisher, Resume, Stored, Subscription
 from stentor.settling import Settled
 
 E = TypeVar("E", bound=Event)
@@ -92,7 +92,6 @@ class BlockingFabric:
 
     @property
     def node(self) -> str:
-        """The broker's name."""
         return self._fabric.node
 
     @property
@@ -337,6 +336,10 @@ class BlockingSubscription(_Reading[StoredEvent, StoredBatch]):
     def wait_until(self, *, connected: bool, timeout: float | None = None) -> None:
         """Return when its link to the broker is up, or down; Unresponsive after a timeout."""
         self._loop.run(_connected(self._source, connected, timeout))
+
+    @property
+    def lost(self) -> list[LostEvents]:
+        return self._source.lost
 
     @property
     def connected(self) -> bool:

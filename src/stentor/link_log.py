@@ -5,6 +5,7 @@ A client tries for ever to reach its broker. A trouble is told when it begins, n
 
 import logging
 
+from stentor.model.position import Position
 from stentor.nodes.client import MOVING
 
 
@@ -50,6 +51,11 @@ class LinkLog:
         if total >= 2 * self._missed_told.get(pattern, 0):
             self._missed_told[pattern] = total
             self._logger.warning("%s: missed %d events of %r so far: it reads too slowly", self._who, total, pattern)
+
+    def lost(self, events: Position) -> None:
+        if events.streams:
+            what = "%s: %d events are lost, since they were damaged and were given up: %s"
+            self._logger.error(what, self._who, len(events), events.to_text())
 
     def refused(self, error: Exception) -> None:
         """The client is over."""

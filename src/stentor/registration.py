@@ -362,19 +362,22 @@ class Registrar:
 
     async def drain(self, repository: str, *, retire: bool = False) -> None:
         """Make a repository leave all its topics, and end if it is to retire; it takes its time."""
+        await self._order(repository, "", TopicTask.RETIRE if retire else TopicTask.DRAIN, WITHIN)
+
+    async def accept_loss(self, repository: str, topic: str) -> TopicReport:
+        """Give up what is damaged of a topic at a repository, and what nobody else has; readers are told so."""
+        return _decode(await self._order(repository, topic, TopicTask.ACCEPT_LOSS, _CHANGED_WITHIN), TopicReport)
+
+    async def _order(self, repository: str, topic: str, task: TopicTask, within: float) -> RegistrationReceipt:
         asking = await self._as_operator()
-        report = (await asking._present([repository]))[repository]
-        task = TopicTask.RETIRE if retire else TopicTask.DRAIN
-        believes = _wrote_by(BundleMembers({repository: report.principal}))
-        await asking._tell([repository], asking._registration("", task), believes, WITHIN)
+        principal = (await asking._present([repository]))[repository].principal
+        members = BundleMembers({repository: principal})
+        return await asking._tell([repository], asking._registration(topic, task), _wrote_by(members), within)
 
     # ---- asking
 
     async def _as_operator(self) -> "Registrar":
-        """Return who asks under an operator's name, if we are one; otherwise ourselves.
-
-        Repositories know operators by names that brokers give to nobody else.
-        """
+        """Return who asks under an operator's name, which brokers give to nobody else, if we are one; or ourselves."""
         if not self._fabric.is_operator or is_operator_name(self._fabric.name):
             return self
         if self._operator is None:
@@ -467,9 +470,7 @@ def _wrote_by(members: BundleMembers) -> Believes:
 
 
 def _is_introduced(sender: int, receipt: RegistrationReceipt) -> bool:
-    """Believe a repository about itself, where there is no bundle that could be asked: its id proves that it has the
-    name and the principal that it says it has, and brokers let only nodes have the name of a repository.
-    """
+    """Believe a repository about itself, where no bundle could be asked: its id proves its name and its principal."""
     try:
         report = _decode(receipt, RepositoryReport)
     except msgspec.MsgspecError:

@@ -83,6 +83,7 @@ def test_metrics_tell_who_lags_and_what_is_stored(tmp_path: Path) -> None:
                 ("catching up",): 0,
                 ("leaving",): 0,
                 ("cannot write",): 0,
+                ("damaged",): 0,
             }
             lag = of(found, "stentor_subscriber_lag_events")
             assert lag["audit", "orders"] == 10

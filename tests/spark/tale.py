@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from stentor.model.trace import Trace, TraceKind
 from stentor.pipeline import traces
+from stentor.protocols.delivery.trail import Trail
 
 Row = dict[str, Any]
 MILLISECOND = 10**6
@@ -21,9 +24,10 @@ PUBLISHERS = {"shop": (7, 10), "kiosk": (-8, 5)}  # ids, and how many batches
 AUDIENCE: dict[str, list[list[int]]] = {"all": [], "some": [[0, 2], [5, 9]], "half": [[0, 4]]}
 STEERED = {"all": "r1", "some": "r1", "half": "r2"}  # by which repository
 CRASH = 5  # the batch that "half" was given, and did not acknowledge, when its first life ended
-_TEXTS = ("kind", "node", "about", "source", "keeper", "subscriber", "publisher", "peer")
+_TEXTS = ("kind", "node", "about", "source", "keeper", "subscriber", "publisher", "peer", "delays")
 _NUMBERS = ("at", "source_id", "life", "first", "last", "count", "start", "end", "size", "born", "note", "incarnation",
-            "catenation")  # fmt: skip
+            "catenation", "until")  # fmt: skip
+_TRACE = tuple(field.name for field in msgspec.structs.fields(Trace))
 COLUMNS = ", ".join([*(f"{name} string" for name in _TEXTS), *(f"{name} bigint" for name in _NUMBERS), "body binary"])
 
 
@@ -118,6 +122,19 @@ class Tale:
             if all(row[key] == value for key, value in like.items()) and first < row["first"] <= first + BATCH
         ]
         return row
+
+    def sum_up(self) -> None:
+        """Let each life of each node tell sums, as its trail makes them."""
+        trails: dict[tuple[str, int], Trail] = {}
+        for row in self.rows:
+            trail = trails.setdefault((row["node"], row["incarnation"]), Trail(sums=True))
+            trail.add(Trace(**{name: row[name] for name in _TRACE} | {"kind": TraceKind(row["kind"])}))
+        zeros = dict.fromkeys((*_NUMBERS, *_TEXTS), 0)
+        self.rows = [
+            {**zeros, **msgspec.structs.asdict(trace), "kind": str(trace.kind), "node": node, "incarnation": life}
+            for (node, life), trail in trails.items()
+            for trace in trail.take(0)
+        ]
 
     def told(self) -> list[Row]:
         """With the numbers that each node gives."""

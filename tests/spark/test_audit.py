@@ -219,13 +219,15 @@ MUTE = {"mute_subscriber": _is_of_reader, "mute_repository": _is_of_keeper, "mut
 
 
 class Outcome:
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, *, sums: bool = False) -> None:
         told = []
         for topic, plant in TALES.items():
             tale = Tale(topic)
             plant(tale)
+            if sums:
+                tale.sum_up()
             told += tale.told()
-        for topic, is_lost in MUTE.items():
+        for topic, is_lost in MUTE.items() if not sums else ():
             told += [row for row in Tale(topic).told() if not is_lost(row)]
         told.append(dict(told[0], kind="hop", node="b1", publisher="b1", incarnation=1, catenation=1, at=MUCH_LATER))
         found = audit(frame(spark, told))
@@ -293,6 +295,47 @@ def _violations(kind: str, first: int, last: int, *subscribers: str) -> set[Find
 )  # fmt: skip
 def test_what_is_planted_is_found_and_nothing_else(planted: str, expected: set[Finding], outcome: Outcome) -> None:
     assert outcome.findings[planted] == expected, outcome.said[planted]
+
+
+@pytest.fixture(scope="module")
+def summed(spark: SparkSession) -> Outcome:
+    return Outcome(spark, sums=True)
+
+
+@pytest.mark.parametrize(
+    ("planted", "expected"),
+    [
+        ("healthy", set()),
+        ("lost", _violations("lost", 31, 32, "all", "some", "half")),
+        ("left_out", _violations("left out", 31, 32, "all")),
+        ("unnamed", _violations("left out", 31, 40, "all")),
+        ("twice", _violations("duplicate", 31, 40, "all")),
+        ("acknowledged", _violations("duplicate", 41, 45, "half")),
+        ("swap", _violations("swap", 31, 40, "all")),
+        ("early", set()),  # the one thing that sums do not tell: what happened first within ten seconds
+        ("never_stable", _violations("released before stable", 1, 55, "half")),  # … of those some are not stable
+        ("unstored", _violations("unstored", 31, 40, "")),
+        ("fewer", {("warning", "missing copy", "shop", "", 31, 40)}),
+        ("behind", set()),
+        ("killed_and_known", set()),
+        ("killed_and_passed", _violations("left out", 51, 55, "half")),
+        ("killed_and_jumped", _violations("lost", 31, 32, "all", "some", "half")),
+        ("killed_and_given_again", set()),
+        ("reader", set()),
+    ],
+)
+def test_the_same_is_found_in_sums(planted: str, expected: set[Finding], summed: Outcome) -> None:
+    assert summed.findings[planted] == expected, summed.said[planted]
+    assert summed.topics[planted].summed
+
+
+def test_sums_count_as_all_traces_do(outcome: Outcome, summed: Outcome) -> None:
+    for topic in ("healthy", "behind", "killed_and_known", "reader"):
+        counts = ("published", "stored", "given_up")
+        assert [summed.topics[topic][name] for name in counts] == [outcome.topics[topic][name] for name in counts]
+        mine = {key: row for key, row in outcome.subscribers.items() if key[0] == topic}
+        assert {key: row for key, row in summed.subscribers.items() if key[0] == topic} == mine
+    assert not outcome.topics["healthy"].summed
 
 
 def test_what_a_slow_subscriber_has_not_got_waits(outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from stentor.model.errors import InvalidInput
 from stentor.pipeline import picture, report, traces
 from stentor.pipeline.latency import latency
 from stentor.pipeline.traffic import rates, summary, talkers, traffic
+from stentor.protocols.delivery.trace_sum import delay_of
 from stentor.storage.lake import Lake
 
 pytestmark = pytest.mark.req("SP-04")
@@ -24,7 +25,7 @@ START = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()) * 10**9
 COLUMNS = (
     "publisher string, incarnation bigint, catenation bigint, body binary, kind string, at bigint, about string, "
     "source string, source_id bigint, count bigint, size bigint, keeper string, subscriber string, node string, "
-    "born bigint, note bigint, life bigint, first bigint, last bigint, peer string"
+    "born bigint, note bigint, life bigint, first bigint, last bigint, peer string, until bigint, delays string"
 )
 
 
@@ -34,7 +35,7 @@ def trace(number: int, kind: str, took: float, count: int = 1, first: int = 1, *
     row = {"publisher": "e", "incarnation": 1, "catenation": number, "body": b"", "kind": kind, "about": "orders",
            "source": "shop", "source_id": 7, "count": count, "size": 100 * count, "keeper": "r1",
            "subscriber": "billing", "node": "campus/b1", "note": 0,
-           "life": 1, "first": first, "last": first + count - 1, "peer": ""}  # fmt: skip
+           "life": 1, "first": first, "last": first + count - 1, "peer": "", "until": 0, "delays": ""}  # fmt: skip
     return {**row, "born": born, "at": born + int(took * 1e6), **more}
 
 
@@ -66,6 +67,15 @@ def test_percentiles_by_window_and_place_count_every_event_of_a_batch(told: Data
     assert (second.events, second.p50, second.longest) == (100, 5.0, 50.0)
     assert (found[1, "hop"].place, found[1, "hop"].unit) == ("campus/b1", "campus")
     assert found[1, "stored"].place == "r1"
+
+
+def test_percentiles_of_sums_are_right_to_six_percent(spark: SparkSession) -> None:
+    took = [(delay_of(5_000_000), 90), (delay_of(50_000_000), 10)]
+    row = trace(1, "stored", took=5.0, count=100, until=START + 10**9, delays=str([list(pair) for pair in took]))
+    (found,) = latency(frame_of(spark, [row]), "1 minute").collect()
+    assert (found.events, found.summed) == (100, True)
+    assert found.p50 == pytest.approx(5.0, rel=0.07)
+    assert found.p99 == pytest.approx(50.0, rel=0.07)
 
 
 def test_traffic_shares_and_talkers(told: DataFrame) -> None:

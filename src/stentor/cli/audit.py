@@ -15,7 +15,7 @@ from rich.table import Table
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell, printable, printable_json
 from stentor.cli.spark import MasterOption, followed, start
-from stentor.cli.traces import JsonOption, LakeOption, SinceOption, WindowOption, table_of
+from stentor.cli.traces import SUMMED, JsonOption, LakeOption, SinceOption, WindowOption, table_of
 from stentor.model.topic import check_pattern
 from stentor.storage.lake import lake_of
 
@@ -158,6 +158,8 @@ def _show(console: Console, account: Account) -> None:
         console.print(_doubts([row for row in account.findings if row.verdict == "unproven"]))
     if ledgers := _from_ledgers(account):
         console.print(ledgers)
+    if any(row.summed for row in account.topics):
+        console.print(f"{SUMMED}; all numbers are known, the times of ten seconds at once")
     console.print(_verdict(account, violations, unproven))
 
 

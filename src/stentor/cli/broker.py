@@ -8,7 +8,18 @@ import typer
 
 from stentor import operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
-from stentor.cli.options import AccessOption, HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
+from stentor.cli.options import (
+    AccessOption,
+    HttpOption,
+    NoTracesOption,
+    TlsOption,
+    TokenOption,
+    TracesOption,
+    UrlOption,
+    WaitOption,
+    check_traces,
+    http_address,
+)
 from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
@@ -42,7 +53,8 @@ def add(
     number: Annotated[
         int | None, typer.Option(help="Its member number, 0 to 63; by default what its name says, or a free one.")
     ] = None,
-    no_traces: Annotated[bool, typer.Option("--no-traces", help="Tell no traces of what becomes of events.")] = False,
+    traces: TracesOption = None,
+    no_traces: NoTracesOption = False,
     tls: TlsOption = None,
     access: AccessOption = None,
     token: TokenOption = None,
@@ -70,7 +82,7 @@ def add(
         numbers=numbers_for(path, views, number),
         gateways=tuple(Gateway(name=each.name, address=each.address, cost=cost) for each in links),
         forwarding={each.scope: each.forwarding for view in views for each in view.scopes if _holds(each.scope, name)},
-        traces=not no_traces,
+        traces="none" if no_traces else check_traces(traces),
         rules=rules,
         access=default,
     )

@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 import typer
 
 from stentor.config import Address, check_exposure
+from stentor.config.settings import Traces
+from stentor.config.value import choice
 from stentor.model.attribute import Value, schema_of
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
@@ -50,6 +52,16 @@ AccessOption = Annotated[
         "--access", metavar="FILE|open", help="With --tls: a file of [[access]] lines, or open for everybody."
     ),
 ]
+TracesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--traces",
+        metavar="summed|all|none",
+        help="Which traces of what becomes of events are told and kept: sums of them, all, or none.",
+        show_default="summed",
+    ),
+]
+NoTracesOption = Annotated[bool, typer.Option("--no-traces", help="The same as --traces none.")]
 HttpOption = Annotated[
     str,
     typer.Option("--http", help='host:port for health and metrics; port 0 takes a free one and keeps it, "" is off.'),
@@ -121,3 +133,8 @@ def _infer(text: str) -> Value:
         except ValueError:
             continue
     return text
+
+
+def check_traces(text: str | None) -> Traces:
+    """Return which traces are told; sums of them if nothing is said."""
+    return "summed" if text is None else choice(text, get_args(Traces))

@@ -21,6 +21,7 @@ from setproctitle import setproctitle
 
 from stentor.cli.health import Health
 from stentor.config import COSTS, AccessDefault, Address, Channel, Gateway
+from stentor.config.settings import Traces
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
@@ -97,7 +98,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
     channels: tuple[Channel, ...] = ()
-    traces: bool = True
+    traces: Traces = "summed"
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
@@ -320,7 +321,8 @@ def _network(assignment: Assignment) -> NetworkSettings:
         costs=assignment.costs,
         forwarding=assignment.forwarding,
         channels=tuple(channels),
-        traces=assignment.traces,
+        traces=assignment.traces != "none",
+        sums=assignment.traces == "summed",
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
         path_length=assignment.path_length,
         clients_per_broker=assignment.clients_per_broker,

@@ -165,6 +165,46 @@ async def _drain(name: str, opening: AbstractAsyncContextManager[Registrar], tim
                 await asyncio.sleep(_PAUSE)
 
 
+@app.command("accept-loss")
+def accept_loss(
+    name: NameArgument,
+    topic: Annotated[str | None, typer.Option(help="Which topic.", show_default="all that are damaged there")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    token: TokenOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
+    """Give up events that are damaged at a repository and that nobody else has; their readers are told so.
+
+    Until then subscribers that need them wait. If another repository has them, it is enough to start that one.
+    """
+
+    async def run() -> None:
+        async with registrar(url, tls, wait, token) as asking:
+            found = await asking.status(name)
+            wanted = [topic] if topic is not None else [each for each, report in found.topics.items() if report.damaged]
+            if not wanted:
+                raise InvalidInput(f"nothing is damaged at {name}")
+            for each in wanted:
+                before = found.topics.get(each)
+                damage = _damage(before) if before is not None else ""
+                if damage and not yes:
+                    typer.confirm(printable(f"{each} at {name}: {damage}: give them up for good?"), abort=True)
+                await asking.accept_loss(name, each)
+                typer.echo(printable(f"{name} has given up {damage} of {each}"))
+
+    asyncio.run(run())
+
+
+def _damage(topic: TopicReport) -> str:
+    return "; ".join(
+        ", ".join(f"{first:,} … {last:,}" for first, last in each.numbers)
+        + (f" of {each.publisher}" if each.publisher else ", sequence numbers of nobody knows whom")
+        for each in topic.damage
+    )
+
+
 @app.command()
 def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All that answer without.")] = None,
@@ -173,7 +213,10 @@ def status(
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Show what repositories store, how far their subscribers are, whom they steer and how they get on together."""
+    """Show what repositories store, how far their subscribers are, whom they steer and how they get on together.
+
+    Ends with 1 if a topic is in trouble: something is damaged, or cannot be opened or written.
+    """
     wanted = list(dict.fromkeys(names or []))
 
     async def ask() -> dict[str, RepositoryReport]:
@@ -194,6 +237,8 @@ def status(
             console.print(_table(report, serves, console.width) if report.topics else f"{serves}, has no topics")
     if silent:
         raise Unreachable(f"{', '.join(silent)}: no answer")
+    if any(topic.trouble for report in reports.values() for topic in report.topics.values()):
+        raise typer.Exit(1)
 
 
 def _accepted(report: RepositoryReport) -> str:

@@ -12,8 +12,10 @@ from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
 from stentor.client import connect
 from stentor.model.status import NodeStatus
+from stentor.registration import Registrar, RepositoryReport
 
 _SHOWN = 20
+_ANSWERS_WITHIN = 2.0  # seconds that repositories are given to tell of troubles
 
 
 def status(
@@ -22,21 +24,38 @@ def status(
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Show what the broker counts: events, clients, subscriptions, queues, who is slow."""
+    """Show what the broker counts: events, clients, subscriptions, queues, who is slow; and troubles of repositories.
 
-    async def ask() -> NodeStatus:
+    Ends with 1 if a repository that answers has trouble with a topic: something is damaged, or cannot be written.
+    """
+
+    async def ask() -> tuple[NodeStatus, dict[str, RepositoryReport]]:
         async with connect(url, tls=tls, wait=wait, stay=True) as fabric:
-            return await fabric.status()
+            found = await fabric.status()
+            if not found.reliable:
+                return found, {}
+            async with Registrar(fabric) as asking:
+                return found, await asking.find(within=_ANSWERS_WITHIN)
 
-    answer = asyncio.run(ask())
+    answer, repositories = asyncio.run(ask())
+    troubles = [
+        f"! {topic.topic} at {name}: {topic.trouble}"
+        for name, report in repositories.items()
+        for topic in report.topics.values()
+        if topic.trouble
+    ]
+    console = Console(highlight=False)
     if json:
         print_json(answer)
-        return
-    console = Console(highlight=False)
-    console.print(_summary(answer))
-    console.print(_links(answer, console.width))
-    if answer.interests:
-        console.print(_interests(answer, console.width))
+    else:
+        console.print(_summary(answer))
+        console.print(_links(answer, console.width))
+        if answer.interests:
+            console.print(_interests(answer, console.width))
+        for trouble in troubles:
+            console.print(cell(trouble, "red"))
+    if troubles:
+        raise typer.Exit(1)
 
 
 def _summary(status: NodeStatus) -> Table:

@@ -16,7 +16,7 @@ from stentor.event import Event, StoredEvent
 from stentor.matching.topics import is_wild
 from stentor.model.errors import InvalidInput
 from stentor.registration import Registrar
-from stentor.reliable import From, Subscription
+from stentor.reliable import From, LostEvents, Subscription
 from stentor.settling import Settled
 
 
@@ -151,7 +151,7 @@ async def _print_stored(fabric: Fabric, wanted: SubscribeOptions, errors: Consol
     subscription = fabric.subscribe(wanted.pattern, wanted.where, name=wanted.name, from_=since, ack="manual")
     async with subscription, watched(subscription, fabric.url, errors):
         _announce(errors, wanted, subscription.where)
-        await _print_and_acknowledge(subscription, wanted)
+        await _print_and_acknowledge(subscription, wanted, errors)
 
 
 async def _warn_of_known(fabric: Fabric, wanted: SubscribeOptions, errors: Console) -> None:
@@ -164,9 +164,14 @@ async def _warn_of_known(fabric: Fabric, wanted: SubscribeOptions, errors: Conso
         errors.print(printable(text), markup=False, style="yellow", soft_wrap=True)
 
 
-async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOptions) -> None:
+async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOptions, errors: Console) -> None:
     output, left = Output(), wanted.most
+    lost: set[LostEvents] = set()
     async for batch in subscription.batches():
+        for each in subscription.lost:
+            if each not in lost:
+                errors.print(f"[red]lost {each.first} … {each.last} of {each.publisher}: damaged, and given up[/]")
+        lost.update(subscription.lost)
         events = list(batch)[:left]
         lines = [_show_stored(event, wanted.json) for event in events]
         for start, end in groups(lines):

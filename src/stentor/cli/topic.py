@@ -270,7 +270,10 @@ def show(
     tls: TlsOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Show reliable topics: owner, repositories, copies, who may publish and subscribe, and who lags behind."""
+    """Show reliable topics: owner, repositories, copies, who may publish and subscribe, and who lags behind.
+
+    Ends with 1 if a repository has trouble with one: something is damaged, or cannot be opened or written.
+    """
 
     async def run() -> dict[str, dict[str, TopicReport]]:
         async with registrar(url, tls, wait) as asking:
@@ -286,15 +289,18 @@ def show(
             }
 
     topics = asyncio.run(run())
+    console = Console(highlight=False)
     if json:
         print_json(topics if name is None else topics[name])
-        return
-    console = Console(highlight=False)
-    if name is None:
+    elif name is None:
         console.print(_overview(topics) if topics else "there are no reliable topics yet")
+        for trouble in (trouble for reports in topics.values() for trouble in _troubles(reports)):
+            console.print(trouble)
     else:
         for part in _details(topics[name]):
             console.print(part)
+    if any(report.trouble for reports in topics.values() for report in reports.values()):
+        raise typer.Exit(1)
 
 
 def _table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:
@@ -332,8 +338,11 @@ def _details(reports: dict[str, TopicReport]) -> list[Table | Text]:
     summary.add_row("topic", cell(f"{one.topic}, owned by {one.owner}"))
     summary.add_row("copies", f"{one.copies} of {len(one.members)}")
     summary.add_row("events", f"{one.events:,}, kept {span(one.keep)} after everyone has them{expire}")
-    troubles = [cell(f"! {name}: {each.trouble}", "red") for name, each in reports.items() if each.trouble]
-    return [summary, Text(), _repositories(one, reports), *troubles, Text(), _clients(one, reports)]
+    return [summary, Text(), _repositories(one, reports), *_troubles(reports), Text(), _clients(one, reports)]
+
+
+def _troubles(reports: dict[str, TopicReport]) -> list[Text]:
+    return [cell(f"! {each.topic} at {name}: {each.trouble}", "red") for name, each in reports.items() if each.trouble]
 
 
 def _repositories(one: TopicReport, reports: dict[str, TopicReport]) -> Table:

@@ -34,6 +34,7 @@ ContinuousOption = Annotated[
 ]
 EveryOption = Annotated[float, typer.Option("--every", min=1.0, help="Seconds until it is done again.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")]
+SUMMED = 'from sums of traces (`traces = "all"` tells every batch)'
 _MOMENTS = ("start", "first", "last")  # columns of dates and times
 _DATE = 10  # characters of a date; the time may stand below
 
@@ -52,6 +53,7 @@ class Report(msgspec.Struct, kw_only=True):
     order: Sequence[str]
     show: "Callable[[list[Row]], Table]"
     draw: "Callable[[list[Row]], None]"
+    exactness: str  # of what comes from sums
 
     def run(self, spark: "SparkSession") -> None:
         from stentor.pipeline import report as job
@@ -79,6 +81,8 @@ class Report(msgspec.Struct, kw_only=True):
         else:
             console = Console(highlight=False)
             console.print(self.show(rows) if rows else "no traces: is `traces` on, and does a repository keep them?")
+            if any(row.summed for row in rows):
+                console.print(f"{SUMMED}; {self.exactness}")
         if rows:
             self.draw(rows)
 
@@ -116,6 +120,7 @@ def latency(
             make=lambda traces: job(traces, window), order=("start", "measure", "topic", "place"),
             show=latency_table,
             draw=picture_of,
+            exactness="times are right to 6 %",
         ),
         master, continuous, every,
     )  # fmt: skip
@@ -151,6 +156,7 @@ def traffic(
             make=lambda traces: job.summary(traces, window, most), order=("start", "what", "topic", "who"),
             show=traffic_table,
             draw=picture_of,
+            exactness="windows that are no multiple of ten seconds are off by up to that",
         ),
         master, continuous, every,
     )  # fmt: skip

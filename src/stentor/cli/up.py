@@ -13,7 +13,7 @@ from rich.console import Console
 from setproctitle import setproctitle
 
 from stentor.cli.node_logs import LineWriter
-from stentor.cli.options import AccessOption
+from stentor.cli.options import AccessOption, NoTracesOption, TracesOption, check_traces
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
@@ -69,9 +69,8 @@ def up(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All nodes in one process: for many, on a small machine.")
     ] = False,
-    no_traces: Annotated[
-        bool, typer.Option("--no-traces", help="Tell and keep no traces of what becomes of events.")
-    ] = False,
+    traces: TracesOption = None,
+    no_traces: NoTracesOption = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -87,8 +86,9 @@ def up(
         default, rules = parse_access(access, tls)
         chosen = replace(chosen, fabric=replace(chosen.fabric, access=default), access=rules)
     chosen = _with_token(chosen, token)
-    if no_traces:
-        chosen = replace(chosen, fabric=replace(chosen.fabric, traces=False))
+    if traces is not None or no_traces:
+        wanted = "none" if no_traces else check_traces(traces)
+        chosen = replace(chosen, fabric=replace(chosen.fabric, traces=wanted))
     if in_process:
         chosen = _without_any_http(chosen)
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again

@@ -30,6 +30,7 @@ from stentor.config.settings import (
     Number,
     Role,
     Tls,
+    Traces,
     default_listen,
 )
 from stentor.config.table import Table, Tables
@@ -40,6 +41,7 @@ from stentor.model.scope import ScopePath
 LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 ROLES: tuple[Role, ...] = get_args(Role)
 ACCESS: tuple[AccessDefault, ...] = get_args(AccessDefault)
+TRACES: tuple[Traces, ...] = get_args(Traces)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -130,7 +132,7 @@ class _Reader(Tables):
                 table, ("fabric", "forwarding"), lambda found: values.choice(found, FORWARDING), "content"
             ),
             costs=self.costs(table),
-            traces=self.take(table, ("fabric", "traces"), values.boolean, True),
+            traces=self.take(table, ("fabric", "traces"), _traces, "summed"),
             access=self.take(table, ("fabric", "access"), lambda found: values.choice(found, ACCESS), None),
             token=self.take(table, ("fabric", "token"), self.token, None),
         )
@@ -215,6 +217,11 @@ class _Reader(Tables):
 
     def path(self, value: object) -> Path:
         return values.path(value, self.base)
+
+
+def _traces(value: object) -> Traces:
+    """Which traces are told; files that are older than sums say whether any are."""
+    return ("summed" if value else "none") if isinstance(value, bool) else values.choice(value, TRACES)
 
 
 def _syntax_error(text: str, filename: str, error: ValueError) -> str:

@@ -24,6 +24,7 @@ Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
 
+Traces = Literal["summed", "all", "none"]
 AccessDefault = Literal["granted", "open"]
 
 COSTS = (1.0, 2.0, 3.0, 4.0)
@@ -40,9 +41,12 @@ class Fabric(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="of a link by its level: within a cluster, between clusters, …; the last goes on"),
     ] = COSTS
     traces: Annotated[
-        bool,
-        Meta(description="whether nodes tell what becomes of events, on $stentor/trace; repositories keep it a day"),
-    ] = True
+        Traces,
+        Meta(
+            description="whether nodes tell what becomes of events, on $stentor/trace: sums of it, all, or none; "
+            "repositories keep it a day"
+        ),
+    ] = "summed"
     access: Annotated[
         AccessDefault | None,
         Meta(description="whether topics are open, or as [[access]] grants; default: granted with TLS, open without"),

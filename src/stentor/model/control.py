@@ -221,6 +221,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
+    Events that were `lost` you would have been told of, unless your filter does not take them.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -230,6 +231,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     redelivered: ranges.SequenceNumber = 0
     left: ranges.SequenceNumber = 0
     known: bool = False
+    lost: StreamsHeld = ()
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -287,6 +289,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     redelivered: ranges.SequenceNumber = 0
     left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
+    lost: StreamsHeld = ()
 
 
 # ---- between repositories
@@ -327,6 +330,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     number: ranges.Count = 0  # of the last state that I told to the bundle: this one, unless it is to one alone
     version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
     after: ranges.Version = 0  # at which that one was deleted
+    damaged: StreamsHeld = ()  # of the streams that it names, what was here and cannot be read any more
     recalls: bool = False  # what I have forgotten can be read from a lake, by its publisher's numbers
 
 
@@ -379,9 +383,12 @@ class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=F
 
 
 class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
-    """R → B: nobody has these, and their publisher is gone."""
+    """R → B: nobody has these, and their publisher is gone; or they were damaged and are `lost`, which an operator has
+    accepted.
+    """
 
     voids: StreamsHeld
+    lost: bool = False
 
 
 class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=False):
@@ -413,6 +420,7 @@ class TopicTask(enum.StrEnum):
     STEER = "steer"  # let the one of `repositories` steer a client
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
+    ACCEPT_LOSS = "accept loss"  # give up what is damaged and nobody has any more
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

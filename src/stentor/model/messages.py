@@ -124,6 +124,7 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     traces: bool = False  # tell what you do with the events of reliable topics
     proof: Secret = b""  # that the broker knows the fabric's token
     is_operator: bool = False  # you may order this broker, and take an operator's name
+    sums: bool = False  # traces are to be summed up
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):

@@ -97,7 +97,7 @@ class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
     bases: Annotated[tuple[SequenceBase, ...], Meta(max_length=MOST_ITEMS)] = ()
     covered: StreamsHeld = ()
     publishers: Annotated[tuple[tuple[Id, AnyClientName], ...], Meta(max_length=MOST_ITEMS)] = ()  # their names
-    lost: StreamsHeld = ()  # of what is covered: forgotten, and in no lake
+    lost: StreamsHeld = ()  # of what is covered: forgotten, and in no lake; or damaged, and given up
 
 
 class ReaderAck(ControlEvent, frozen=True, array_like=True, tag="read", gc=False):

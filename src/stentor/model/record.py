@@ -26,7 +26,19 @@ class Line(NamedTuple):
     incarnation: int
     first: int
     kind: Kind
-    digest: int = 0  # the frame's checksum: two bodies under one number have two
+    # The frame's checksum: two bodies under one number have two. What is reserved or void has none, unless events were
+    # here and were damaged: a mark that is as durable as the line.
+    digest: int = 0
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether this is what is left of events that cannot be read; without a publisher nobody knows of which."""
+        return self.kind is Kind.RESERVED and (self.digest != 0 or not self.publisher)
+
+    @property
+    def is_written_off(self) -> bool:
+        """Whether events were here that were damaged, and an operator has accepted that."""
+        return self.kind is Kind.VOID and self.digest != 0
 
     @property
     def stream(self) -> StreamId:

@@ -26,6 +26,16 @@ class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: int  # events that it has and we do not
 
 
+class DamageReport(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one life of a publisher that a repository had and cannot read any more. Without a publisher it does not
+    know whose they were, and these are sequence numbers of its own.
+    """
+
+    publisher: str
+    incarnation: int
+    numbers: tuple[tuple[int, int], ...]  # from, to
+
+
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     """A reliable topic at one repository."""
 
@@ -54,6 +64,8 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     steers: tuple[str, ...]
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
+    damaged: int = 0  # events that were stored here and cannot be read
+    damage: tuple[DamageReport, ...] = ()  # … which they are
     steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
     # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
     # has these, when every member is there and none has them, or when their loss is accepted.

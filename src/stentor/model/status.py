@@ -42,11 +42,14 @@ class LinkStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicHealth(msgspec.Struct, frozen=True, gc=False):
-    """Whether a repository serves a topic: it is ready, does not leave, and has no trouble."""
+    """Whether a repository serves a topic: it is ready, does not leave, and has no trouble. If `damaged` events are the
+    trouble, it can write, and serves whoever does not need them.
+    """
 
     ready: bool
     leaving: bool
-    trouble: str  # why nothing can be written; "" if something can
+    trouble: str  # why nothing can be written or some of it not be read; "" if nothing is wrong
+    damaged: int = 0
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):

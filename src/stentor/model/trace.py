@@ -63,6 +63,8 @@ class Trace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     peer: str = ""  # from whom a broker got it; LEDGER if a repository tells it again
     size: int = 0  # bytes of frames
     born: int = 0  # when the first event was published, in nanoseconds since 1970
+    until: int = 0  # of a sum: when the last of its rows was traced, as `at` tells of the first; 0 if it is none
+    delays: str = ""  # of a sum: how many events took how long since they were published, JSON
     body: bytes = b""  # JSON
 
     def joined(self, other: "Trace") -> "Trace | None":
@@ -79,7 +81,7 @@ class Trace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             or other.count != other.last - other.first + 1
             or (other.about, other.subscriber, other.keeper, other.peer)
             != (self.about, self.subscriber, self.keeper, self.peer)
-            or _is_partial(self.body)
+            or is_partial(self.body)
         ):
             return None
         return msgspec.structs.replace(
@@ -127,6 +129,11 @@ def intent_of(body: bytes) -> Intent:
     return _intent.decode(body)
 
 
+def delays_text(delays: Mapping[int, int]) -> str:
+    """How many events took how long, as pairs."""
+    return _encode(sorted(delays.items())).decode() if delays else ""
+
+
 def signed(number: int) -> int:
     """An id as attributes carry it: 64 bits with a sign."""
     return number - (1 << 64) if number >= 1 << 63 else number
@@ -136,20 +143,19 @@ def to_columns(rows: Iterable[Trace], node: str, offset: int) -> tuple[Sequence[
     """Columns, as in SCHEMA, and bodies of traces. Of rows with one body the first carries it: `note` tells that it is
     the same.
     """
-    tuples = [msgspec.structs.astuple(row) for row in rows]
-    kinds, ats, abouts, sources, ids, *rest, bodies = zip(*tuples, strict=True)
+    told = zip(*(msgspec.structs.astuple(row) for row in rows), strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip((*_FIELDS, "body"), told, strict=True))
+    bodies = columns.pop("body")
     notes = {body: fingerprint("trace", body.hex()) >> 1 if body else 0 for body in set(bodies)}
-    columns = [
-        [kind.value for kind in kinds],
-        [at + offset for at in ats],
-        abouts,
-        sources,
-        [signed(number) for number in ids],
-        *rest,
-        [node] * len(tuples),
-        [notes[body] for body in bodies],
-    ]
-    return columns, _each_once(bodies)
+    columns |= {
+        "kind": [kind.value for kind in columns["kind"]],
+        "at": [at + offset for at in columns["at"]],
+        "until": [until and until + offset for until in columns["until"]],
+        "source_id": [signed(number) for number in columns["source_id"]],
+        "node": [node] * len(bodies),
+        "note": [notes[body] for body in bodies],
+    }
+    return list(columns.values()), _each_once(bodies)
 
 
 def _each_once(bodies: Sequence[bytes]) -> list[bytes]:
@@ -161,11 +167,12 @@ def _each_once(bodies: Sequence[bytes]) -> list[bytes]:
     return found
 
 
-def _is_partial(body: bytes) -> bool:
+def is_partial(body: bytes) -> bool:
     """Whether a body has offsets from the first number, which another first number would change."""
     return b"[[" in body
 
 
-_TEXTS = {"kind", "about", "source", "keeper", "subscriber", "peer", "node"}
-_NAMES = (*(field.name for field in msgspec.structs.fields(Trace) if field.name != "body"), "node", "note")
+_TEXTS = {"kind", "about", "source", "keeper", "subscriber", "peer", "delays", "node"}
+_FIELDS = tuple(field.name for field in msgspec.structs.fields(Trace) if field.name != "body")
+_NAMES = (*_FIELDS, "node", "note")
 SCHEMA: Final = Schema(_NAMES, tuple(Kind.STRING if name in _TEXTS else Kind.INTEGER for name in _NAMES))

@@ -111,7 +111,7 @@ class Broker:
         self._effects: list[Effect] = []
         self._forwarder: Forwarder[Outbox] = Forwarder(limits, self._heed)
         self.network = Network(path, network, limits, self._forwarder, self._act, version)
-        self._herald = Herald(str(path), self._forwarder, self.network.relay, self._act, network.traces)
+        self._herald = Herald(str(path), self._forwarder, self.network.relay, self._act, network)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._census = Census()
         names = Names()
@@ -129,7 +129,7 @@ class Broker:
         settlement.report = self._guests.answer
         self._door = Door(
             path, limits, version, self.network, names, self._act, self._guests.post, network.traces,
-            self._access.check_name, self._guests.redirection.point,
+            network.sums, self._access.check_name, self._guests.redirection.point,
         )  # fmt: skip
         self._turns = Turns(self._guests, self._act)
         self._now = 0

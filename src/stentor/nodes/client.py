@@ -85,7 +85,7 @@ class Client(ClientLink):
         super().__init__(settings)
         self.publisher = Publisher(settings.incarnation, settings.buffer)
         self.subscriber = Subscriber(settings.window)
-        self.traces = False  # whether the broker wants to be told what is done with events
+        self.traces = self.sums = False  # whether the broker wants to be told what is done with events, summed up
         self.is_operator = False  # whether the broker obeys our orders
         self._full = False
         self._confirmations = Confirmations()
@@ -229,7 +229,7 @@ class Client(ClientLink):
         connection = self._linked
         self.subscriber.narrow(connection.window)
         self.publisher.largest_body = welcome.largest_body
-        self.traces, self.is_operator = welcome.traces, welcome.is_operator
+        self.traces, self.sums, self.is_operator = welcome.traces, welcome.sums, welcome.is_operator
         self._bundles.greet(connection)
 
     def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[Effect]:

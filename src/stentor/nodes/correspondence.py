@@ -99,10 +99,11 @@ class Correspondence:
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
         if isinstance(happened, Started | TimerFired) and happened.wall:
-            self._since = happened.wall - now
+            self._since = self.trail.offset = happened.wall - now
         if isinstance(happened, TimerFired) and happened.timer == _TRACES:
             self._telling = False
-            self._tell(now)
+            if self.trail.is_due(now):
+                self._tell(now)
             happened = TurnEnded()
         elif isinstance(happened, StopRequested) and not self._concluded:
             self._tell_last(now)
@@ -148,7 +149,7 @@ class Correspondence:
                     told += self._open(effect, done)
                 case Connect():
                     self._principal, self._node, self.linked = effect.principal, effect.node, False
-                    self.trail.switch(self.client.traces and self._traceable)
+                    self.trail.switch(self.client.traces and self._traceable, self.client.sums)
                     if self.trail.on:
                         self._traces.send_again(self.client.publisher)
                     self._waiting = dict.fromkeys(self.client.subscriber.wishes)

@@ -42,10 +42,11 @@ class Door:
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
+        sums: bool,
         check_name: Callable[[Guest], None],
         point: Callable[[Guest, Hello], None],
     ) -> None:
-        self._traces = traces
+        self._traces, self._sums = traces, sums
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
         self._act, self._post, self._check_name, self._point = act, post, check_name, point
@@ -117,6 +118,7 @@ class Door:
             traces=self._traces,
             proof=proof,
             is_operator=guest.credentials.is_operator,
+            sums=self._sums,
         )
         self._post(connection.outbox, welcome)
         self._act(StopTimer(f"hello/{connection.link}"))

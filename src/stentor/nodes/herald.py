@@ -11,6 +11,7 @@ from stentor.machine import SECOND, Effect, StartTimer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
+from stentor.nodes.network_settings import NetworkSettings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.trail import Trail
@@ -24,7 +25,10 @@ from stentor.wire.parcel import HEADER_SIZE as PARCEL_SIZE
 from stentor.wire.run import FLOW, split
 
 TRACES = "traces"
-_MANY, _FEW = 256, 64  # traces in a second: more of them are too many, fewer leave room
+# How long a batch of traces is gathered, and how many are too many in it, or leave room for more. A hop costs as much
+# as some events do, so where traces are summed up there are few.
+_DENSE = SECOND, 256, 64
+_SPARSE = 10 * SECOND, 16, 4
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _NUMBERS = struct.Struct("<IBBBB Q Q Q QQq")  # of an events frame, as far as its checksum
 _SPREAD = 0x9E3779B97F4A7C15
@@ -36,9 +40,15 @@ class Herald:
     credit = 1 << 40  # nobody is slower than the broker itself
 
     def __init__(
-        self, name: str, forwarder: Forwarder[Outbox], relay: Relay[Outbox], act: Callable[[Effect], None], on: bool
+        self,
+        name: str,
+        forwarder: Forwarder[Outbox],
+        relay: Relay[Outbox],
+        act: Callable[[Effect], None],
+        settings: NetworkSettings,
     ) -> None:
-        self._on = on
+        self._on = settings.traces
+        self._pause, self._many, self._few = _SPARSE if settings.sums else _DENSE
         self._name, self._act = name, act
         self._forwarder, self._relay = forwarder, relay
         self._flows: FlowTable[Outbox] = FlowTable(0)
@@ -94,22 +104,22 @@ class Herald:
                 last=last, count=count, peer=peer, size=length, born=born,
             )
         )  # fmt: skip
-        if rows and not rows % _MANY:
+        if rows and not rows % self._many:
             self._rare = 2 * self._rare + 1
         self._arm(now)
 
     def _arm(self, now: int) -> None:
         if not self._armed:
             self._armed = True
-            self._act(StartTimer(TRACES, now + SECOND))
+            self._act(StartTimer(TRACES, now + self._pause))
 
     # ---- telling
 
     def tell(self, now: int, wall: int) -> None:
-        """A second is over: tell what was traced, and choose more or fewer in the next one."""
+        """A while is over: tell what was traced, and choose more or fewer in the next one."""
         self._armed = False
         self._since = wall - now if wall else self._since
-        if len(self._trail.rows) < _FEW:
+        if len(self._trail.rows) < self._few:
             self._rare >>= 1
         self._publish(now)
         if self._rare:

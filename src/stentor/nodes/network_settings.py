@@ -24,6 +24,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
+    sums: bool = False  # … summed up
     access: AccessSettings = AccessSettings()
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
     clients_per_broker: int = 0  # with more of them, newcomers are pointed to a neighbour; 0 is as many as come

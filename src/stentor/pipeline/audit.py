@@ -24,7 +24,7 @@ KINDS: Final = (LOST, LEFT_OUT, DUPLICATE, SWAP, UNSTABLE, UNSTORED)
 
 _END: Final = (*STREAM, "subscriber")  # a stream at a subscriber
 _SYNC: Final = 2 * SECOND  # that an acknowledgement may take to be durable
-_SYNC_TOLD: Final = 10 * SECOND  # that it may take until a repository has told of it
+_SYNC_TOLD: Final = 20 * SECOND  # that it may take until a repository has told of it, which sums things up first
 _COLUMNS: Final = ("verdict", "kind", *STREAM, "first", "last", "subscriber", "keeper", "what")
 
 
@@ -51,7 +51,7 @@ def audit(
     unknown = held.hold(holes(told, at_rest=at_rest))
     about = told.where(_matches("about", pattern))
     unknown = unknown.where((sql.col("role") == "repository") | _matches("topic", pattern))
-    newest = told.agg(sql.max("at").alias("newest"))
+    newest = told.agg(sql.max("until").alias("newest"))
     doubts = Doubts(unknown, newest, claim.synced(about), tolerance, at_rest=at_rest)
     recovered = held.hold(claim.recovered(claim.settled(about)))
     journeys = held.hold(_journeys(about, recovered))
@@ -76,7 +76,7 @@ def audit(
     )
     subscribers = _subscribers(about, deliveries, missing, acknowledged)
     killed = unknown.where(sql.col("why") == KILLED)
-    return Audit(_topics(journeys, recovered), subscribers, held.hold(findings), killed, held)
+    return Audit(_topics(about, journeys, recovered), subscribers, held.hold(findings), killed, held)
 
 
 def _matches(column: str, pattern: str) -> Column:
@@ -104,7 +104,7 @@ def _journeys(traces: DataFrame, recovered: DataFrame) -> DataFrame:
     settled = claim.settled(traces).where("not is_retold").select(*columns).union(recovered.select(*columns))
     ranges = settled.groupBy(*STREAM, "keeper").agg(sql.min("first").alias("first"), sql.max("last").alias("last"))
     claims = _union(
-        _as(claim.published(traces).drop("at"), "published"),
+        _as(claim.published(traces).drop("at", "until"), "published"),
         settled.withColumn("claim", sql.when(sql.col("is_stored"), "stored").otherwise("passed")).drop(
             "keeper", "is_stored"
         ),
@@ -118,7 +118,7 @@ def _deliveries(traces: DataFrame) -> DataFrame:
     """Of each stream at each subscriber, which numbers are for it, were released, acknowledged, and durably so."""
     synced = claim.synced(traces).groupBy(*_END, "first").agg(sql.max("last").alias("last"))
     claims = _union(
-        _as(claim.wanted(traces).drop("at"), "wanted"),
+        _as(claim.wanted(traces).drop("at", "until"), "wanted"),
         _as(claim.released(traces).select(*_END, "first", "last"), "released"),
         _as(claim.acknowledged(traces).select(*_END, "first", "last"), "acknowledged"),
         _as(synced, "synced"),
@@ -186,10 +186,8 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Do
         "is_synced",
     )  # fmt: skip
     found = merge(kinds, (*_END, "kind", "is_inside", "is_synced")).withColumn("place", sql.col("last") + 1)
-    given = traces.where("kind = 'released'").join(
-        sql.broadcast(found.select(*_END).distinct()), list(_END), "left_semi"
-    )
-    passed = earliest(found, given.withColumn("place", sql.col("first")), _END, "by")
+    given = _passing(traces).join(sql.broadcast(found.select(*_END).distinct()), list(_END), "left_semi")
+    passed = earliest(found, given, _END, "by")
     born, by = sql.col("born"), sql.col("by")
     judged = doubts.judge(doubts.of_subscribers(passed), born, by).where(f"verdict <> '{UNPROVEN}' or not is_synced")
     told_by = by + _SYNC_TOLD
@@ -210,6 +208,11 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Do
     return judged.withColumn("what", what)
 
 
+def _passing(traces: DataFrame) -> DataFrame:
+    """Numbers that were released, and by when at the latest."""
+    return claim.released(traces).select(*_END, sql.col("first").alias("place"), sql.col("until").alias("at"))
+
+
 def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: Doubts) -> DataFrame:
     """What was released twice in one life of a subscriber, or again after it had acknowledged it."""
     keys = (*_END, "incarnation")
@@ -217,7 +220,7 @@ def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: Doubts) -> DataFr
     given = claim.released(traces).join(twice, list(_END), "left_semi")
     later = _ranges(given, *keys)
     done = claim.acknowledged(traces).join(twice, list(_END), "left_semi").select(
-        *_END, "first", "last", sql.col("at").alias("done_at"), sql.col("incarnation").alias("done_in")
+        *_END, "first", "last", sql.col("until").alias("done_at"), sql.col("incarnation").alias("done_in")
     )  # fmt: skip
     before = done.join(later, list(_END)).where("incarnation > done_in and last >= low and first <= high")
     claims = _union(
@@ -267,7 +270,7 @@ def _durable_before(traces: DataFrame, later: DataFrame, tolerance: int) -> Data
     """What a repository had written down as acknowledged before a life began to which it released later ones."""
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber")
     noted = claim.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"]).where(
-        sql.col("at") + tolerance < sql.col("began_at")
+        sql.col("until") + tolerance < sql.col("began_at")
     ).join(gone, ["about", "subscriber"], "left_anti")  # fmt: skip
     clipped = noted.select(
         *_END, "incarnation", sql.greatest("first", "low").alias("first"), sql.least("last", "high").alias("last")
@@ -279,9 +282,9 @@ def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
     """What was released after later ones of its stream."""
     keys = (*_END, "incarnation")
     along = Window.partitionBy(*keys).orderBy("catenation").rowsBetween(Window.unboundedPreceding, -1)
-    found = (
-        traces.where("kind = 'released'").withColumn("highest", sql.max("last").over(along)).where("first <= highest")
-    )
+    rows = traces.where("kind = 'released'").withColumn("highest", sql.max("last").over(along))
+    parts = claim.numbers(rows).where("first <= highest")
+    found = parts.withColumn("last", sql.least("last", "highest"))  # a sum goes on behind what came late
     again = repeats.select(*keys, sql.col("first").alias("low"), sql.col("last").alias("high"))
     same = [found[key].eqNullSafe(again[key]) for key in keys]
     swapped = found.join(
@@ -299,10 +302,12 @@ def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
 
 
 def _unstable(traces: DataFrame, doubts: Doubts) -> DataFrame:
-    """What was released under a sequence number that its repository had not told to be stable by then."""
-    columns = (*_END, "first", "last", "keeper", "at", "born")
+    """What was released under a sequence number that its repository had not told to be stable by then. Of sums it is
+    known whether all of them was told, and when only if all of one was before all of the other.
+    """
+    columns = (*_END, "first", "last", "keeper", "born")
     given = traces.where("kind = 'released' and keeper <> ''").select(
-        *columns, sql.col("end").alias("place"), section(sql.col("end")).alias("section")
+        *columns, sql.col("until").alias("at"), sql.col("end").alias("place"), section(sql.col("end")).alias("section")
     )
     rows = traces.where("kind = 'stable'").select(
         "about", "keeper", "at", "start", "end", claim.from_ledger().alias("again")
@@ -312,13 +317,32 @@ def _unstable(traces: DataFrame, doubts: Doubts) -> DataFrame:
     first_told = stable.where("not again").select(*keys, "at", end_in_section("end").alias("place"))
     found = earliest(given, first_told, keys, "stable_at")
     early = found.where(sql.col("stable_at").isNull() | (sql.col("stable_at") > sql.col("at") + doubts.tolerance))
-    early = _without_recovered(early, stable, keys)
+    early = _without_recovered(early, stable, keys).unionByName(_uncovered(traces, rows), allowMissingColumns=True)
     judged = doubts.judge(doubts.of_keepers(early), sql.col("born"), sql.col("at") + doubts.tolerance)
     ahead = ((sql.col("stable_at") - sql.col("at")) / 1e6).cast("decimal(18,1)").cast("string")
     what = sql.when(sql.col("stable_at").isNull(), sql.lit("never told to be stable")).otherwise(
         sql.concat(sql.lit("stable "), ahead, sql.lit(" ms later"))
     )
     return judged.withColumn("kind", sql.lit(UNSTABLE)).withColumn("what", what)
+
+
+def _uncovered(traces: DataFrame, stable: DataFrame) -> DataFrame:
+    """Sums of releases with sequence numbers that were never told to be stable."""
+    sums = traces.where("kind = 'released' and keeper <> '' and is_sum")
+    span = (sql.col("start").alias("first"), sql.col("end").alias("last"))
+    claims = _union(
+        _as(sums.select("about", "keeper", *span), "given"), _as(stable.select("about", "keeper", *span), "stable")
+    )
+    gaps = sweep(claims, ("about", "keeper"), ("given", "stable")).where("given > 0 and stable = 0")
+    named = gaps.select("about", "keeper", sql.col("first").alias("low"), sql.col("last").alias("high"))
+    pairs = sums.join(named, ["about", "keeper"]).where("low <= end and start <= high")
+    is_whole = sql.expr("count = end - start + 1 and count = last - first + 1")
+    first = sql.when(is_whole, sql.expr("first + greatest(low - start, 0)")).otherwise(sql.col("first"))
+    last = sql.when(is_whole, sql.expr("last - greatest(end - high, 0)")).otherwise(sql.col("last"))
+    never = sql.lit(None).cast("bigint").alias("stable_at")
+    return pairs.select(
+        *_END, first.alias("first"), last.alias("last"), "keeper", "born", sql.col("until").alias("at"), never
+    )
 
 
 def _without_recovered(early: DataFrame, stable: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -335,7 +359,7 @@ def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest
     """What was published and is stored nowhere, though later ones are, and readers have passed it or it is long ago."""
     settled = claim.settled(traces)
     reached = settled.groupBy(*STREAM).agg(sql.max("last").alias("reached"))
-    newest = settled.agg(sql.max("at").alias("newest"))
+    newest = settled.agg(sql.max("until").alias("newest"))
     never = journeys.where("published > 0 and stored = 0 and passed = 0").join(reached, list(STREAM), "left").crossJoin(
         sql.broadcast(newest)
     )  # fmt: skip
@@ -343,10 +367,8 @@ def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest
     found = merge(due.select(*STREAM, "first", "last", "born", "newest"), STREAM).withColumn(
         "place", sql.col("last") + 1
     )
-    given = traces.where("kind = 'released'").join(
-        sql.broadcast(found.select(*STREAM).distinct()), list(STREAM), "left_semi"
-    )
-    passed = earliest(found, given.withColumn("place", sql.col("first")), STREAM, "by")
+    given = _passing(traces).join(sql.broadcast(found.select(*STREAM).distinct()), list(STREAM), "left_semi")
+    passed = earliest(found, given, STREAM, "by")
     late = passed.where(
         sql.lit(at_rest) | sql.col("by").isNotNull() | (sql.col("newest") - sql.col("born") > ON_ITS_WAY)
     )
@@ -415,14 +437,16 @@ def _unknown(traces: DataFrame) -> DataFrame:
 # ---- sums
 
 
-def _topics(journeys: DataFrame, recovered: DataFrame) -> DataFrame:
+def _topics(traces: DataFrame, journeys: DataFrame, recovered: DataFrame) -> DataFrame:
+    """What is known of each topic, and whether some of that comes from sums."""
+    summed = traces.groupBy("about").agg(sql.max("is_sum").alias("summed"))
     sums = journeys.groupBy("about").agg(
         _numbers("published > 0 or stored > 0").alias("published"),  # a killed publisher has not told all
         _numbers("stored > 0").alias("stored"),
         _numbers("stored = 0 and passed > 0").alias("given_up"),
     )
     ledgers = recovered.where("is_stored").groupBy("about").agg(_numbers("true").alias("from_ledgers"))
-    return sums.join(ledgers, "about", "left").fillna(0, ["from_ledgers"])
+    return sums.join(ledgers, "about", "left").fillna(0, ["from_ledgers"]).join(summed, "about")
 
 
 def _subscribers(traces: DataFrame, deliveries: DataFrame, missing: DataFrame, acknowledged: DataFrame) -> DataFrame:

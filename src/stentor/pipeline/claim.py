@@ -13,7 +13,7 @@ from stentor.pipeline.stretch import spread, sweep
 STREAM: Final = ("about", "source_id", "life")
 _SPANS: Final = "array<array<bigint>>"
 _INTENT: Final = "where string, frontier array<array<string>>, changes array<string>"
-_NUMBERS: Final = (*STREAM, "first", "last", "at")
+_NUMBERS: Final = (*STREAM, "first", "last", "at", "until")
 
 
 def published(traces: DataFrame) -> DataFrame:
@@ -25,7 +25,7 @@ def settled(traces: DataFrame) -> DataFrame:
     return traces.where("kind in ('stored', 'voided', 'skipped')").select(
         *_NUMBERS,
         "keeper",
-        "start",
+        "end",
         "born",
         (sql.col("kind") == "stored").alias("is_stored"),
         from_ledger().alias("is_retold"),
@@ -65,7 +65,12 @@ def _at_an_end(traces: DataFrame, kind: str) -> DataFrame:
     rows = traces.where(sql.col("kind") == kind).select(
         *_NUMBERS, "keeper", "subscriber", "incarnation", "catenation", "body"
     )
-    return spread(rows, sql.from_json(_text(), _SPANS)).drop("body")
+    return numbers(rows).drop("body")
+
+
+def numbers(rows: DataFrame) -> DataFrame:
+    """The same rows for each stretch of numbers that their bodies list."""
+    return spread(rows, sql.from_json(_text(), _SPANS))
 
 
 def wanted(traces: DataFrame) -> DataFrame:
@@ -75,14 +80,14 @@ def wanted(traces: DataFrame) -> DataFrame:
     stored = settled(traces).where("is_stored").select(
         *_NUMBERS,
         "keeper",
-        "start",
         "born",
-        (sql.col("start") - sql.col("first")).alias("ahead"),  # of its number is its sequence number
+        # Of its number is its sequence number; of a sum of several publishers' events, at most.
+        (sql.col("end") - sql.col("last")).alias("ahead"),
         sql.from_json(_text(), f"map<string, {_SPANS}>").alias("audience"),
     )  # fmt: skip
     named = spread(stored.select("*", sql.explode("audience").alias("subscriber", "spans")), sql.col("spans"))
     unnamed = stored.join(sql.broadcast(_of_everything(traces)), ["about", "keeper"]).where(
-        "audience is not null and not map_contains_key(audience, subscriber)"
+        "audience is not null and coalesce(size(audience[subscriber]) > 0, true)"  # a sum may name it for some
     )
     columns = (*_NUMBERS, "keeper", "born", "ahead", "subscriber")
     claims = named.select(*columns).union(unnamed.select(*columns))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sql
 _LIFE: Final = ("publisher", "incarnation")
 _PARTS: Final = r"^(publisher|subscriber|repository):([^:]*):?(.*)$"  # of a node's name; brokers have others
 
+_GROWS: Final = 10 * 10**9  # nanoseconds, for as long as sums do
 LOST, DROPPED, KILLED, OPEN, EARLIER = "lost", "dropped", "killed", "open", "earlier"
 
 
@@ -57,7 +58,7 @@ def _lives(told: DataFrame) -> DataFrame:
         sql.count("*").alias("told"),
         sql.max("catenation").alias("newest"),
         sql.min("at").alias("began_at"),
-        sql.max("at").alias("ended_at"),
+        sql.max("until").alias("ended_at"),
         sql.max(sql.col("kind") == "ended").alias("ended"),
         sql.max(sql.col("kind") == "dropped").alias("dropped"),
     )
@@ -73,7 +74,8 @@ def _gaps(told: DataFrame) -> DataFrame:
         *_LIFE,
         "node",
         "kind",
-        sql.col("at").alias("until"),
+        # A sum that is lost may have grown until the one behind it was told.
+        (sql.col("until") + sql.when(sql.col("is_sum"), _GROWS).otherwise(0)).alias("until"),
         sql.col("count").alias("named"),
         sql.coalesce(sql.lag("at").over(along), sql.lit(0)).alias("since"),
         (sql.col("catenation") - before - 1).alias("missing"),

@@ -101,8 +101,8 @@ class _Reader:
     def _check(self, topic: str, gone: Position) -> None:
         if gone.streams and self._options.strict:
             raise StentorError(
-                f'{len(gone)} events of {topic} were forgotten before they were read; option "failOnDataLoss", '
-                '"false" goes on without them'
+                f"{len(gone)} events of {topic} were forgotten, or lost, before they were read; "
+                'option "failOnDataLoss", "false" goes on without them'
             )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

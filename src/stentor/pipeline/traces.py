@@ -18,10 +18,18 @@ def read(spark: SparkSession, **options: Any) -> DataFrame:
 
 
 def tidy(traces: DataFrame) -> DataFrame:
-    """Each trace once, however many repositories keep it, and with its body, which the first of its kind carries."""
+    """Each trace once, however many repositories keep it, and with its body, which the first of its kind carries. Of a
+    sum, `until` is when the last of its rows was traced; of any other row it is `at`.
+    """
     once = traces.dropDuplicates([*_EMITTER, "catenation"])
     alike = Window.partitionBy(*_EMITTER, "note")
     told = sql.max(sql.when(sql.length("body") > 0, sql.col("body"))).over(alike)
-    return once.withColumn("body", sql.when(sql.col("note") != 0, told)).withColumn(
-        "moment", sql.timestamp_micros((sql.col("at") / 1000).cast("bigint"))
+    until = sql.coalesce("until", sql.lit(0))  # traces that are older than sums have none
+    return once.withColumns(
+        {
+            "body": sql.when(sql.col("note") != 0, told),
+            "is_sum": until > 0,
+            "until": sql.greatest(until, "at"),
+            "moment": sql.timestamp_micros((sql.greatest(until, "at") / 1000).cast("bigint")),
+        }
     )

@@ -14,10 +14,13 @@ from stentor.pipeline.stretch import sweep
 
 
 def traffic(traces: DataFrame, window: str) -> DataFrame:
-    """By window and topic: events, bytes, publishers."""
+    """By window and topic: events, bytes, publishers, and whether that comes from sums: these are cut every ten
+    seconds, so windows of a multiple of that are exact.
+    """
     publishers = sql.countDistinct("source", "source_id").alias("publishers")
     published = _publications(traces, window)
-    return published.groupBy("start", "topic").agg(sql.sum("events").alias("events"), _bytes(), publishers)
+    summed = sql.max("is_sum").alias("summed")
+    return published.groupBy("start", "topic").agg(sql.sum("events").alias("events"), _bytes(), publishers, summed)
 
 
 def talkers(traces: DataFrame, window: str, most: int = 10) -> DataFrame:
@@ -63,8 +66,9 @@ def _publications(traces: DataFrame, window: str) -> DataFrame:
         sql.window(born, window)["start"].alias("start"),
         "source",
         (sql.col("size") / sql.col("count")).alias("size"),  # of one event
+        "is_sum",
     )
-    swept = sweep(told, STREAM, ("published",), ("start", "source", "size"))
+    swept = sweep(told, STREAM, ("published",), ("start", "source", "size", "is_sum"))
     return swept.withColumnsRenamed({"first": "published_first", "last": "published_last"}).select(
         "*",
         sql.col("about").alias("topic"),
@@ -86,11 +90,26 @@ def summary(traces: DataFrame, window: str, most: int) -> DataFrame:
         "events",
         "bytes",
         sql.lit(None).cast("double").alias("share"),
+        "summed",
     )
     largest = talkers(traces, window, most).select(
-        "start", sql.lit("talker"), "topic", "source", "events", "bytes", sql.lit(None).cast("double")
+        "start",
+        sql.lit("talker"),
+        "topic",
+        "source",
+        "events",
+        "bytes",
+        sql.lit(None).cast("double"),
+        sql.lit(None).cast("boolean"),
     )
     shares = rates(traces, window).select(
-        "start", sql.lit("subscriber"), "topic", "subscriber", "released", sql.lit(None).cast("bigint"), "share"
+        "start",
+        sql.lit("subscriber"),
+        "topic",
+        "subscriber",
+        "released",
+        sql.lit(None).cast("bigint"),
+        "share",
+        sql.lit(None).cast("boolean"),
     )
     return topics.union(largest).union(shares)

@@ -29,7 +29,7 @@ from stentor.model.errors import StentorError
 from stentor.model.position import Position
 from stentor.model.record import Entry, Holdings
 from stentor.storage.lake import Lake
-from stentor.storage.ledger import Ledger, LedgerBusy, LedgerFailed
+from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed
 
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
@@ -201,7 +201,8 @@ class Ledgers:
             self.commit_times.add(time.monotonic() - begun)
             desk.blocked = 0
         except (StentorError, OSError) as error:
-            fatal = isinstance(error, LedgerFailed | OSError)
+            # what is damaged concerns this topic, and others of this process go on
+            fatal = isinstance(error, LedgerFailed | OSError) and not isinstance(error, LedgerDamaged)
             desk.blocked = desk.blocked or first.token
             self._notify([CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits])
         else:

@@ -135,10 +135,10 @@ class SqliteLedger(TableLedger):
             return LedgerFull(f"{self._name}: not written ({error})")
         if code in _BUSY:
             return LedgerBusy(f"{self._name}: another process holds {self._path} ({error})")
-        self._failure = f"{self._name}: {self._path} failed ({error}); restart the node"
         if code in _DAMAGED:
             return LedgerDamaged(
                 f"{self._name}: {self._path} is damaged ({error}); "
                 "restore it, or discard this copy and fill it from another one"
             )
+        self._failure = f"{self._name}: {self._path} failed ({error}); restart the node"
         return LedgerFailed(self._failure)

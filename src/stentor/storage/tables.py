@@ -77,7 +77,8 @@ class StoredRecord(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        return self.known and self.seal == _seal(self.label, self.annex, self.frame)
+        is_empty = not self.annex and not self.frame  # then there is nothing that could be damaged
+        return self.known and (is_empty or self.seal == _seal(self.label, self.annex, self.frame))
 
     @property
     def cost(self) -> int:
@@ -151,6 +152,12 @@ class TableLedger(ABC):
     # ---- opening
 
     def load(self) -> Holdings:
+        try:
+            return self._load()
+        except (*_NONSENSE, OverflowError) as error:
+            raise self._condemned(f"something ({error})") from error
+
+    def _load(self) -> Holdings:
         self._next = self._open()
         streams = Streams()
         records, rows = self._all_records(streams), RepositoryTable(streams)
@@ -322,6 +329,12 @@ class TableLedger(ABC):
     # ---- reading
 
     def scan(self, first: int, budget: int) -> Excerpt:
+        try:
+            return self._scan(first, budget)
+        except (*_NONSENSE, OverflowError) as error:
+            raise self._condemned(f"something ({error})") from error
+
+    def _scan(self, first: int, budget: int) -> Excerpt:
         found = Excerpt([], [])
         ((holder,),) = self._query(self._statements.holder, (first,))
         last, count = (first if holder is None else holder) - 1, _CHUNK

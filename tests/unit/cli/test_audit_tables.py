@@ -20,7 +20,7 @@ def _row(**values: Any) -> Any:
 
 def _account(*verdicts: str) -> Account:
     topics = [
-        _row(about=about, published=12_345_678, stored=12_345_678, given_up=0, from_ledgers=1_200)
+        _row(about=about, published=12_345_678, stored=12_345_678, given_up=0, from_ledgers=1_200, summed=True)
         for about in (TOPIC, "orders")
     ]
     sums = {"wanted": 12_345_678, "released": 12_345_678, "again": 12_345, "acknowledged": 12_345_678, "waiting": 100}
@@ -60,6 +60,7 @@ def test_what_ledgers_know_and_who_was_killed_is_said_in_words() -> None:
     said = " ".join(" ".join(_shown(_account())).split())
     assert "killed before they had told all: 1 publisher, 2 repositories;" in said
     assert "known from ledgers alone: 2,400 stored copies of events, 68 acknowledgements" in said
+    assert "from sums of traces" in said
     assert "proven: every event was stored" in said
     assert "200 wait for their subscribers" in said
 
@@ -70,7 +71,7 @@ def test_names_that_others_chose_are_escaped() -> None:
         verdict="violation", kind="lost", about=evil, source=evil, life=1, first=1, last=2, subscriber=evil, what=evil
     )
     sums = {"wanted": 1, "released": 1, "again": 0, "acknowledged": 1, "waiting": 0, "from_ledgers": 0}
-    topics = [_row(about=evil, published=1, stored=1, given_up=0, from_ledgers=0)]
+    topics = [_row(about=evil, published=1, stored=1, given_up=0, from_ledgers=0, summed=False)]
     subscribers = [_row(about=evil, subscriber=evil, **sums)]
     account = Account(topics, subscribers, [found], Counter({("violation", evil, evil, "lost"): 1}), [])
     out = StringIO()

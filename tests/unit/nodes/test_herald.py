@@ -9,8 +9,10 @@ from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
 from stentor.model.trace import TRACE, signed
-from stentor.nodes.herald import _MANY, TRACES
+from stentor.nodes.herald import _DENSE, TRACES
 from stentor.wire.block import LAST_FIRST
+
+_MANY = _DENSE[1]
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage

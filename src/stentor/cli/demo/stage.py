@@ -131,7 +131,7 @@ class Client:
 
 
 def _config(folder: Path) -> Config:
-    lines = ["[fabric]", f"data = {msgspec.json.encode(str(folder)).decode()}", 'log = "error"']
+    lines = ["[fabric]", f"data = {msgspec.json.encode(str(folder)).decode()}", 'log = "error"', 'traces = "all"']
     for name in BROKERS:
         lines += ["[[node]]", f'name = "{name}"', 'listen = "127.0.0.1:0"', 'http = ""']
     lines += ["[[unit]]", 'name = "demo"', 'connect = "mesh"']

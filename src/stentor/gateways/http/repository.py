@@ -17,6 +17,7 @@ from stentor.runtime.ledgers import CommitTimes
 from stentor.runtime.repository import RepositoryHost
 
 _SERVING, _CATCHING_UP, _LEAVING, _FAILING = "serving", "catching up", "leaving", "cannot write"
+_DAMAGED = "damaged"
 
 
 def repository_node(name: str, host: RepositoryHost, directory: Path | None = None) -> ServedNode:
@@ -51,7 +52,7 @@ def repository_node(name: str, host: RepositoryHost, directory: Path | None = No
 
 def _state(topic: TopicHealth | TopicReport) -> str:
     if topic.trouble:
-        return _FAILING
+        return _DAMAGED if topic.damaged else _FAILING
     if topic.leaving:
         return _LEAVING
     return _SERVING if topic.ready else _CATCHING_UP
@@ -63,7 +64,7 @@ def _states(report: RepositoryReport) -> Metric:
     metric = GaugeMetricFamily(
         "stentor_repository_topics", "Reliable topics that this repository manages, by state.", labels=["state"]
     )
-    for state in (_SERVING, _CATCHING_UP, _LEAVING, _FAILING):
+    for state in (_SERVING, _CATCHING_UP, _LEAVING, _FAILING, _DAMAGED):
         metric.add_metric([state], counts[state])
     return metric
 
@@ -85,6 +86,7 @@ class _Families:
     def __init__(self) -> None:
         self._events = Series(width=1)
         self._bytes = Series(width=1)
+        self._damaged = Series(width=1)
         self._serving = Series(width=1)
         self._lag = Series(width=2)
         self._missing = Series(width=1)
@@ -103,6 +105,12 @@ class _Families:
             "Bytes that a topic takes on the disk.",
             ("topic",),
             self._bytes.bound({(topic.topic,): topic.bytes for topic in topics}),
+        )
+        yield _gauge(
+            "stentor_topic_damaged_events",
+            "Events of a topic that this repository stored and cannot read any more.",
+            ("topic",),
+            self._damaged.bound({(topic.topic,): topic.damaged for topic in topics}),
         )
         yield _gauge(
             "stentor_topic_serving",

@@ -155,8 +155,12 @@ class Bundle:
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
         peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
         peer.recalls = state.recalls
+        damaged = {(held.publisher, held.incarnation): Spans(held.spans) for held in state.damaged}
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
+            stream.damages.pop(peer.name, None)
+            if stream.id in damaged:
+                stream.damages[peer.name] = damaged[stream.id]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
             stream.forgotten[peer.name] = held.floor
             stream.skips[peer.name] = skips = Spans(held.skipped)
@@ -174,8 +178,7 @@ class Bundle:
             peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:
-                    stream.peers.pop(peer.name, None)
-                    stream.forgotten.pop(peer.name, None)
+                    stream.dismiss(peer.name)
 
     def wants(self, peer: Peer, streams: Iterable[Stream], settled: int, most: int, since: int) -> tuple[Held, ...]:
         """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its

@@ -55,6 +55,8 @@ class Collection:
         return min(self._store.horizon, self._testimony.forgettable_upto)
 
     def _weigh(self, now: int, scanned: Scanned) -> None:
+        if scanned.damaged:
+            return  # what is damaged is written down first
         done: list[Line] = []
         living = self._gossip.living(now)
         for record in scanned.records:
@@ -79,9 +81,11 @@ class Collection:
 
     def _is_needless(self, record: Record, living: list[Peer]) -> bool:
         line, terms = record.line, self._registry.terms
+        if line.kind is Kind.RESERVED:
+            return self._is_past(record)
         if line.kind is not Kind.EVENTS:
             self._pass(line)
-            return line.kind is not Kind.RESERVED and not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
+            return not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
         age = self._age(record)
         stream = self._store.streams[line.stream]
         if any(stream.reached_by(peer.name) < line.last for peer in living):
@@ -109,6 +113,13 @@ class Collection:
         if len(concerned) > len(lagging):
             stream.cared = max(stream.cared, line.last)
         return True
+
+    def _is_past(self, record: Record) -> bool:
+        """Whether nobody needs what is damaged: everyone had it before, and it would not be kept any longer."""
+        line = record.line
+        served = (each for each in self._table.destinations.values() if each.served)
+        is_had = bool(line.publisher) and all(each.has(line) for each in served)
+        return line.is_damaged and is_had and self._age(record) > self._registry.terms.keep
 
     def _age(self, record: Record) -> int:
         """Return how long ago a record was stored, in the unit of topics. One that a clock ahead of ours has stamped

@@ -9,10 +9,11 @@ import enum
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
-from stentor.model.control import HandedOut, Stretch
+from stentor.model.control import HandedOut, Held, Stretch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.destination import Destination
+from stentor.protocols.delivery.stream import Stream
 
 
 def _latest(one: Mapping[StreamId, int], other: Mapping[StreamId, int]) -> dict[StreamId, int]:
@@ -32,8 +33,8 @@ class Reader:
 
     __slots__ = (
         "_told_of", "acked", "active", "answered", "ask", "attempt", "began", "destination", "doubt", "inbox",
-        "incarnation", "inflight", "inherited", "lines", "live", "pause", "pending", "predecessor", "rectifying",
-        "safe", "scanning", "sent", "told", "tuned", "wanted", "was_elsewhere", "wishes",
+        "incarnation", "inflight", "inherited", "lines", "live", "lost", "pause", "pending", "predecessor",
+        "rectifying", "safe", "scanning", "sent", "told", "tuned", "wanted", "was_elsewhere", "wishes",
     )  # fmt: skip
 
     def __init__(self, destination: Destination, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -67,6 +68,7 @@ class Reader:
         self.acked = Spans()
         self._told_of = self._all_told()
         self.lines.clear()
+        self.lost: list[Held] = []  # what it is to be told to be lost
         self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
         self.pending = 0  # events that it was told of and has not acknowledged
 
@@ -77,6 +79,13 @@ class Reader:
         for each in told:
             self.inflight.append(each)
             self.pending += each[1]
+
+    def lose(self, streams: Iterable[Stream]) -> None:
+        """It is to be told what is lost of these, but for what it is done with."""
+        for stream in streams:
+            done = self.destination.done.get(stream.id, Spans())
+            if spans := [rest for span in stream.written_off for rest in done.missing(*span)]:
+                self.lost.append(Held(*stream.id, 0, tuple(spans)))
 
     def _all_told(self) -> dict[StreamId, int]:
         told = dict(self._told_of)

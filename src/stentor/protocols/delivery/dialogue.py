@@ -91,6 +91,14 @@ class Release(Effect, frozen=True):
     portions: Sequence[Portion]
 
 
+class ReportLoss(Effect, frozen=True, gc=False):
+    """These were stored and are lost: they were damaged, and an operator has given them up. Some of them may be no
+    events that we wanted; the same may be reported again.
+    """
+
+    lost: tuple[Held, ...]
+
+
 class Assure(Effect, frozen=True, gc=False):
     """What was waited for is safe, a publisher's events on so many repositories; with a code, it will never be."""
 

@@ -39,6 +39,7 @@ class Dispatch:
         self.recalls: dict[int, Callable[[int, Recalled], None]] = {}
         self.held = False  # events do not come by themselves to those who are in other units than their publishers
         self.tokens = 0  # of what was asked of the ledger
+        self.stalled = False  # readers may have stopped in front of something that can be read by now
 
     def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
         """Read from the ledger, and go on with what is found."""
@@ -73,7 +74,7 @@ class Dispatch:
 
     def _follows(self, reader: Reader) -> bool:
         """Whether it is told what is new, and nothing else."""
-        busy = reader.scanning or reader.rectifying
+        busy = reader.scanning or reader.rectifying or reader.lost
         asks = reader.active and reader.ask is Ask.KNOWN
         return asks and not busy and reader.doubt is not None and reader.pending < self._window
 
@@ -157,7 +158,9 @@ class Dispatch:
         if not scanned.records and not scanned.damaged and not scanned.reason:
             reader.sent = max(reader.sent, min(store.start - 1, store.horizon))  # all of it is forgotten
         self._tell(reader, found, False)
-        if found or not scanned.records:
+        if scanned.reason:
+            self.stalled = True
+        elif found or not scanned.records:
             self.serve(reader)
 
     def _add(self, reader: Reader, record: Record, found: list[Stretch]) -> None:
@@ -178,13 +181,14 @@ class Dispatch:
 
     def _tell(self, reader: Reader, found: list[Stretch], asked: bool) -> None:
         parts: list[tuple[list[Stretch], int]] = list(reader.divide(found))
-        if asked and not parts:
+        if (asked or reader.lost) and not parts:
             parts = [([], 0)]
+        lost, reader.lost = tuple(reader.lost), []
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = reader.sent if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = max(self._store.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
             known = reader.ask is Ask.KNOWN
-            told = (upto, tuple(part), redelivered, left, known)
+            told = (upto, tuple(part), redelivered, left, known, lost if at == 1 else ())
             event: Persistent | Rectify
             if reader.rectifying:
                 event = Rectify(self._topic, self._repository, reader.attempt, reader.safe, *told)
@@ -253,16 +257,26 @@ class Dispatch:
         else:
             self.serve(reader, asked=True)
 
+    def report_losses(self, reader: Reader) -> None:
+        """It is to be told what is lost that it has not acknowledged; each time that it is told where it is, since it
+        may not have heard.
+        """
+        reader.lose(self._store.losses)
+
     def rectify(self, reader: Reader) -> None:
         """It has missed what it was told: tell it from its sync on."""
         if not reader.scanning:
             reader.rewind()
+            self.report_losses(reader)
             reader.rectifying = True
             self.serve(reader, asked=True)
 
     def tick(self, now: int) -> bool:
         """Tell those again who do not acknowledge; whether anybody is waited for."""
         waiting = False
+        stalled, self.stalled = self.stalled, False
+        for reader in list(self.readers.values()) if stalled else ():
+            self.serve(reader)
         for reader in self.readers.values():
             if reader.doubt is None and now - reader.began > self._suspicion:
                 # whatever others gave it before, they have told us by now that it exists

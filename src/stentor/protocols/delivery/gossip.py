@@ -145,6 +145,10 @@ class Gossip:
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
+    def lost(self, stream: Stream) -> None:
+        """Some of this turned out to be damaged: others must not count on it."""
+        self.changed[stream] = None
+
     def tell_all(self, now: int) -> None:
         """Tell the bundle all that we have."""
         self._states = 0
@@ -170,9 +174,12 @@ class Gossip:
             self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
             self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
             recalls=self._settings.lake,
+            damaged=tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
         )  # fmt: skip
         voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
-        self.say(state, to, *([GossipVoid(self._topic, self._settings.name, voids)] if voids else []))
+        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
+        told = ((lost, True), (voids, False))
+        self.say(state, to, *(GossipVoid(self._topic, self._settings.name, *each) for each in told if each[0]))
         if thorough and to is None:
             self._invite(now)
             for peer in self.bundle.peers.values():
@@ -273,7 +280,8 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in self._store.streams.current(gossip.voids):
             stream = self._store.streams[held.publisher, held.incarnation]
-            if self._store.void(stream, held.spans) or self._store.give_up_skipped(stream, held.spans):
+            spans = held.spans if gossip.lost else stream.readable(held.spans)
+            if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
                 self.touched[stream] = self.changed[stream] = None
 
     def _hear_steering(self, now: int, peer: Peer, gossip: GossipSteering) -> None:  # noqa: ARG002
@@ -354,7 +362,7 @@ class Gossip:
 
     def _forget(self, now: int, peer: Peer, gossip: GossipLeave) -> None:  # noqa: ARG002
         for stream in self._store.streams.values():
-            stream.peers.pop(peer.name, None)
+            stream.dismiss(peer.name)
         peer.leaving = True
         if peer.departed:
             del self.bundle.peers[peer.name]

@@ -8,12 +8,12 @@ else is.
 from collections.abc import Mapping
 
 from stentor.machine import Effect
-from stentor.model.control import SubscriberEnd
+from stentor.model.control import Persistent, Rectify, SubscriberEnd
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.record import StreamId
 from stentor.protocols.delivery.bodies import Source
-from stentor.protocols.delivery.dialogue import Assure, Leaving
+from stentor.protocols.delivery.dialogue import Assure, Leaving, ReportLoss
 from stentor.protocols.delivery.patience import Patience
 from stentor.protocols.delivery.receipts import Receipts
 from stentor.protocols.delivery.settings import SubscriberSettings
@@ -44,10 +44,13 @@ class Handing:
         self.was_introduced = self.asks
         return self.asks
 
-    def hear(self, known: bool, some: bool) -> None:
-        """A repository says whether it is known that the application asked, and tells of some events."""
-        self.is_known |= known
+    def hear(self, told: Persistent | Rectify, some: bool) -> list[Effect]:
+        """A repository says whether it is known that the application asked, and tells of some events, or that some are
+        lost: return what tells the application.
+        """
+        self.is_known |= told.known
         self.was_told |= some
+        return [ReportLoss(told.lost)] if told.lost else []
 
     def begin_farewell(
         self, now: int, leaving: Leaving, receipts: Receipts, sources: Mapping[StreamId, Source]

@@ -113,9 +113,9 @@ class Lives:
 
     def awaited(self, stream: Stream) -> list[Span]:
         """Return the numbers that are missing here although they were acknowledged: up to the end of an earlier life,
-        or as their publisher says.
+        or as their publisher says. What is damaged holds nothing up: it is a trouble of its own.
         """
-        missing = stream.missing
+        missing = stream.undamaged(stream.missing)
         if not missing:
             return []
         known = self._registry.publishers.get(stream.id[0])

@@ -12,6 +12,7 @@ from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
@@ -32,12 +33,13 @@ class Owners:
         commits: Commits,
         enrolment: Enrolment,
         notices: AccessNotices,
+        damage: Damage,
         report: Callable[[int], dict[str, Any]],
     ) -> None:
         """`report` is what an owner is told of the topic."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
-        self._notices = notices
+        self._notices, self._damage = notices, damage
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
     def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
@@ -91,6 +93,8 @@ class Owners:
                 self._add(_principals(event))
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
+            case TopicTask.ACCEPT_LOSS:
+                self._damage.accept(now)
             case TopicTask.STEER:
                 self._steer(now, event)
             case _:
@@ -112,7 +116,7 @@ class Owners:
         if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
             raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
         leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
-        concerns_us = leaves or event.task is TopicTask.STEER
+        concerns_us = leaves or event.task in (TopicTask.STEER, TopicTask.ACCEPT_LOSS)
         if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
             self._registry.check_owner(event.principal)
 

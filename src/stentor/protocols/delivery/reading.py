@@ -165,7 +165,7 @@ class Reading:
             members=self._registry.storing_all(),
             done=tuple(self._store.streams.current(done.held)),
             parts=tuple(part.position().held for part in parts),
-            gone=() if self._settings.lake else forgotten.held,
+            gone=(Position() if self._settings.lake else forgotten).plus(self._written_off().minus(done)).held,
             number=self._store.horizon,
         )  # fmt: skip
         self._enrolment.say(inbox_of(event.sender), stock)
@@ -173,7 +173,11 @@ class Reading:
     def _forgotten(self) -> Position:
         """What there was and is not here any more."""
         voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
-        return Position.before(self._store.floors()).minus(voids)
+        return Position.before(self._store.streams.floors()).minus(voids)
+
+    def _written_off(self) -> Position:
+        """What was damaged, and given up."""
+        return Position({stream.id: stream.written_off for stream in self._store.losses})
 
     def _limit(self, event: StockRequest) -> int:
         most = event.most if event.most > 0 else _ALL
@@ -222,8 +226,9 @@ class Reading:
         wanted = Position.of(event.wanted)
         pieces = self._pieces(wanted)
         budget = min(max(event.budget, 1), _LARGEST_PAGE)
-        if not len(pieces.sequences):
-            self._send(event, [], Position())
+        lost = wanted.minus(wanted.minus(self._written_off()))
+        if lost.streams or not len(pieces.sequences):
+            self._send(event, [], lost, lost)
         elif pieces.sequences[0]:
             first = int(pieces.sequences[0])
             self._dispatch.scan(lambda _, scanned: self._found(event, wanted, scanned), first, budget)

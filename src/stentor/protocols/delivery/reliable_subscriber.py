@@ -264,7 +264,7 @@ class ReliableSubscriber:
         if new is None:
             return False
         self.attendance.left = told.left
-        self._handing.hear(told.known, bool(new))
+        self._effects += self._handing.hear(told, bool(new))
         for run in new:
             self.bodies.explain(self.bodies.source(run.stream, chain.sync), run)
         self._news = now

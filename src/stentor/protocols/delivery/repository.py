@@ -15,6 +15,7 @@ bundles of several. Its parts:
     collection  what may be forgotten
     closing     lives of publishers of which nothing is left
     gaps        what nobody has: those behind it do not wait for ever
+    damage      what was stored and cannot be read: an error until it is mended, or accepted
     reading     those who read what is stored, at rest
 """
 
@@ -42,7 +43,6 @@ from stentor.machine import (
 from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
-    RepositoryAck,
     Retransmission,
     SubscriberAck,
     SubscriberNak,
@@ -59,6 +59,7 @@ from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.conflicts import Conflicts
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.departures import Departures
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -75,7 +76,6 @@ from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.rest import IDLE, Rest
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
@@ -114,16 +114,16 @@ class Repository:
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
         )  # fmt: skip
-        self.departures = Departures(
-            topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment
-        )  # fmt: skip
+        self.departures = Departures(topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment)
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
+        self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.owners = Owners(
-            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.status
-        )
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.damage,
+            self.status,
+        )  # fmt: skip
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
@@ -148,8 +148,7 @@ class Repository:
         self._id = 0  # under which we send
         self.size = 0  # bytes on the disk
         self._timer = f"repository {topic}"
-        self._copies = 0
-        self._facts = 0  # a digest of what is registered
+        self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
@@ -199,11 +198,9 @@ class Repository:
     # ---- the ledger
 
     def _opened(self, now: int, opened: Opened) -> None:
-        self.unopened, self._opened_at = opened.reason, now
-        self._wall_lead = opened.wall - now if opened.wall else 0
-        if opened.reason:  # other topics go on
-            self._report("error", "a ledger cannot be opened", reason=opened.reason)
-            self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+        self._opened_at, self._wall_lead = now, opened.wall - now if opened.wall else 0
+        if opened.reason:
+            self._cannot_open(now, opened.reason)
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
@@ -228,26 +225,34 @@ class Repository:
         self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
 
+    def _cannot_open(self, now: int, reason: str) -> None:
+        """Try again later; other topics go on."""
+        self.unopened = reason
+        self._report("error", "a ledger cannot be opened", reason=reason)
+        self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+
     def _load_tail(self, first: int) -> None:
         """Read what readers have not been shown, before anything else."""
         if first < self.store.next:
             self.dispatch.scan(self._seen, first, _LOAD)
         else:
-            self.is_open = True
+            self.is_open, self.unopened = True, ""
             self.lives.recall()
+            self.damage.find()
             self.dispatch.effects.append(StartTimer(self._timer, 0))
             if self.gossip.principal:
                 self._introduce()
 
     def _seen(self, now: int, scanned: Scanned) -> None:
-        self.testimony.recall(now, scanned.records)
-        self._load_tail(self.store.see(scanned.records, scanned.damaged))
+        if scanned.reason:
+            self._cannot_open(now, scanned.reason)
+        else:
+            self.testimony.recall(now, scanned.records)
+            self._load_tail(self.store.see(scanned.records, scanned.damaged))
 
     def _scanned(self, now: int, scanned: Scanned) -> None:
-        for line in scanned.damaged:
-            if self.is_open and self.store.lose(line):
-                self.gossip.changed[self.store.streams[line.stream]] = None
-                self._report("error", "a stored record is damaged", sequence=line.sequence, events=line.length)
+        if self.is_open:
+            self.damage.scanned(scanned)
         then = self.dispatch.scans.pop(scanned.token, None)
         if then is not None:
             then(now, scanned)
@@ -384,7 +389,7 @@ class Repository:
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
-                    stream.peers.pop(name, None)
+                    stream.dismiss(name)
             self.membership.obey(now)
             self.membership.introduce()
             self.gossip.ask_all(now)  # of lives that were not known before, too
@@ -423,35 +428,22 @@ class Repository:
                 action(now)
         self.testimony.registered(now)
         self.testimony.tell_progress(now)
+        self.damage.tell_losses()
         shown = self.store.horizon
         if self.store.advance(copies, self.gossip.bundle.mates):
             self.testimony.stable(now, shown + 1, self.store.horizon)
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
-            self._acknowledge(stream, copies)
+            self.gaps.acknowledge(stream, copies)
         self.conflicts.tell()
-
-    def _acknowledge(self, stream: Stream, copies: int) -> None:
-        """Tell the publisher that we steer up to where its events are stored."""
-        publisher = self.enrolment.publishers.get(stream.id[0])
-        if publisher is None or publisher.incarnation != stream.id[1]:
-            return
-        mates = self.gossip.bundle.mates
-        upto = stream.owed(copies, mates)
-        selective = bool(self._settings.unit)
-        counts = tuple(stream.stored(number, mates, selective) for number in range(1, len(mates) + 2))
-        said = (upto, *counts)
-        if upto and said != publisher.acknowledged:
-            publisher.acknowledged = said
-            singles = stream.singles(upto) if copies == 1 else ()
-            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts)
-            self.enrolment.say(publisher.inbox, ack)
 
     # ---- time
 
     def _tick(self, now: int, fired: TimerFired) -> None:
         self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
-        if not self.is_open and self.unopened:
+        if not self.is_open and self.store.next > 1:
+            self._load_tail(self.store.horizon + 1)
+        elif not self.is_open and self.unopened:
             self.dispatch.effects.append(Open(self.topic))
         if not self.is_open or self.gone:
             return
@@ -463,13 +455,14 @@ class Repository:
         busy = self.agreement.tick(now) or busy
         busy = self.gaps.ask(now) or busy
         self.gaps.tick(now)
+        self.damage.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
         self.closing.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
-        may_leave = self.gossip.leaving and not self.notices.is_answering
+        may_leave = self.gossip.leaving and not self.notices.is_answering and not self.damage.is_found
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
@@ -479,7 +472,8 @@ class Repository:
 
     @property
     def health(self) -> TopicHealth:
-        return TopicHealth(self.gossip.ready, self.gossip.leaving, self.unopened or self.commits.trouble)
+        trouble = self.unopened or self.commits.trouble or self.damage.trouble
+        return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
     def status(self, now: int) -> dict[str, Any]:
         """What an operator wants to see."""
@@ -492,7 +486,7 @@ class Repository:
             "bytes": self.size,
             "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
             "awaits": self.lives.described(),
-            **survey.topic(store, registry),
+            **survey.topic(store, registry, self.damage),
             "subscribers": survey.subscribers(store, registry, table, dispatch),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
             "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),

@@ -27,6 +27,7 @@ FLOOR = "local/floor/"
 _FIRST = "local/first"
 _schemas = msgspec.msgpack.Decoder(Schema)
 _MOST_SUSPECTS = 16
+_DAMAGED = 1  # in place of a checksum
 
 
 class Store:
@@ -54,6 +55,8 @@ class Store:
         self.lines: list[Line] = []  # … and the lines among them
         self.news: list[Line] = []
         self.conflicts = self.strangers = self.repeated = self.stored = 0
+        self.unknown = Spans()  # sequence numbers of records that are damaged so much that nobody knows whose they were
+        self.losses: dict[Stream, None] = {}  # of which an operator has written off something
         self.clashes: list[Line] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
@@ -101,22 +104,29 @@ class Store:
         for line in chapter.others():  # before the events, which fill what was set aside or void
             if line.publisher:
                 self.streams[line.stream].file(line)
+                if line.is_written_off:
+                    self.losses[self.streams[line.stream]] = None
                 if line.kind is Kind.SKIPPED:
                     self.streams[line.stream].durable.add(line.first, line.last)
+            elif line.is_damaged:
+                self.unknown.add(line.sequence, line.end)
         for key, events in chapter.streams():
             self.streams[key].recall(events)
 
     def see(self, records: Iterable[Record], damaged: Iterable[Line]) -> int:
         """Records that were there when we began and that no reader was shown; returns where to go on."""
         end = self.next
-        remains = [Record(line if line.publisher else line._replace(kind=Kind.NOTE)) for line in damaged]
-        for record in sorted((*records, *remains), key=lambda record: record.line.sequence):
-            if self._tail.end < record.line.sequence - 1:  # lost without a trace: nobody can be asked for it
-                lost = Line(self._tail.end + 1, record.line.sequence - 1 - self._tail.end, 0, 0, 0, Kind.NOTE)
+        found = [*((record, False) for record in records), *((Record(line), True) for line in damaged)]
+        for record, is_lost in sorted(found, key=lambda each: each[0].line.sequence):
+            if self._tail.end < record.line.sequence - 1:  # lost without a trace
+                lost = Line(self._tail.end + 1, record.line.sequence - 1 - self._tail.end, 0, 0, 0, Kind.RESERVED)
+                self.unknown.add(lost.sequence, lost.end)
                 self._tail.put(Record(lost))
             end = record.line.end + 1
             if record.line.end > self.horizon and self._tail.at(record.line.sequence) is None:
                 self._tail.put(record)
+            if is_lost:
+                self.lose(record.line)
         return end
 
     # ---- from publishers and other repositories
@@ -262,7 +272,9 @@ class Store:
             self._set_aside(line)
 
     def _set_aside(self, line: Line) -> None:
-        self._put(Record(line))
+        """Set the rest of a reservation aside anew; what was damaged of it stays so."""
+        is_damaged = self.streams[line.stream].damaged.covers(line.first, line.last)
+        self._put(Record(line._replace(digest=_DAMAGED if is_damaged else 0)))
 
     def _write(self, stream: Stream, block: Block, first: int, sequence: int | None) -> None:
         if block.schema.id not in self.schemas:
@@ -297,14 +309,17 @@ class Store:
         self._put(Record(line))
         return line.sequence
 
-    def void(self, stream: Stream, spans: Iterable[Span], kind: Kind = Kind.VOID) -> list[Span]:
-        """Nobody has these, or needs them here: readers do not wait for them. Returns what was missing indeed."""
+    def void(self, stream: Stream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False) -> list[Span]:
+        """Readers do not wait for these, and are told of them if they are `lost`. Returns what was missing indeed."""
         voided = stream.absent(spans)
+        if lost:
+            self.losses[stream] = None
+            stream.written_off.update(part for span in spans for part in stream.voids.within(*span))
         for first, last in voided:
             for start, end, sequence in stream.places(first, last):
                 if sequence is not None:
                     rest = stream.remains(start, end)
-                    line = Line(sequence, end - start + 1, *stream.id, start, kind)
+                    line = Line(sequence, end - start + 1, *stream.id, start, kind, _DAMAGED if lost else 0)
                     stream.file(line)
                     self._put(Record(line))
                     for left, right, number in rest:
@@ -329,26 +344,39 @@ class Store:
         under_way = [each.sequence for lines in (self.lines, *self._writing.values()) for each in lines]
         if line.sequence in under_way:
             return False
-        stream = self.streams[line.stream]
-        for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
-            if line.publisher and there.covers(line.first, line.last):
-                self._tail.drop(line.sequence)
-                self._put(Record(line._replace(kind=kind, digest=0)))
-                return False
-        if not line.publisher:
-            self._put(Record(line._replace(kind=Kind.NOTE, digest=0)))
-            return False
-        if not stream.held.covers(line.first, line.last):
-            return False  # it is set aside already
-        stream.lose(line)
-        self.streams.unsettled[stream] = None
+        stream = self.streams[line.stream] if line.publisher else None
+        lost = line._replace(kind=Kind.RESERVED, digest=line.digest or _DAMAGED)
+        is_new = stream is None and not self.unknown.covers(line.sequence, line.end)
+        if stream is None:
+            self.unknown.add(line.sequence, line.end)
+        else:
+            if line.last <= stream.floor:
+                return False  # nobody needs it
+            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
+                if there.covers(line.first, line.last):
+                    lost = line._replace(kind=kind, digest=_DAMAGED * stream.written_off.covers(line.first, line.last))
+            is_new = lost.kind is Kind.RESERVED and stream.held.covers(line.first, line.last)
+            if is_new:
+                stream.lose(lost)
+                self.streams.unsettled[stream] = None
         self._tail.drop(line.sequence)
-        record = Record(line._replace(kind=Kind.RESERVED, digest=0))
-        self.entries.append(record)
-        self.lines.append(record.line)
+        self.entries.append(Record(lost, stored=self.wall))
+        self.lines.append(lost)
         if line.sequence >= self._tail.start:
-            self._tail.put(record)
-        return True
+            self._tail.put(Record(lost))
+        return is_new
+
+    def write_off(self) -> None:
+        """Readers pass what nobody knows any more, and the numbers that may have been there."""
+        for first, last in self.unknown:
+            self._put(Record(Line(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
+        self.unknown = Spans()
+        for stream in self.streams.values():
+            if holes := stream.holes:
+                stream.voids.update(holes)
+                stream.written_off.update(holes)
+                self.losses[stream] = None
+                self.mark_floor(stream)
 
     # ---- to the ledger
 
@@ -431,25 +459,6 @@ class Store:
             for start, end in done.get(key, nothing).missing(first, last)
         )
 
-    @property
-    def event_count(self) -> int:
-        """How many events have a durable record here that is not forgotten."""
-        return sum(last - first + 1 for stream in self.streams.values() for first, last in stream.kept)
-
-    def tops(self) -> tuple[tuple[int, int, int], ...]:
-        """All there is now, as a frontier."""
-        over = self.streams.is_over
-        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top and not over(key))
-
-    def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """All that is forgotten, here or also by others, as a frontier."""
-        floors = {
-            key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
-            for key, stream in self.streams.items()
-            if not self.streams.is_over(key)
-        }
-        return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
-
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
@@ -468,6 +477,7 @@ class Store:
         if stream is None or not self.streams.is_collected(stream):
             return False
         del self.streams[key]
+        self.losses.pop(stream, None)
         self.entries += [Fact(_floor_of(key), None), Fact(_FIRST, b"%d" % self.first)]
         return True
 

@@ -21,9 +21,9 @@ class Stream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "durable", "durable_floor", "floor",
-        "floors", "forgotten", "heard", "held", "held_back", "id", "last_sequence", "lost", "ordered", "peers",
-        "reserved", "seen", "skipped", "skips", "top", "voids", "waiting",
+        "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "damaged", "damages", "durable",
+        "durable_floor", "floor", "floors", "forgotten", "heard", "held", "held_back", "id", "last_sequence", "lost",
+        "ordered", "peers", "reserved", "seen", "skipped", "skips", "top", "voids", "waiting", "written_off",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -33,6 +33,9 @@ class Stream:
         self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
         self.voids = Spans()  # readers do not wait for them; if one comes after all, it is stored as the newest
         self.skipped = Spans()  # nobody here wants them
+        # Numbers that were durable here and cannot be read. Invariants: damaged is reserved, and written_off is void
+        self.damaged = Spans()  # until another repository, or their publisher, sends them again
+        self.written_off = Spans()  # an operator has accepted that they are lost: readers pass them, and are told
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.last_sequence = 0  # under which something of it was stored or set aside
         self.floor = 0  # all up to it is forgotten
@@ -48,6 +51,7 @@ class Stream:
         self.floors: dict[str, int] = {}  # … and have forgotten, those that serve everyone
         self.forgotten: dict[str, int] = {}  # the same of all, durably
         self.skips: dict[str, Spans] = {}  # … or do not, since nobody whom they serve wants it
+        self.damages: dict[str, Spans] = {}  # … or had, and cannot read any more
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
         self.held_back = 0  # bytes in it
         self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
@@ -83,13 +87,18 @@ class Stream:
         if line.kind is Kind.RESERVED:
             self.reserved.append((first, last, line.sequence))
             self.reserved.sort()
+            if line.is_damaged:
+                self.damaged.add(first, last)
             return
         self._fill(first, last)
+        if line.is_written_off:
+            self.written_off.add(first, last)
         if line.kind is not Kind.EVENTS:
             (self.voids if line.kind is Kind.VOID else self.skipped).add(first, last)
             return
         self.held.add(first, last)
-        self.voids.remove(first, last)
+        for spans in (self.voids, self.written_off):
+            spans.remove(first, last)
         at = len(self._firsts)
         if at and self._firsts[-1] > first:
             at = bisect_right(self._firsts, first)
@@ -105,7 +114,8 @@ class Stream:
         for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
             self.top = max(self.top, last)
             self._fill(first, last)
-            self.voids.remove(first, last)
+            for spans in (self.voids, self.written_off):
+                spans.remove(first, last)
             for spans in (self.ordered, self.held, self.durable):
                 spans.add(first, last)
         self.last_sequence = max(self.last_sequence, int((events.sequence + events.length).max()) - 1)
@@ -124,6 +134,7 @@ class Stream:
 
     def _fill(self, first: int, last: int) -> None:
         """These are not reserved any more; what is left of the reservations stays."""
+        self.damaged.remove(first, last)
         rest: list[tuple[int, int, int]] = []
         for start, end, sequence in self.reserved:
             if end < first or start > last:
@@ -211,13 +222,13 @@ class Stream:
         return self._digests[at] if at >= 0 and self._firsts[at] == first else None
 
     def lose(self, line: Line) -> None:
-        """A record turned out to be damaged: its number is set aside until it is there again."""
+        """A record turned out to be damaged, and `line` says so: its numbers wait until they are there again."""
         self.held.remove(line.first, line.last)
         self.durable.remove(line.first, line.last)
         at = bisect_right(self._firsts, line.first) - 1
         if at >= 0 and self._firsts[at] == line.first:
             del self._firsts[at], self._sequences[at], self._digests[at]
-        self.file(line._replace(kind=Kind.RESERVED))
+        self.file(line)
 
     def forget(self, floor: int) -> None:
         """All up to here is done with."""
@@ -230,6 +241,7 @@ class Stream:
         at = bisect_right(self._firsts, floor)
         del self._firsts[:at], self._sequences[:at], self._digests[:at]
         self._fill(1, floor)
+        self.written_off.remove(1, floor)
 
     # ---- what is missing, and who has it
 
@@ -242,9 +254,28 @@ class Stream:
         return [rest for gap in gaps for rest in self.acknowledged.missing(*gap)]
 
     @property
+    def holes(self) -> list[Span]:
+        """Numbers that had a record here of which nothing is left: all up to the highest have one."""
+        known = _union(self.held, self.skipped)
+        known.update((*self.voids, *((first, last) for first, last, _ in self.reserved)))
+        return known.missing(self.floor + 1, self.top)
+
+    @property
     def missing(self) -> list[Span]:
         """Numbers that are known to exist and are not here."""
         return [] if self.held.covers(1, self.ordered.last) else self.absent(self.ordered)
+
+    def undamaged(self, spans: Iterable[Span]) -> list[Span]:
+        """Of these numbers, those that no repository has found to be damaged: nobody gives up the others by itself."""
+        rest = self.readable(spans)
+        for damaged in self.damages.values():
+            if damaged:
+                rest = [part for span in rest for part in damaged.missing(*span)]
+        return rest
+
+    def readable(self, spans: Iterable[Span]) -> list[Span]:
+        """Of these numbers, those that are not damaged here."""
+        return [part for span in spans for part in self.damaged.missing(*span)] if self.damaged else list(spans)
 
     @property
     def is_settled(self) -> bool:
@@ -292,13 +323,16 @@ class Stream:
 
     @property
     def known(self) -> int:
-        """Up to which number all of it is stored, durably: here, or on one that is away."""
+        """Up to which number all of it is stored, durably: here, or on one that is away; or was, and was damaged. Of
+        what is forgotten some may have been void.
+        """
         everywhere = _union(self.acknowledged, Spans(self.stored_within(1, self.held.last)))
+        everywhere.update((*self.damaged, *self.written_off))
         for name, theirs in self.peers.items():
             skipped = self.skips.get(name, Spans())
             everywhere.update(rest for span in theirs for rest in skipped.missing(*span))
         upto = everywhere.upto()
-        voids = self.voids.within(1, upto)  # what is forgotten may have had some before it
+        voids = [rest for void in self.voids.within(1, upto) for rest in self.written_off.missing(*void)]
         return voids[0][0] - 1 if voids else upto
 
     def _common(self, upto: Callable[[Spans], int], copies: int, others: Iterable[str]) -> int:
@@ -334,6 +368,12 @@ class Stream:
         """Whether another one has something that is forgotten here."""
         theirs = self.peers.get(peer)
         return theirs is not None and bool(theirs.within(self.floors.get(peer, 0) + 1, self.floor))
+
+    def dismiss(self, peer: str) -> None:
+        """Another repository has nothing of it, or does not count any more."""
+        self.forgotten.pop(peer, None)
+        self.peers.pop(peer, None)
+        self.damages.pop(peer, None)
 
     def wanted_from(self, peer: str) -> list[Span]:
         """What the other one has and we do not."""

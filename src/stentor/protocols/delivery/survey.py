@@ -4,14 +4,15 @@ from typing import Any
 
 from stentor.machine import SECOND
 from stentor.protocols.delivery.bundle import Bundle, Peer
+from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.destination import Destination, DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
 
 
-def topic(store: Store, registry: Registry) -> dict[str, Any]:
-    """What is stored, and on what terms."""
+def topic(store: Store, registry: Registry, damage: Damage) -> dict[str, Any]:
+    """What is stored, what of that cannot be read, and on what terms."""
     terms = registry.terms
     return {
         "members": list(registry.members),
@@ -20,7 +21,8 @@ def topic(store: Store, registry: Registry) -> dict[str, Any]:
         "keep": terms.keep,
         "expire": terms.expire,
         "hold": terms.hold,
-        "events": store.event_count,
+        "events": store.streams.event_count,
+        "damage": list(damage.reports()),
         "first": store.first,
         "next": store.next,
         "horizon": store.horizon,

@@ -2,39 +2,71 @@
 
 from collections.abc import Iterable, Sequence
 
+from stentor.machine import SECOND
 from stentor.model.record import StreamId
 from stentor.model.span import Span, Spans
 from stentor.model.trace import Trace, TraceKind, numbers_body
 from stentor.protocols.delivery.dialogue import Portion
+from stentor.protocols.delivery.trace_sum import SUMMED, Key, TraceSum, key_of
 
 _MOST = 65_536  # traces that wait for a link
+_LONGEST = 10 * SECOND  # that sums wait: whoever asks what happened does not want to wait much longer
+_SHARE = (
+    200  # … unless what they tell of is so many times as large as they are: all nodes together take a tenth at most
+)
+_ROW, _BATCH = 180, 300  # bytes that a row takes, and what a batch takes beside its rows, roughly
 
 
 class Trail:
-    """Traces in the order in which things happened; nothing while they are off."""
+    """Traces in the order in which things happened; nothing while they are off. Sums are in the order of their firsts,
+    and of one key only the last one grows.
+    """
 
-    __slots__ = ("dropped", "on", "rows", "told")
+    __slots__ = ("_sums", "dropped", "offset", "on", "rows", "sums", "told")
 
-    def __init__(self, on: bool = True) -> None:
-        self.on = on
-        self.rows: list[Trace] = []
+    def __init__(self, on: bool = True, sums: bool = False) -> None:
+        self.on, self.sums = on, sums
+        self.offset = 0  # how far clocks on walls are ahead of ours
+        self.rows: list[Trace | TraceSum] = []
+        self._sums: dict[Key, TraceSum] = {}  # those that may grow
         self.told = 0
         self.dropped = 0
 
-    def switch(self, on: bool) -> None:
-        self.on = on
+    def switch(self, on: bool, sums: bool = False) -> None:
+        """Trace from now on, or not; every row, or their sums."""
+        self.on, self.sums = on, sums
+        self._sums = {}
         if not on:
             self.rows, self.dropped = [], 0
+
+    def is_due(self, now: int) -> bool:
+        """Whether it is time to tell what there is: sums are worth more, the longer they grow."""
+        if not self.sums or not self.rows or now - self.rows[0].at >= _LONGEST:
+            return True
+        return sum(row.size for row in self.rows) >= _SHARE * (_BATCH + _ROW * len(self.rows))
 
     def add(self, row: Trace) -> None:
         """One more; what goes on where the last one ended is one with it."""
         if not self.on:
             return
         rows = self.rows
-        if rows and (joined := rows[-1].joined(row)) is not None:
+        if self.sums and row.kind in SUMMED:
+            self._sum_up(row)
+        elif rows and isinstance(rows[-1], Trace) and (joined := rows[-1].joined(row)) is not None:
             rows[-1] = joined
         elif len(rows) < _MOST:
             rows.append(row)
+        else:
+            self.dropped += 1
+
+    def _sum_up(self, row: Trace) -> None:
+        key = key_of(row)
+        known = self._sums.get(key)
+        if known is not None and known.takes(row):
+            known.add(row, self.offset)
+        elif len(self.rows) < _MOST:
+            self._sums[key] = TraceSum(row, self.offset)
+            self.rows.append(self._sums[key])
         else:
             self.dropped += 1
 
@@ -85,7 +117,8 @@ class Trail:
 
     def take(self, now: int) -> list[Trace]:
         """All there is, and that some is missing if it is so."""
-        rows, self.rows = self.rows, []
+        rows = [row.row() if isinstance(row, TraceSum) else row for row in self.rows]
+        self.rows, self._sums = [], {}
         if self.dropped:
             rows.append(Trace(kind=TraceKind.DROPPED, at=now, count=self.dropped))
             self.dropped = 0

@@ -39,6 +39,7 @@ class Stage:
         self.trace = Trace(keep_trace)
         self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
+        self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
         self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
@@ -96,7 +97,7 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
-        self.trail = Trail()  # what its machine traces
+        self.trail = Trail(sums=stage.sums)  # what its machine traces
         self.hears: set[str] = set()  # beside its inbox and the topic
         self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes

@@ -47,6 +47,7 @@ from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
@@ -180,21 +181,16 @@ class Depot(Actor):
     def unlinked(self) -> None:
         """A repository need not know: it says what it says until it has a link again."""
 
-    def rot(self, random: Random) -> bool:
-        """Some bits of what is durable flip."""
-        names = [name for name in self.disk.names() if self.disk.open(name).size()]
-        if not names:
-            return False
-        file = self.disk.open(random.choice(names))
-        used = file.durable
-        if not used:
-            return False
-        for _ in range(random.randint(1, 4)):
-            file.rot(random.randrange(used))
-        self.shelf.doubtful = self.shelf.durable.copy()
-        self.rotten = True
-        self.note("bit rot")
-        return True
+    def rot(self, random: Random, *, bodies: bool = False) -> bool:
+        """Some bits of what is durable flip, or one of an event's body."""
+        entrusted = list(self.stage.book.entrusted)
+        is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
+        if is_rotten:
+            for stream, spans in self.shelf.durable.items():
+                self.shelf.doubtful[stream].update(spans)
+            self.rotten = True
+            self.note("bit rot")
+        return is_rotten
 
     def handle(self, happened: Input) -> None:
         """Note when events come that another repository has not sent. Who manages nothing obeys nobody."""
@@ -294,6 +290,7 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+                self.stage.book.begin(self.short, entry.key, entry.value)
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -471,6 +468,9 @@ class Depot(Actor):
         except AssertionError as error:
             self.accuse("raised", f"{self.short} is not as it says: {error}")
         self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
+        if repository.damage.is_found:
+            for key, stream in repository.store.streams.items():
+                self.shelf.told_damaged[key].update(stream.damaged)
         if repository.store.horizon <= self._horizon:
             return
         required = self._required(repository)

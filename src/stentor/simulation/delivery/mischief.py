@@ -47,6 +47,7 @@ class Mischief:
             "sync-error": self._sync_error,
             "disk-full": self._disk_full,
             "rot": self._rot,
+            "body-rot": self._rot_body,
             "join": self._join,
             "leave": self._leave,
             "return": self._return,
@@ -98,7 +99,7 @@ class Mischief:
                 book.accepted.update(keys)
                 repository.gaps.accept_loss()
 
-    def _soon(self, mend: Callable[[], None], longest: int = 900) -> None:
+    def _soon(self, mend: Callable[[], None], longest: int = 900, shortest: int = 10) -> None:
         """A strike is over after a while, or when all strikes are."""
         self._count += 1
         number = self._count
@@ -108,7 +109,7 @@ class Mischief:
                 mend()
 
         self._mends[number] = over
-        self._stage.after(self._stage.random.randrange(10, longest) * MILLISECOND, over)
+        self._stage.after(self._stage.random.randrange(shortest, longest) * MILLISECOND, over)
 
     def _depot(self) -> Depot | None:
         depots = self._cast.serving()
@@ -196,6 +197,18 @@ class Mischief:
         """Only where others have the same: what is nowhere else cannot be repaired."""
         depot = self._depot()
         return depot is not None and bool(self._survivors(depot, mates=True)) and depot.rot(self._stage.random)
+
+    def _rot_body(self) -> bool:
+        """Also where nobody else has the same: then it must be told that it is lost."""
+        depot = self._depot()
+        return depot is not None and depot.rot(self._stage.random, bodies=True)
+
+    def accept_damage(self) -> None:
+        """An operator looks after damage that nobody mends."""
+        for depot in self._cast.serving():
+            repository = depot.repository
+            if repository is not None and repository.damage.is_found and not self._cast.owner.wishes:
+                self._cast.owner.wish(TopicTask.ACCEPT_LOSS, [depot.short])
 
     # ---- clients and links
 
@@ -364,9 +377,9 @@ class Mischief:
         depot.crash("killed")
         for reader in [each for each in cast.readers if each.alive and random.random() < 0.5]:
             reader.crash()
-            self._soon(reader.start, 3000)
+            self._soon(reader.start, 6000)
         ended = random.randrange(100, 600) * MILLISECOND
-        back = ended + random.randrange(150) * MILLISECOND
+        back = ended + random.randrange(100, 450) * MILLISECOND
         dying = back + random.randrange(20, 500) * MILLISECOND
         stage.after(ended, self._end_lives)
         stage.after(back, lambda: stage.office.muffled.update({depot.name: stage.now + random.randrange(dying)}))
@@ -382,7 +395,7 @@ class Mischief:
     def _kill_all(self, depots: Sequence[Depot]) -> None:
         for depot in depots:
             depot.crash("killed with others")
-            self._soon(depot.start, 6000)
+            self._soon(depot.start, 6500, 3500)  # by then whoever is left has gone on without them
 
     def _revoke(self) -> bool:
         random = self._stage.random

@@ -127,6 +127,19 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
+def draw_rot(random: Random, plan: Plan) -> Plan:
+    """In some worlds stored events rot wherever they are, also where nobody else has them; some are found by a life
+    that opens its ledger, some by one that reads.
+    """
+    if plan.visits or random.random() >= 0.2:
+        return plan
+    rots = [(random.randrange(plan.duration), "body-rot") for _ in range(random.randrange(1, 4))]
+    kills = [(min(time + 1, plan.duration), "kill") for time, _ in rots if random.random() < 0.5]
+    if random.random() < 0.5:
+        plan = msgspec.structs.replace(plan, repositories=1, copies=1, finer=(), hold=False)
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *rots, *kills))))
+
+
 def draw_newcomers(random: Random, plan: Plan) -> Plan:
     """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
     if random.random() >= 0.2:
@@ -149,7 +162,15 @@ def draw_lives(random: Random, plan: Plan) -> Plan:
     if random.random() >= 0.15:
         return plan
     strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
-    return msgspec.structs.replace(plan, duration=plan.duration + 1500 * MILLISECOND, strikes=tuple(strikes))
+    longer = random.choice((1500, 6500)) * MILLISECOND  # whoever is left alone goes on after some seconds
+    return msgspec.structs.replace(
+        plan,
+        repositories=max(plan.repositories, 2),
+        duration=plan.duration + longer,
+        events=4 * plan.events,  # so that there is something to publish in several lives
+        pause=100 * MILLISECOND,
+        strikes=tuple(strikes),
+    )
 
 
 def draw_returns(random: Random, plan: Plan) -> Plan:

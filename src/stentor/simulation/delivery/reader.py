@@ -17,6 +17,7 @@ from stentor.protocols.delivery.dialogue import (
     Forbid,
     Leaving,
     Release,
+    ReportLoss,
     Wanted,
 )
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
@@ -74,6 +75,7 @@ class Reader(Actor):
             Assure: self._assure,
             Attach: self._attach,
             Complain: lambda _: None,
+            ReportLoss: self._lose,
             Forbid: self._forbid,
         }
 
@@ -185,6 +187,11 @@ class Reader(Actor):
         if attach.where not in wanted:
             self.accuse("filter-lost", f"{self.seat} is registered with {attach.where!r}, and wanted {wanted}")
         self.page.confirmed = self.page.confirmed or self.stage.now
+
+    def _lose(self, report: ReportLoss) -> None:
+        self.stage.seen["told-lost"] += 1
+        for held in report.lost:
+            self.page.lost[held.publisher, held.incarnation].update(held.spans)
 
     def _assure(self, assure: Assure) -> None:
         if assure.token == _FAREWELL:

@@ -40,6 +40,7 @@ class Scholar(Actor):
         self.enrolled = False
         self.idle = False  # there was nothing to read when it last looked
         self._found: dict[Key, bytes] = {}  # of this batch
+        self._lost = Position()  # … and what of it is lost
         self._token = 0
         self._left = 0  # parts that are not read yet
         self._acts |= {Tell: self._tell, Give: self._give, Fail: self._fail}
@@ -88,7 +89,7 @@ class Scholar(Actor):
         self._read(available)
 
     def _read(self, plan: Available) -> None:
-        self._found, self._left = {}, len(plan.parts)
+        self._found, self._left, self._lost = {}, len(plan.parts), Position()
         for part in plan.parts:
             self._token += 1
             members = list(plan.members)
@@ -107,6 +108,7 @@ class Scholar(Actor):
                 if told is None or told.body != body:
                     self.accuse("garbage-read", f"{self.short} got {key}: {body!r}")
                 self._found[key] = body
+        self._lost = self._lost.plus(give.leaf.lost)
         if give.rest.streams:
             self.later(self.stage.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(Taken(give.token)))
             return
@@ -120,7 +122,7 @@ class Scholar(Actor):
         found: dict[tuple[int, int], Spans] = {}
         for publisher, incarnation, number in self._found:
             found.setdefault((publisher, incarnation), Spans()).add(number, number)
-        read, planned = Position(found), self.plan.end.minus(self.done)
+        read, planned = Position(found), self.plan.end.minus(self.done).minus(self._lost)
         if read != planned:
             self.accuse("wrong-batch", f"{self.short} planned {planned}, and read {read}")
         self.page.acknowledged.update(dict.fromkeys(self._found))

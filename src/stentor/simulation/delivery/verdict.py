@@ -218,6 +218,7 @@ class Verdict:
                 kind = "lost-write" if key in book.promises else "not-all-or-none"
                 told = book.published[key[:2]][key[2]]
                 book.accuse(kind, f"{reader.short} never got {key}, published at {told.time / 1e9:.6f}")
+            self._judge_losses(reader.page)
             self._judge_skips(reader.page)
             self._judge_frontier(reader.page)
         for trouble in self._unforgotten()[:_MOST]:
@@ -230,6 +231,19 @@ class Verdict:
             book.accuse("strayed", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unclosed(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
+
+    def _judge_losses(self, page: Page) -> None:
+        """What was promised and rotted where it was stored is an error that was shown, and its readers were told."""
+        for key, holders in self._book.promises.items():
+            told = self._book.published[key[:2]].get(key[2])
+            there = [self._cast.depots[name] for name in holders]
+            rotten = [each.shelf for each in there if each.rotten and not (each.dead or each.left)]
+            if told is None or key in page.released or not self._wants(page, key, told) or not rotten:
+                continue
+            if not self._book.is_kept(key, holders) and not page.lost.has(key):
+                shown = any(shelf.told_damaged.has(key) for shelf in rotten)
+                what = "was told by nobody that it is lost" if shown else "and no repository has shown that it is lost"
+                self._book.accuse("lost-in-silence", f"{page.name} never got {key}, {what}")
 
     def _judge_skips(self, page: Page) -> None:
         """Between two events of a stream that it got there is none that it wanted and did not get."""
@@ -279,7 +293,9 @@ def _past_lives(publisher: int, known: KnownPublisher, everyone: Iterable[Stream
 
 
 def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """What a repository has of each stream; what is void is like what is there."""
+    """What a repository has of each stream. What is void is like what is there, unless it is the last: of that nobody
+    who came later knows.
+    """
     assert depot.repository is not None
     found = {}
     for key, stream in sorted(depot.repository.store.streams.items()):
@@ -287,7 +303,7 @@ def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
             continue  # it is about to be dropped, or would be if everyone were here
         spans = stream.durable.copy()
         spans.add(1, stream.floor)
-        spans.update(stream.voids)
+        spans.update(stream.voids.within(1, spans.last))
         if spans:
             found[key] = list(spans)
     return found

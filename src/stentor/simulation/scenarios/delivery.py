@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.actor import Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
@@ -19,6 +19,7 @@ from stentor.simulation.delivery.plan import (
     draw_plan,
     draw_returns,
     draw_rivals,
+    draw_rot,
     draw_scholars,
     draw_scribes,
     draw_strangers,
@@ -31,6 +32,7 @@ from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 
 _LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
+_ACCEPTED_AFTER = 4 * SECOND  # an operator waits for longer than gaps are waited for, which damage must not become
 _REST = 300 * MILLISECOND  # that it must stay so
 
 
@@ -49,6 +51,7 @@ class _Play:
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_rot(Random(f"{seed}/rot"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
         self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
@@ -70,8 +73,9 @@ class _Play:
         stage, plan = self.stage, self.plan
         stage.office.weather = plan.weather
         begin = stage.now
+        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
-            late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
+            late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
         for stranger in self.cast.strangers:
             stranger.start()
@@ -91,6 +95,8 @@ class _Play:
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
             self.mischief.accept_losses()
+            if schedule.now > limit - LONGEST + _ACCEPTED_AFTER:
+                self.mischief.accept_damage()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():

@@ -1,0 +1,162 @@
+"""Damage: events that a repository had durably and cannot read any more.
+
+They are set aside like all that is missing, and come back from another repository, or from their publisher if it still
+has them. Until then this is an error that is shown, nobody gives them up, and readers stop in front of them. If nobody
+has them any more, an operator accepts that they are lost: then readers pass them, and are told so.
+"""
+
+from collections.abc import Iterator
+
+from stentor.machine import Report, Scanned
+from stentor.model.control import GossipVoid, Held
+from stentor.model.errors import Refusal, Refused
+from stentor.model.report import DamageReport
+from stentor.model.span import Span
+from stentor.protocols.delivery.dispatch import Dispatch
+from stentor.protocols.delivery.gossip import Gossip
+from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.stream import Stream
+
+_MOST_SHOWN = 3  # stretches that one line names
+
+
+class Damage:
+    """That of one topic at one repository."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        store: Store,
+        registry: Registry,
+        dispatch: Dispatch,
+        gossip: Gossip,
+    ) -> None:
+        self._topic, self._repository = topic, settings.name
+        self._store, self._registry, self._dispatch, self._gossip = store, registry, dispatch, gossip
+        self._streams: dict[Stream, None] = {}  # of which something was damaged when somebody last looked
+        self._told = 0  # events that readers were told to be lost
+        self.unreadable = ""  # why the ledger could not be read when that was last tried
+
+    def find(self) -> None:
+        """Notice what the ledger held, or did not hold, when it was opened."""
+        for stream in self._store.streams.values():
+            if stream.damaged:
+                self.notice(stream)
+        if self._store.unknown:
+            self._report("error", "a stored record is damaged", numbers=_shown(self._store.unknown.pairs()))
+
+    def notice(self, stream: Stream) -> None:
+        """Say that records of a stream are damaged: to the log, and to the bundle, which must not count on them."""
+        self._streams[stream] = None
+        self._gossip.lost(stream)
+        what = "a stored record is damaged"
+        self._report("error", what, publisher=self._name(stream), numbers=_shown(stream.damaged.pairs()))
+
+    def scanned(self, scanned: Scanned) -> None:
+        """Take note of what could not be read."""
+        lost = [line for line in scanned.damaged if self._store.lose(line)]
+        for key in dict.fromkeys(line.stream for line in lost if line.publisher):
+            self.notice(self._store.streams[key])
+        if scanned.reason and not self.unreadable:
+            self._report("error", "a ledger cannot be read", reason=scanned.reason)
+        self.unreadable = scanned.reason
+
+    def tell_losses(self) -> None:
+        """If something was given up, here or elsewhere, readers are told so before they are told of what follows it."""
+        lost = sum(len(stream.written_off) for stream in self._store.losses)
+        if lost > self._told:
+            self._dispatch.stalled = True
+            for reader in self._dispatch.readers.values():
+                self._dispatch.report_losses(reader)
+        self._told = lost
+
+    def tick(self, now: int) -> None:
+        """See what is mended by now."""
+        for stream in [stream for stream in self._streams if not stream.damaged]:
+            del self._streams[stream]
+            self._dispatch.stalled = True
+            self._report("info", "damage is mended, or nobody needs it any more", publisher=self._name(stream))
+        if self._store.unknown and self._is_complete(now):
+            self._store.write_off()  # whatever it was, it is here again under other numbers
+
+    def _is_complete(self, now: int) -> bool:
+        """Whether all numbers of all streams are here, and others who store all have no more."""
+        others = [peer.name for peer in self._gossip.living(now) if not peer.unit and peer.told]
+        streams = self._store.streams.values()
+        wants = any(stream.holes or any(map(stream.wanted_from, others)) for stream in streams)
+        return bool(others) and not wants
+
+    @property
+    def is_found(self) -> bool:
+        """Whether something is damaged that nobody has mended or accepted."""
+        return bool(self._store.unknown) or any(stream.damaged for stream in self._streams)
+
+    def reports(self) -> Iterator[DamageReport]:
+        """What is damaged; whose sequence numbers are told nobody knows."""
+        for stream in self._streams:
+            if stream.damaged:
+                yield DamageReport(self._name(stream), stream.id[1], stream.damaged.pairs())
+        if self._store.unknown:
+            yield DamageReport("", 0, self._store.unknown.pairs())
+
+    @property
+    def events(self) -> int:
+        """How many events are damaged."""
+        return sum(len(stream.damaged) for stream in self._streams) + len(self._store.unknown)
+
+    @property
+    def trouble(self) -> str:
+        """What an operator should know and do; "" if nothing is wrong."""
+        if self.unreadable or not self.is_found:
+            return self.unreadable
+        found = list(self.reports())
+        count = self.events
+        what = "; ".join(
+            f"{_shown(each.numbers)} of {each.publisher}" if each.publisher else f"sequence {_shown(each.numbers)}"
+            for each in found[:_MOST_SHOWN]
+        )
+        more = f" and {len(found) - _MOST_SHOWN} more publishers" if len(found) > _MOST_SHOWN else ""
+        return (
+            f"{count:,} damaged event{'' if count == 1 else 's'} ({what}{more}): whoever has not got them waits; start "
+            "a repository that has them, or give them up with "
+            f"`stentor repository accept-loss {self._repository} --topic {self._topic}`"
+        )
+
+    def accept(self, now: int) -> None:
+        """Give up what is damaged, for all repositories of the topic. Raises Refused if that would be a mistake."""
+        if not self.is_found:
+            raise Refused(Refusal.UNKNOWN, f"nothing of {self._topic} is damaged at {self._repository}")
+        living = self._gossip.living(now)
+        having = {peer.name for peer in living for stream in self._streams if self._can_mend(stream, peer.name)}
+        if having:
+            raise Refused(
+                Refusal.BUSY, f"{', '.join(sorted(having))} can mend what is damaged: wait until it is, or ask again"
+            )
+        for stream in list(self._streams):
+            lost = Held(*stream.id, 0, tuple(self._store.void(stream, stream.damaged.pairs(), lost=True)))
+            what = "damaged events are given up"
+            self._report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
+            self._gossip.say(GossipVoid(self._topic, self._repository, (lost,), lost=True))
+            self._gossip.lost(stream)
+            self._gossip.touched[stream] = None
+        self._streams.clear()
+        if self._store.unknown:
+            self._store.write_off()
+
+    def _can_mend(self, stream: Stream, peer: str) -> bool:
+        return any(stream.damaged.within(*span) for span in stream.wanted_from(peer))
+
+    def _name(self, stream: Stream) -> str:
+        known = self._registry.publishers.get(stream.id[0])
+        return known.name if known is not None else f"{stream.id[0]:016x}"
+
+    def _report(self, level: str, what: str, **details: str) -> None:
+        self._dispatch.effects.append(Report(level, what, {"topic": self._topic, **details}))
+
+
+def _shown(spans: tuple[Span, ...]) -> str:
+    parts = [f"{first:,}" if first == last else f"{first:,} … {last:,}" for first, last in spans[:_MOST_SHOWN]]
+    return ", ".join(parts) + (" …" if len(spans) > _MOST_SHOWN else "")
