@@ -447,25 +447,6 @@ class Store:
             for start, end in done.get(key, nothing).missing(first, last)
         )
 
-    @property
-    def event_count(self) -> int:
-        """How many events have a durable record here that is not forgotten."""
-        return sum(last - first + 1 for stream in self.streams.values() for first, last in stream.kept)
-
-    def tops(self) -> tuple[tuple[int, int, int], ...]:
-        """All there is now, as a frontier."""
-        over = self.streams.is_over
-        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top and not over(key))
-
-    def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """All that is forgotten, here or also by others, as a frontier."""
-        floors = {
-            key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
-            for key, stream in self.streams.items()
-            if not self.streams.is_over(key)
-        }
-        return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
-
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}

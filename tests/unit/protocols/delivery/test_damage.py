@@ -66,7 +66,7 @@ def test_publishers_go_on_while_something_is_damaged() -> None:
     bundle = lone()
     bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=9)
     bundle.publish(1, 2, incarnation=9)
-    assert bundle.repositories["r1"].store.event_count == 6
+    assert bundle.repositories["r1"].store.streams.event_count == 6
 
 
 def test_damage_is_known_after_a_restart_too() -> None:
