@@ -67,13 +67,18 @@ class Border:
             self._dispatch.effects.append(Listen(hears, letters=False))
         self._heard = hears
 
-    def check(self, node: str) -> None:
-        """Refuse a publisher whose unit has no system storage, or another one."""
+    def check(self, node: str, peers: Iterable[Peer]) -> None:
+        """Refuse a publisher whose unit has no system storage, or another one. One that was never heard in this topic
+        may turn out to be the storage.
+        """
         if not self.is_held or self._name in self.storages(node):
             return
         unit = top_of(node)
         if self.storages(node):
             raise Refused(Refusal.BUSY, f"{self._name} is not the system storage of {unit}")
+        unheard = [peer.name for peer in peers if not (peer.whole or peer.unit or peer.departed)]
+        if unit and unheard:
+            raise Refused(Refusal.BUSY, f"{', '.join(unheard)} has not said yet whether it serves {unit}")
         where = f"no repository of it serves {unit}, where {node} is" if unit else f"{node} is in no unit"
         raise Refused(
             Refusal.NOT_AUTHORISED,

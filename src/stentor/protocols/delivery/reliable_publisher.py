@@ -258,18 +258,19 @@ class ReliablePublisher:
         if not self._may_speak or self.steering.ended is not None:
             return
         settings, outstanding, drafts = self._settings, self.outstanding, self._drafts
-        first, before, born = outstanding.last + 1, outstanding.size, 0
+        first, before, left, born = outstanding.last + 1, outstanding.size, 0, 0
         while not drafts.idle and outstanding.size < settings.window and outstanding.events < settings.window_events:
             block = self._seal()
             outstanding.add(block)
-            born = born or block.time
             if outstanding.last > self._stored_before:
+                left, born = left or block.catenation, born or block.time
                 self._effects.append(Publish(block, self._stage))
             else:  # an earlier life has sent it
                 outstanding.acknowledge(self._stored_before, ())
         if outstanding.last >= first:
             self._order(first)
-            stream, span = (self._publisher or 0, self.incarnation), (first, outstanding.last)
+        if left:
+            stream, span = (self._publisher or 0, self.incarnation), (left, outstanding.last)
             self.trail.publish(now, self.topic, self.name, stream, span, outstanding.size - before, born)
 
     def _seal(self) -> Block:

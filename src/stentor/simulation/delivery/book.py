@@ -58,6 +58,7 @@ class Shelf:
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
+        self.answered: set[str] = set()  # keys of those of which it has said, rightly, that they are registered
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
         self.collected = Numbers()  # forgotten, since everybody had it
@@ -323,10 +324,15 @@ class Book:
         return bool(gone) or self.stored_times.has_expired(key)
 
     def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
-        """It says that these are registered, at as many repositories as are required."""
+        """It says that these are registered, at as many repositories as are required when it says so first: one that
+        comes later, and is heard for a moment, need not have them before it says so again.
+        """
+        answered = self.shelves[repository].answered
         for key in keys:
             having = [name for name, shelf in self.shelves.items() if key in shelf.facts]
-            if repository not in having or len(having) < required:
+            if repository in having and (len(having) >= required or key in answered):
+                answered.add(key)
+            else:
                 detail = f"{repository} says that {key} is registered: {having} have written it down, of {required}"
                 self.accuse("answered-before-durable", detail)
 

@@ -19,6 +19,7 @@ from stentor.wire.block import Block
 Event = tuple[int, int, int]  # publisher, incarnation, number
 Told = Counter[tuple[str, int, int, int]]  # kinds and events
 _PARTIAL = {TraceKind.RELEASED, TraceKind.ACKNOWLEDGED, TraceKind.SYNCED}  # whose bodies say which numbers
+_KEPT = {TraceKind.STORED, TraceKind.SYNCED, TraceKind.STABLE}  # until they are told, their records are not forgotten
 _OF_NUMBERS = {TraceKind.PUBLISHED, TraceKind.RELEASED, TraceKind.ACKNOWLEDGED, *KINDS.values()}
 
 
@@ -76,13 +77,15 @@ class KeptTraces:
     def add(self, rows: Iterable[Trace]) -> bool:
         """Take rows in that are told later; return whether they are the first of those."""
         was_empty = not self._untold
-        self._untold += [row for row in rows if row.kind in (TraceKind.STORED, TraceKind.SYNCED)]
+        self._untold += [row for row in rows if row.kind in _KEPT]
         return was_empty and bool(self._untold)
 
     def tell(self) -> None:
         """Keep all rows that were taken in."""
         untold, self._untold = self._untold, []
         for row in untold:
+            if row.kind is TraceKind.STABLE:
+                continue
             kept = self._stored if row.kind is TraceKind.STORED else self._synced.setdefault(row.subscriber, Numbers())
             kept[row.source_id, row.life].update(spans_of(row))
 

@@ -161,7 +161,7 @@ class Mischief:
     def _death(self) -> bool:
         """One dies for ever, as long as another one for the same unit is left that has caught up."""
         depot = self._depot()
-        if depot is None or not any(each.has_caught_up for each in self._survivors(depot, mates=True)):
+        if depot is None or not self._has_heir(depot):
             return False
         depot.die()
         return True
@@ -174,6 +174,12 @@ class Mischief:
             if each.member and each is not but and not (each.dead or each.rotten or each.left or each.leaving)
             and each.settings.unit == unit
         ]  # fmt: skip
+
+    def _has_heir(self, depot: Depot) -> bool:
+        """Whether another one for the same unit has had all that this one has: one that slept through the end of a
+        former topic knows nothing of this one.
+        """
+        return any(each.has_caught_up for each in self._survivors(depot, mates=True))
 
     def _sync_error(self) -> bool:
         depot = self._depot()
@@ -196,7 +202,7 @@ class Mischief:
     def _rot(self) -> bool:
         """Only where others have the same: what is nowhere else cannot be repaired."""
         depot = self._depot()
-        return depot is not None and bool(self._survivors(depot, mates=True)) and depot.rot(self._stage.random)
+        return depot is not None and self._has_heir(depot) and depot.rot(self._stage.random)
 
     def _rot_body(self) -> bool:
         """Also where nobody else has the same: then it must be told that it is lost."""

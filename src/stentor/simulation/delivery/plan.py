@@ -96,6 +96,12 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
 
 AGE_UNIT = 50 * MILLISECOND  # instead of a second, so that some events are forgotten in a run
 LONGEST = 30 * SECOND  # that it may take until all is well
+_MOST_EVENTS = 180  # of an author, in large worlds that last longer, too: more would take more steps than a run has
+
+
+def _longer(plan: Plan, times: int) -> int:
+    """Return how many events of an author are enough for a world that lasts longer."""
+    return min(times * plan.events, _MOST_EVENTS)
 
 
 def draw_units(random: Random, plan: Plan) -> Plan:
@@ -148,7 +154,7 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     joins = [(random.randrange(duration // 3, duration), "join") for _ in range(random.randint(1, 3))]
     crashes = [(random.randrange(duration), "author-crash") for _ in range(random.randint(1, 3))]
     strikes = tuple(sorted((*plan.strikes, *joins, *crashes)))
-    pause, events = 120 * MILLISECOND, 3 * plan.events  # so that something is published all the time
+    pause, events = 120 * MILLISECOND, _longer(plan, 3)  # so that something is published all the time
     return msgspec.structs.replace(
         plan, newcomers=True, keep=1, duration=duration, pause=pause, events=events, strikes=strikes
     )
@@ -167,7 +173,7 @@ def draw_lives(random: Random, plan: Plan) -> Plan:
         plan,
         repositories=max(plan.repositories, 2),
         duration=plan.duration + longer,
-        events=4 * plan.events,  # so that there is something to publish in several lives
+        events=_longer(plan, 4),  # so that there is something to publish in several lives
         pause=100 * MILLISECOND,
         strikes=tuple(strikes),
     )

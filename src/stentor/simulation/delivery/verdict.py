@@ -3,14 +3,11 @@
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
-from stentor.model.control import end_name
 from stentor.model.epoch import Epoch
-from stentor.model.ids import Incarnation
 from stentor.model.position import Position
 from stentor.protocols.delivery.registry import KnownPublisher
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.streams import Streams
-from stentor.simulation.delivery.actor import TOPIC
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
@@ -102,10 +99,15 @@ class Verdict:
         for depot in self._cast.serving():
             assert depot.repository is not None
             for publisher in depot.repository.enrolment.publishers.values():
-                end, life = end_name("publisher", publisher.name, TOPIC), Incarnation(life_of(publisher.attempt))
-                if not self._cast.stage.is_newest(end, life):
+                newest = self._newest_author(publisher.name)
+                if newest and life_of(publisher.attempt) != newest:
                     found.append(f"{depot.short} steers an older {publisher.name}")
         return found
+
+    def _newest_author(self, name: str) -> int:
+        """Return the newest life of a publisher that lives: no repository need have heard of those that crashed."""
+        authors = [each for each in self._cast.authors if each.short == name and not each.ended]
+        return max((life_of(each.publisher.steering.attempt) for each in authors if each.publisher), default=0)
 
     def _strayed(self) -> list[str]:
         """Clients that are not where they chose to be, although that repository is well; with units, others decide."""

@@ -22,6 +22,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
+from stentor.model.trace import TraceKind
 from stentor.protocols.delivery.dialogue import (
     Assure,
     Attach,
@@ -36,6 +37,7 @@ from stentor.protocols.delivery.dialogue import (
 )
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked, Vouched
 from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.trail import Trail
 from stentor.wire import letter
 
 REPOSITORY, ANOTHER = (publisher_id("keeper", repository_name(name)) for name in ("r", "s"))
@@ -388,6 +390,16 @@ def test_what_an_earlier_life_has_stored_is_not_sent_again() -> None:
     assert bench.step(Awaited(3)) == []
     assert Assure(3, 1) in bench.hear(RepositoryAck("t", "r", Incarnation(2), 14, (), (14,)))
     assert bench.publisher.outstanding.size == 0
+
+
+def test_what_an_earlier_life_has_stored_is_not_traced_as_published() -> None:
+    bench = resumed()
+    bench.publisher.trail = Trail()
+    bench.hear(RepositoryAck("t", "r", Incarnation(2), 12, (), (12,)))
+    bench.send(b"eleven", b"twelve")
+    assert bench.publisher.trail.take(0) == []
+    bench.send(b"thirteen")
+    assert [(row.kind, row.first, row.last) for row in bench.publisher.trail.take(0)] == [(TraceKind.PUBLISHED, 13, 13)]
 
 
 def denied(bench: Bench, newest: int) -> list[Effect]:
