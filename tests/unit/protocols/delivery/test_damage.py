@@ -7,6 +7,7 @@ from tests.unit.storage.records import events
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
 from stentor.model.record import Holdings, Kind, Line
+from stentor.protocols.delivery.store import HORIZON
 from stentor.protocols.delivery.stream import Stream
 
 HOUR = 3_600_000  # milliseconds
@@ -176,6 +177,24 @@ def test_what_nobody_needs_any_more_is_no_trouble() -> None:
     assert bundle.repositories["r1"].health.damaged == 1, "it would be kept for a day"
     bundle.pass_time(26 * HOUR, 60_000)
     assert stream_of(bundle).floor == 5
+    assert not bundle.repositories["r1"].health.trouble
+
+
+def test_readers_pass_what_is_damaged_and_forgotten_elsewhere() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    for number in range(1, 6):
+        bundle.publish(number, 1)
+    store, stream = bundle.repositories["r1"].store, stream_of(bundle)
+    stream.forget(3)
+    store.mark_floor(stream)
+    bundle.publish(6, 1)
+    ledger = bundle.ledgers["r1"]
+    ledger.facts[HORIZON] = b"%d" % (ledger.numbers()[0][0])  # as if others had not had more until then
+    rot(bundle, "r1", 3)
+    store = bundle.repositories["r1"].store
+    assert store.horizon == store.next - 1
+    assert not ledger.damaged, "it is not found again and again"
     assert not bundle.repositories["r1"].health.trouble
 
 
