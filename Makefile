@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shuffled soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-spark bench-traces lock clean
+.PHONY: help setup demo test test-shuffled soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ bench-ledgers: $(READY) ## events a second that become durable, by ledger and si
 
 bench-backlog: $(READY) ## a repository with a million stored events: opening, catching up, memory: table, JSON
 	$(BIN)/python -m benchmarks.backlog
+
+bench-growth: $(READY) ## idle cost and memory by lives of publishers, topics, named subscribers; steady load: table, JSON, plot
+	$(BIN)/python -m benchmarks.growth
 
 bench-spark: $(READY) ## source, sink, matching and audit in Spark beside what only moves the bytes: table, JSON, plot
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)

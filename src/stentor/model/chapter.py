@@ -52,6 +52,10 @@ class Chapter(NamedTuple):
                 mine = events._of(slice(start, end))
                 yield (int(mine.publisher[0]), int(mine.incarnation[0])), mine
 
+    def since(self, sequence: int) -> "Chapter":
+        """Those from this sequence number on."""
+        return self._of(slice(int(np.searchsorted(self.sequence, sequence)), None))
+
     def _of(self, which: NDArray[np.intp] | slice) -> "Chapter":
         return Chapter(*(column[which] for column in self))
 

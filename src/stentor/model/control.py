@@ -331,6 +331,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
     after: ranges.Version = 0  # at which that one was deleted
     damaged: StreamsHeld = ()  # of the streams that it names, what was here and cannot be read any more
+    recalls: bool = False  # what I have forgotten can be read from a lake, by its publisher's numbers
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):

@@ -120,7 +120,7 @@ class Spans:
         """What of this range is in it."""
         found = []
         at = bisect_left(self._lasts, first)
-        while at < len(self._firsts) and self._firsts[at] <= last:
+        while first <= last and at < len(self._firsts) and self._firsts[at] <= last:
             found.append((max(first, self._firsts[at]), min(last, self._lasts[at])))
             at += 1
         return found

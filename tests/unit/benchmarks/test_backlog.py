@@ -7,6 +7,7 @@ from benchmarks.backlog import AWAY, KINDS, NEW, REPOSITORY, TOPIC, Outcome, Tri
 
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.storage.shelf import open_ledger
 from stentor.wire.block import Block
@@ -20,7 +21,7 @@ def test_a_ledger_is_filled_with_events_that_a_repository_takes(tmp_path: Path, 
     assert size > 20 * 100
     assert load(tmp_path, trial) > 0
     ledger = open_ledger(f"{kind}:{tmp_path / REPOSITORY}", REPOSITORY, TOPIC)
-    store = Store(TailBudget(1 << 20), lambda _: {})
+    store = Store(Streams(), TailBudget(1 << 20), lambda _: {})
     store.load(ledger.load())
     ledger.close()
     (stream,) = store.streams.values()

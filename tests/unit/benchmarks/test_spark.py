@@ -11,6 +11,7 @@ from rich.console import Console
 
 from stentor.bench import machine
 from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.storage.shelf import open_ledger
 
@@ -19,7 +20,7 @@ def test_stored_events_have_their_attributes(tmp_path: Path) -> None:
     place = f"segments:{tmp_path}"
     fill(place, source.REPOSITORY, source.RECORDS, source.records(source.RECORDS, 20, 10), source.SCHEMA)
     ledger = open_ledger(place, source.REPOSITORY, source.RECORDS)
-    store = Store(TailBudget(1 << 20), lambda _: {})
+    store = Store(Streams(), TailBudget(1 << 20), lambda _: {})
     store.load(ledger.load())
     blocks = [store.block(record) for record in ledger.scan(1, 1 << 20).records]
     ledger.close()

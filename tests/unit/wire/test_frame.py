@@ -38,6 +38,7 @@ from stentor.model.messages import (
     Inventory,
     LinkCost,
     Marker,
+    MarkReceipt,
     Message,
     Missed,
     Order,
@@ -45,8 +46,11 @@ from stentor.model.messages import (
     Presence,
     ProfileChange,
     Receipt,
+    Redirect,
     Rejection,
     SchemaDefinition,
+    SettlementReport,
+    SettlementRequest,
     StatusReport,
     StatusRequest,
     Subscription,
@@ -143,6 +147,10 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     ChallengeRequest: st.builds(ChallengeRequest),
     Challenge: st.builds(Challenge, st.binary(max_size=64)),
     AccessRequest: st.builds(AccessRequest, i64, texts, st.just("a/b"), st.lists(texts, max_size=3).map(tuple)),
+    SettlementRequest: st.builds(SettlementRequest, i64, st.floats(0, 1e6)),
+    SettlementReport: st.builds(SettlementReport, i64, st.integers(0, 1000), st.just(("a/b",))),
+    MarkReceipt: st.builds(MarkReceipt, st.just("$mark/a"), st.just("a/b"), st.just(("a/c",)), st.integers(0, 64)),
+    Redirect: st.builds(Redirect, st.just("127.0.0.1:7420")),
     AccessReport: st.builds(AccessReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
 }
 messages = st.one_of(list(MESSAGES.values()))
@@ -168,8 +176,8 @@ def test_every_message_goes_through(message: Message) -> None:
 def test_messages_look_the_same_for_ever() -> None:
     hello = encode(Hello("n", 5, 65536, "client", 5.0, "x"))  # type: ignore[arg-type]
     assert hello[12:] == (
-        b"\x9c\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
-        b"\xc4\0\xc4\0"
+        b"\x9e\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
+        b"\xc4\0\xc4\0\xc2\xc2"
     )
     assert encode(Rejection(Refusal.TOO_LARGE, "r"))[12:] == b"\x93\xa9rejection\xa9too-large\xa1r"
     assert encode(Credit(1)) == b"\x15\0\0\0\x02\x01\0\0" + zlib.crc32(b"\x92\xa6credit\x01").to_bytes(4, "little") + (

@@ -93,6 +93,12 @@ class Agreement:
         for (repository, whole), notes in others.items():
             self._gossip.say(self._tell(notes, whole=whole), repository)
 
+    def abandon(self, stream: StreamId) -> None:
+        """There will be nothing more of a stream: what others have of it does not matter."""
+        for known in self._known.values():
+            for theirs in known.values():
+                theirs.pop(stream, None)
+
     def _tell(self, notes: Mapping[str, Noted], *, asking: bool = False, whole: bool = False) -> GossipSync:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
@@ -114,10 +120,11 @@ class Agreement:
     # ---- what others have
 
     def _hear(self, now: int, peer: Peer, gossip: GossipSync) -> None:  # noqa: ARG002
-        for name, done in gossip.syncs.items():
+        for name, told in gossip.syncs.items():
             destination = self._table.destinations.get(name)
             if destination is None or gossip.registrations.get(name, 0) != destination.registration:
                 continue
+            done = self._table.streams.current(told)
             known = self._known.setdefault(name, {}).setdefault(peer.name, {})
             for held in done:
                 spans = known.setdefault((held.publisher, held.incarnation), Spans())
@@ -146,7 +153,7 @@ class Agreement:
         nothing = Spans()
         return handed.newest(noted.handed) == handed and all(
             known.get((held.publisher, held.incarnation), nothing).covers(*span)
-            for held in noted.done
+            for held in self._table.streams.current(noted.done)
             for span in ((1, held.floor), *held.spans)
         )
 

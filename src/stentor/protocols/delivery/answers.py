@@ -28,7 +28,9 @@ class Answers:
         voids: list[Held] = []
         room = ANSWER
         for wanted in request.wanted:
-            stream = self._store.streams[wanted.publisher, wanted.incarnation]
+            stream = self._store.streams.get((wanted.publisher, wanted.incarnation))
+            if stream is None:
+                continue
             nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
             if nothing:
                 voids.append(Held(*stream.id, 0, tuple(nothing)))

@@ -30,6 +30,7 @@ class Peer:
         "number",
         "passed",
         "ready",
+        "recalls",
         "since",
         "stuck",
         "told",
@@ -46,6 +47,7 @@ class Peer:
         self.since = 0  # since when it is heard without a long silence
         self.ready = self.leaving = self.stuck = False
         self.version = -1  # of the topic that it has; -1 until it has said so
+        self.recalls = False  # what it has forgotten can be read from a lake
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.departed = False  # it is no member any more, but has something that we may need
@@ -153,12 +155,14 @@ class Bundle:
         peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
         peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
         damaged = {(held.publisher, held.incarnation): Spans(held.spans) for held in state.damaged}
+        peer.recalls = state.recalls
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.damages.pop(peer.name, None)
             if stream.id in damaged:
                 stream.damages[peer.name] = damaged[stream.id]
             stream.peers[peer.name] = Spans(((1, held.floor), *held.spans))
+            stream.forgotten[peer.name] = held.floor
             stream.skips[peer.name] = skips = Spans(held.skipped)
             if peer.unit:
                 skips.add(1, held.floor)  # it served its unit; others may need it

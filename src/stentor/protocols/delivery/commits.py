@@ -95,6 +95,7 @@ class Commits:
         for name in self._dispatch.dirty:
             destination = self._table.destinations.get(name)
             if destination is not None:
+                destination.abandon_all(self._store.streams.is_over)
                 self._store.entries.append(Fact(PROGRESS + name, destination.note()))
                 whole = destination.renewed
                 registration = destination.registration

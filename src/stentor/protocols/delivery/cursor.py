@@ -150,7 +150,7 @@ class Reader:
             yield part, upto
 
     def acknowledge(self, spans: Iterable[tuple[int, int]]) -> bool:
-        """Take in an acknowledgement in our numbers; whether the sync advances."""
+        """Take in an acknowledgement in our numbers; return whether it is done with more than before."""
         destination = self.destination
         for first, last in spans:
             self.acked.add(max(first, destination.sync + 1), min(last, self.told))
@@ -162,7 +162,8 @@ class Reader:
         return self._advance(self.sent) if not self.pending else False
 
     def _advance(self, sync: int) -> bool:
-        destination = self.destination
+        """Move the sync; return whether that is to be written down: registrations, which take numbers, are not."""
+        destination, is_news = self.destination, False
         if sync <= destination.sync:
             return False
         destination.sync = sync
@@ -171,9 +172,10 @@ class Reader:
             line = self.lines[0]
             if line.publisher and line.kind is not Kind.VOID:  # that may turn up one day, and must then be given to it
                 destination.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
+                is_news = True
             if line.end > sync:
                 break
             self.lines.popleft()
         while self.inflight and self.inflight[0][0] <= sync:
             self.pending -= self.inflight.popleft()[1]
-        return True
+        return is_news

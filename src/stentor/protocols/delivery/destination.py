@@ -4,7 +4,7 @@ How far a subscriber is, is told in numbers of streams, which are the same at ev
 the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -20,6 +20,7 @@ from stentor.model.span import Spans
 from stentor.protocols.delivery.audience import pack, unpack
 from stentor.protocols.delivery.registry import Frontier, KnownSubscription
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.wire.block import Block
 from stentor.wire.sheaf import Sheaf
 
@@ -107,9 +108,14 @@ class Destination:
 
     def abandon(self, stream: StreamId) -> None:
         """There will be nothing more of it."""
-        self.done.pop(stream, None)
-        self._news.pop(stream, None)
-        self._digest = None
+        if self.done.pop(stream, None) is not None:
+            self._news.pop(stream, None)
+            self._digest = None
+
+    def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
+        """There will be nothing more of the streams that are over."""
+        for stream in [each for each in self.done if is_over(each)]:
+            self.abandon(stream)
 
     def _known(self, stream: StreamId) -> Spans:
         return self.done.setdefault(stream, Spans())
@@ -248,7 +254,8 @@ def stretches(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
 class DisseminationTable:
     """All destinations of a topic, and which events are for whom."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Streams) -> None:
+        self.streams = streams
         self.destinations: dict[str, Destination] = {}
         self._slots = self._served = 0
         self.names: dict[int, str] = {}  # by slot

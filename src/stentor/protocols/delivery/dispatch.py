@@ -224,8 +224,9 @@ class Dispatch:
             self.dirty[reader.destination.name] = None
 
     def judge(self, reader: Reader, doubt: Mapping[StreamId, int] | None) -> None:
-        """Say what earlier lives of a subscriber may have been handed."""
-        reader.doubt = doubt
+        """Say what earlier lives of a subscriber may have been handed; nothing is handed out of what is over."""
+        over = self._store.streams.is_over
+        reader.doubt = None if doubt is None else {key: last for key, last in doubt.items() if not over(key)}
         if reader.ask is not Ask.NONE and reader.destination.learn(reader.testify()):
             self.dirty[reader.destination.name] = None
 

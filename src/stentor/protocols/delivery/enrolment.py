@@ -261,7 +261,8 @@ class Enrolment:
     def enlist(self, name: str, subscription: KnownSubscription) -> None:
         """Events are kept for a new subscriber from now on."""
         if name not in self._registry.subscriptions:
-            starts = {(publisher, incarnation): floor for publisher, incarnation, floor in subscription.frontier}
+            given = self._store.streams.current(Held(*each, ()) for each in subscription.frontier)
+            starts = {(each.publisher, each.incarnation): each.floor for each in given}
             for publisher, incarnation, floor in self._store.floors(others=True):  # nobody can be sure to get these
                 key = publisher, incarnation
                 starts[key] = max(starts.get(key, 0), floor)
@@ -290,7 +291,7 @@ class Enrolment:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         destination = self._table.add(name, subscription, self._store.next - 1, served)
-        destination.advance(Held(*each, ()) for each in subscription.frontier)
+        destination.advance(self._store.streams.current(Held(*each, ()) for each in subscription.frontier))
         if served:
             self._settle_in(destination)
         self._dispatch.dirty[name] = None
@@ -420,22 +421,24 @@ class Enrolment:
 
     def obey(self) -> None:
         """Act upon the registry as it is now."""
-        registry = self._registry
-        for name, destination in list(self._table.destinations.items()):
-            known = registry.subscriptions.get(name)
-            if known is None or known.registration != destination.registration:  # it unsubscribed, be it for a while
-                if registry.admits("subscriber", name):
+        registry, renewed = self._registry, sorted(self._registry.take_renewed_subscribers())
+        for name in renewed:
+            destination, known = self._table.destinations.get(name), registry.subscriptions.get(name)
+            if destination is not None and (known is None or known.registration != destination.registration):
+                if registry.admits("subscriber", name):  # it unsubscribed, be it for a while
                     self._send_away(name)
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
         self.holders.obey()
-        for name in [name for name in self._dispatch.readers if not registry.admits("subscriber", name)]:
+        gone = [name for name in renewed if name in self._dispatch.readers]
+        for name in [name for name in gone if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)
         for number, publisher in list(self.publishers.items()):
             if not registry.admits("publisher", publisher.name):
                 del self.publishers[number]
                 self._dismiss("publisher", publisher.name, publisher.inbox)
-        for name, subscription in registry.subscriptions.items():
+        for name in [name for name in renewed if name in registry.subscriptions]:
+            subscription = registry.subscriptions[name]
             if name not in self._table.destinations:
                 self.register(name, subscription)
             else:

@@ -163,7 +163,7 @@ class Gossip:
         untold = [peer for peer in self.bundle.peers.values() if not peer.retold]
         lately = now - self._settings.suspicion  # nobody else would answer, unless it is that we have heard nobody yet
         asking = to is None and any(peer.heard > lately or not self.ready for peer in untold)
-        streams = self._store.streams.values() if whole else self.changed
+        streams = [each for each in (self._store.streams.values() if whole else self.changed) if each.end]
         if to is None:
             self._told, self.changed = now, {}
             self._states += 1
@@ -174,6 +174,7 @@ class Gossip:
             self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.inspection.done),
             self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
             damaged=tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
+            recalls=self._settings.lake,
         )  # fmt: skip
         voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
         lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
@@ -280,7 +281,7 @@ class Gossip:
             self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
 
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
-        for held in gossip.voids:
+        for held in self._store.streams.current(gossip.voids):
             stream = self._store.streams[held.publisher, held.incarnation]
             spans = held.spans if gossip.lost else stream.readable(held.spans)
             if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
@@ -296,6 +297,10 @@ class Gossip:
     def _hear_state(self, now: int, peer: Peer, state: GossipState) -> None:
         if not peer.follow(state):
             state = msgspec.structs.replace(state, held=())  # we have heard newer ones
+        current = self._store.streams.current(state.held)
+        if len(current) < len(state.held):  # what a member stored of a life before it heard that it is closed counts
+            late = [] if peer.departed else [each for each in state.held if each.spans and each not in current]
+            state = msgspec.structs.replace(state, held=(*current, *late))
         self.bundle.take_state(peer, state, self._store.streams)
         if state.asking and now - peer.answered >= self._settings.interval // 2:
             peer.answered = now
@@ -336,8 +341,7 @@ class Gossip:
         rows = self.bundle.take_rows(peer, gossip)
         self._store.remarks += rows
         skipped = Spans(gossip.skipped)
-        for row in rows:
-            line = row.line
+        for line in [row.line for row in rows if not self._store.streams.is_over(row.line.stream)]:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely

@@ -39,6 +39,8 @@ class Lives:
             raise Refused(
                 Refusal.FENCED, f"a newer {event.sender} published here; if there is none, the clock here is behind"
             )
+        if self._registry.is_closed((sender, event.incarnation)):
+            raise Refused(Refusal.FENCED, f"a newer {event.sender} has published since, and this life of it is closed")
         stream = self._store.streams.find((sender, event.incarnation))
         if stream is None:
             raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
@@ -105,10 +107,7 @@ class Lives:
         """Return this stream of a publisher, else the newest, that begins with something stored, and up to where it has
         no gap: what comes after one was never acknowledged.
         """
-        found = {life: stream.known for life, stream in self._store.streams.lives(publisher).items()}
-        if found.get(incarnation):
-            return incarnation, found[incarnation]
-        return max([each for each in found.items() if each[1]], default=(0, 0))
+        return self._store.streams.newest((publisher, incarnation), self._registry.publishers[publisher].told)
 
     # ---- what must not be given up
 

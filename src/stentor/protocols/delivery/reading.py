@@ -154,6 +154,8 @@ class Reading:
     def _answer(self, now: int, event: StockRequest, done: Position) -> None:
         forgotten = self._forgotten().minus(done)
         target = (Position.of(event.upto) if event.upto else self._admitted(now).plus(self._forgotten())).minus(done)
+        over = self._store.streams.is_over
+        forgotten = forgotten.plus(Position({key: target.streams[key] for key in target.streams if over(key)}))
         if not self._settings.lake:
             target = target.minus(forgotten)
         pieces = self._pieces(target, self._limit(event))
@@ -161,7 +163,7 @@ class Reading:
         stock = Stock(
             self._topic, self._settings.name, event.token,
             members=self._registry.storing_all(),
-            done=done.held,
+            done=tuple(self._store.streams.current(done.held)),
             parts=tuple(part.position().held for part in parts),
             gone=(Position() if self._settings.lake else forgotten).plus(self._written_off().minus(done)).held,
             number=self._store.horizon,
@@ -313,7 +315,7 @@ class Reading:
             self._check(event)
         except Refused:
             return  # it hears of that when it asks for more
-        if destination is not None and destination.advance(event.done):
+        if destination is not None and destination.advance(self._store.streams.current(event.done)):
             self._dispatch.dirty[event.name] = None
         self._enrolment.pass_by(event.name, Position.of(event.done))
 

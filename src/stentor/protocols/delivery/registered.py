@@ -41,6 +41,8 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
         tuple[Life, ...], Meta(max_length=64)
     ] = ()  # those that it goes on with when it comes back, in the order in which they began
     ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
+    closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
+    told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
 
     def after(self, known: "KnownPublisher") -> "KnownPublisher":
         """The same, if whoever wrote it knew what is known here; else with what it did not know. A life that it does
@@ -49,12 +51,16 @@ class KnownPublisher(msgspec.Struct, frozen=True, array_like=True):
         theirs, ours = dict(self.ends), dict(known.ends)
         lives = theirs.keys() | ours.keys() if self.incarnation < known.incarnation else theirs.keys()
         resumed = (*self.resumed, *(each for each in known.resumed if each not in self.resumed))[-MOST_RESUMED:]
+        closed = max(self.closed, known.closed)
+        lives = {life for life in lives if life > closed or life in resumed}
         return KnownPublisher(
             self.name,
             self.principal,
             max(self.incarnation, known.incarnation),
             resumed if self.incarnation < known.incarnation else self.resumed,
             tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)),
+            closed,
+            max(self.told, known.told),
         )
 
 

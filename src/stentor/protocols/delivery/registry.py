@@ -15,7 +15,7 @@ from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.model.mail import mail_filter
-from stentor.model.record import Fact
+from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 from stentor.protocols.delivery.registered import (
@@ -79,6 +79,9 @@ class Registry:
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, KnownPublisher] = {}
         self._renewed: dict[int, None] = {}  # publishers of whom there is news
+        self._renewed_names: set[str] = set()  # subscribers of which something was registered, since somebody looked
+        self._is_renewed = False  # … or of the topic, which concerns all
+        self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
 
     # ---- facts
@@ -110,6 +113,12 @@ class Registry:
         known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
         return self.set(key, known) if known != publisher_values.decode(value) else []
 
+    def take_renewed_subscribers(self) -> set[str]:
+        """Return the subscribers of which something else was registered since this was last asked."""
+        renewed = {*self.subscriptions, *self._renewed_names} if self._is_renewed else self._renewed_names
+        self._renewed_names, self._is_renewed = set(), False
+        return renewed
+
     @property
     def digest(self) -> int:
         return self._facts.digest
@@ -138,6 +147,9 @@ class Registry:
             self.unshared.add(key)
         value = fact[2]
         kind, _, name = key.partition("/")
+        self._is_renewed = self._is_renewed or key == TOPIC
+        if kind in ("subscription", "grant"):
+            self._renewed_names.add(name.removeprefix("subscriber/") if kind == "grant" else name)
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
@@ -150,7 +162,10 @@ class Registry:
             self.believed.principals[name] = _membership.decode(value).principal
         elif kind == "publisher":
             number, known = int(name, 16), publisher_values.decode(value)
-            self.publishers[number] = known.after(self.publishers.get(number, known))
+            former = self.publishers.get(number)
+            self.publishers[number] = known.after(former or known)
+            if former is None or self.publishers[number].closed > former.closed:
+                self.closings[number] = None
             self._renewed[number] = None
         elif kind == "subscription":
             if value:
@@ -384,7 +399,8 @@ class Registry:
             resumed = (*resumed, incarnation)[-MOST_RESUMED:]
         if ends is None:
             ends = tuple(each for each in known.ends if each[0] not in resumed)
-        news = KnownPublisher(name, principal, max(known.incarnation, incarnation), resumed, ends[-MOST_ENDS:])
+        newest = max(known.incarnation, incarnation)
+        news = msgspec.structs.replace(known, incarnation=newest, resumed=resumed, ends=ends[-MOST_ENDS:])
         return [] if news == known else self.set(f"{_PUBLISHER}{number:016x}", news)
 
     def fix_ends(self, publisher: int, ends: PublisherEnds) -> list[Fact]:
@@ -403,6 +419,18 @@ class Registry:
             return str(Filter(where)) if where else ""
         except FilterError as error:
             raise Refused(Refusal.FILTER, str(error)) from None
+
+    def is_closed(self, stream: StreamId) -> bool:
+        """Return whether a life is over: all that it sent is forgotten, and nothing more of it is stored."""
+        known = self.publishers.get(stream[0])
+        return known is not None and stream[1] <= known.closed and stream[1] not in known.resumed
+
+    def close(self, publisher: int, life: int, told: tuple[int, int]) -> list[Fact]:
+        """Close the lives of a publisher up to this one; its next life is `told` of the newest that had any events."""
+        known = self.publishers[publisher]
+        ends = tuple(each for each in known.ends if each[0] > life or each[0] in known.resumed)
+        closed = msgspec.structs.replace(known, ends=ends, closed=life, told=max(told, known.told))
+        return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 
     def subscribe(self, name: str, subscription: KnownSubscription) -> list[Fact]:
         again = name not in self.subscriptions and _SUBSCRIPTION + name in self._facts

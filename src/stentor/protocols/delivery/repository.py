@@ -13,6 +13,7 @@ bundles of several. Its parts:
     membership  how this repository introduces itself, and leaves
     notices     what brokers are told of who may do what
     collection  what may be forgotten
+    closing     lives of publishers of which nothing is left
     gaps        what nobody has: those behind it do not wait for ever
     damage      what was stored and cannot be read: an error until it is mended, or accepted
     reading     those who read what is stored, at rest
@@ -24,7 +25,6 @@ from typing import Any
 import msgspec
 
 from stentor.machine import (
-    MILLISECOND,
     SECOND,
     CommitFailed,
     Committed,
@@ -45,8 +45,6 @@ from stentor.model.control import (
     PublisherOrder,
     RepositoryAck,
     Retransmission,
-    SubscriberAck,
-    SubscriberNak,
     repository_name,
 )
 from stentor.model.ids import publisher_id
@@ -56,6 +54,7 @@ from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.border import Border
+from stentor.protocols.delivery.closing import LifeClosing
 from stentor.protocols.delivery.collection import Collection
 from stentor.protocols.delivery.commits import PROGRESS, Commits
 from stentor.protocols.delivery.conflicts import Conflicts
@@ -73,15 +72,17 @@ from stentor.protocols.delivery.owners import Owners
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Listening, Vouched
 from stentor.protocols.delivery.reading import Reading
 from stentor.protocols.delivery.registry import LIFE, Registry
+from stentor.protocols.delivery.rest import IDLE, Rest
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
+from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
-_BUSY, _IDLE = 50 * MILLISECOND, 250 * MILLISECOND  # between looks at what is overdue
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
@@ -95,14 +96,14 @@ class Repository:
     def __init__(
         self, topic: str, settings: RepositorySettings, trail: Trail | None = None, budget: TailBudget | None = None
     ) -> None:
-        """`budget` is what all topics of a repository share for their recent records."""
         self.topic = topic
         self._settings = settings
-        self.table = DisseminationTable()
+        streams = Streams()
+        self.table = DisseminationTable(streams)
         self.mailboxes = Mailboxes(self.table, is_mail=topic == settings.mail)
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
-        audience = self.mailboxes.audience
-        self.store = store = Store(budget or TailBudget(settings.tail), audience, bool(settings.unit))
+        budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
+        self.store = store = Store(streams, budget, audience, bool(settings.unit))
         self.dispatch = Dispatch(topic, store, settings)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
@@ -115,6 +116,9 @@ class Repository:
             self.agreement, self.border, self.lives,
         )  # fmt: skip
         self.departures = Departures(topic, settings.name, self.registry, self.table, self.dispatch, self.enrolment)
+        subscribers = SubscriberLetters(
+            settings.name, streams, self.table, self.dispatch, self.gossip.bundle, self.enrolment.holders
+        )
         self.membership = OwnMembership(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
         )
@@ -128,6 +132,9 @@ class Repository:
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
         )  # fmt: skip
+        self.closing = LifeClosing(
+            settings, store, self.registry, self.table, self.gossip, self.enrolment, self.agreement, self.testimony
+        )
         self.gaps = Gaps(
             topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
         )
@@ -138,6 +145,7 @@ class Repository:
         self.conflicts = Conflicts(topic, store, self.dispatch)
         self.gone = False  # it has left the bundle
         self.is_open = False  # it knows what its ledger held
+        self._rest = Rest(store, self.registry, self.dispatch, self.gossip, self.commits, self.notices)
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
@@ -149,11 +157,10 @@ class Repository:
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             **self.enrolment.handlers,
             **self.departures.handlers,
+            **subscribers.handlers,
             **self.owners.handlers,
             **self.reading.handlers,
             PublisherOrder: self._order,
-            SubscriberAck: self._subscriber_ack,
-            SubscriberNak: self._subscriber_nak,
         }
 
     def _input_handlers(self) -> dict[type[Input], Callable[[int, Any], None]]:
@@ -177,6 +184,8 @@ class Repository:
     def step(self, now: int, *happened: Input) -> list[Effect]:
         """What came at once is answered at once."""
         self.store.wall = now + self._wall_lead
+        if self._rest.is_over(now, happened):
+            self.dispatch.effects.append(StartTimer(self._timer, now + IDLE))
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -214,6 +223,7 @@ class Repository:
             else:
                 self.enrolment.recall(name, subscription, note)
                 self.testimony.progressed(name, self.table.destinations[name].reached())
+        self.closing.recall()
         self.commits.noted = self.store.horizon
         self.testimony.reopen(self.store.horizon, self.store.next - 1)
         self._load_tail(self.store.horizon + 1)
@@ -330,41 +340,6 @@ class Repository:
             publisher.acknowledged = ()  # it asks again, so it has not heard
             self.gossip.touched[stream] = None
 
-    # ---- subscribers
-
-    def _subscriber_ack(self, now: int, sender: int, event: SubscriberAck) -> None:
-        destination = self.table.destinations.get(event.sender)
-        if destination is None or not self.enrolment.holders.is_subscriber(event.sender, sender):
-            return
-        if event.repository == self._settings.name:
-            reader = self.dispatch.readers.get(event.sender)
-            if reader is not None and reader.incarnation == event.incarnation:
-                self.dispatch.acknowledge(now, reader, event.spans)
-            return
-        peer = self.gossip.bundle.peers.get(event.repository)
-        is_fenced = event.incarnation < self.enrolment.holders.newest("subscriber", event.sender)
-        if peer is not None and not is_fenced:
-            for first, last in event.spans:
-                for stream, start, end in peer.translate(first, last):
-                    destination.mark(stream, start, end)
-            self.dispatch.dirty[event.sender] = None
-
-    def _subscriber_nak(self, now: int, sender: int, event: SubscriberNak) -> None:
-        reader, holders = self.dispatch.readers.get(event.sender), self.enrolment.holders
-        if not holders.is_subscriber(event.sender, sender):
-            return
-        if reader is None or reader.attempt != event.attempt:
-            holders.remind(event)
-            return
-        reader.answered = now
-        reader.tuned = reader.tuned or event.tuned
-        if event.asks:
-            self.dispatch.ask(reader)
-        if event.missing:
-            self.dispatch.resend(reader, event.missing)
-        if event.after is not None:
-            self.dispatch.inform(reader, event.after)
-
     # ---- what was registered
 
     def _obey(self, now: int) -> None:
@@ -377,6 +352,7 @@ class Repository:
         if self.registry.changed:
             self.registry.changed = False
             self.border.obey()
+            self.closing.obey()
             self.enrolment.obey()
             for name in self.gossip.admit(now, self.registry.units):
                 for stream in self.store.streams.values():
@@ -465,6 +441,7 @@ class Repository:
         self.damage.tick(now)
         self.enrolment.tick(now)
         self.collection.tick(now)
+        self.closing.tick(now)
         self.notices.tick(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
@@ -472,7 +449,7 @@ class Repository:
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
-        self.dispatch.effects.append(StartTimer(self._timer, now + (_BUSY if busy else _IDLE)))
+        self.dispatch.effects.append(StartTimer(self._timer, now + self._rest.pause(busy)))
 
     # ---- people
 

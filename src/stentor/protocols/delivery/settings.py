@@ -27,6 +27,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     void_anew: int = 2 * SECOND  # … if it came back anew, and has forgotten what is missing
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
     age_unit: int = SECOND  # in which topics say how long events are kept; simulations have no time for seconds
+    close_after: int = 60 * SECOND  # that nothing was heard of an older life of a publisher before it is closed
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
     accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all

@@ -16,6 +16,7 @@ from stentor.model.ranges import LAST_SEQUENCE
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.audience import Part, cut
+from stentor.protocols.delivery.floor_facts import floor_fact, floor_key, recall_floors
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import Tail, TailBudget
@@ -23,7 +24,7 @@ from stentor.wire.block import Block
 
 SCHEMA = "schema/"
 HORIZON = "local/horizon"
-_FLOOR = "local/floor/"
+_FIRST = "local/first"
 _schemas = msgspec.msgpack.Decoder(Schema)
 _MOST_SUSPECTS = 16
 _DAMAGED = 1  # in place of a checksum
@@ -33,17 +34,20 @@ class Store:
     """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
 
     def __init__(
-        self, budget: TailBudget, audience: Callable[[Block], Mapping[int, bytes]], selective: bool = False
+        self,
+        streams: Streams,
+        budget: TailBudget,
+        audience: Callable[[Block], Mapping[int, bytes]],
+        selective: bool = False,
     ) -> None:
         """`selective`: what nobody here wants is not kept."""
         self._selective = selective
         self.keeps_all = False  # … but what its publisher sent to us,
         self.home = 0  # … or sent on this topic, which is our unit's
-        self.streams = Streams()
+        self.streams = streams
         self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether the fact of a life is here
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
-        self.first = 1  # everything before it is forgotten
         self.horizon = 0
         self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
@@ -69,27 +73,17 @@ class Store:
     # ---- from the ledger
 
     def load(self, holdings: Holdings) -> None:
-        for key, value in holdings.facts.items():
-            if key.startswith(SCHEMA):
-                schema = _schemas.decode(value)
-                self.schemas[schema.id] = schema
-        self.first = 0
-        for chapter in chapters_of(holdings.lines):
-            self.first = self.first or int(chapter.sequence[0])
-            self._load_chapter(chapter)
-        for key, value in holdings.facts.items():
-            if key.startswith(_FLOOR):
-                publisher, incarnation = key.removeprefix(_FLOOR).split("/")
-                stream = self.streams[int(publisher, 16), int(incarnation)]
-                floor, cared, *voids = value.split()
-                stream.voids.remove(1, int(floor))  # what was found to be forgotten elsewhere was no gap
-                for first, _, last in (void.partition(b"-") for void in voids):
-                    stream.voids.update(stream.held.missing(int(first), int(last)))
-                stream.cared = int(cared)
-                stream.forget(int(floor))
-                stream.durable_floor = stream.floor
+        found = (_schemas.decode(value) for key, value in holdings.facts.items() if key.startswith(SCHEMA))
+        self.schemas |= {schema.id: schema for schema in found}
+        begin = int(holdings.facts.get(_FIRST, b"0"))  # what is before it may still be on the disk
+        self.streams.first = 0
+        for chapter in (each.since(begin) for each in chapters_of(holdings.lines)):
+            if len(chapter.sequence):
+                self.streams.first = self.first or int(chapter.sequence[0])
+                self._load_chapter(chapter)
+        recall_floors(self.streams, holdings.facts)
         self.next = holdings.next
-        self.first = self.first or self.next
+        self.streams.first = self.first or self.next
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
         self._noted = self.next
         self._tail = Tail(self.horizon + 1, self._budget)
@@ -129,6 +123,8 @@ class Store:
         """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
         They are as old as it says, unless its clock is ahead of ours.
         """
+        if self.streams.is_over((block.publisher, block.incarnation)):
+            return
         stream = self.streams[block.publisher, block.incarnation]
         self.streams.unsettled[stream] = None
         stream.seen = now
@@ -180,7 +176,8 @@ class Store:
     def introduce(self, is_known: Callable[[int], bool]) -> None:
         """Store what waited until it is known that its publisher may publish, and what came before this life."""
         for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
-            self.streams.find(key)
+            if self.streams.find(key) is None:
+                self.streams.strangers.take(key)
         for stream in list(self.streams.unsettled):
             if stream.waiting and is_known(stream.id[0]):
                 self.admit(stream)
@@ -421,6 +418,11 @@ class Store:
         self._tail.release()
 
     @property
+    def first(self) -> int:
+        """Everything before this sequence number is forgotten."""
+        return self.streams.first
+
+    @property
     def start(self) -> int:
         """From here on everything is in memory."""
         return self._tail.start
@@ -451,13 +453,15 @@ class Store:
 
     def tops(self) -> tuple[tuple[int, int, int], ...]:
         """All there is now, as a frontier."""
-        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top)
+        over = self.streams.is_over
+        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top and not over(key))
 
     def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
         """All that is forgotten, here or also by others, as a frontier."""
         floors = {
             key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
             for key, stream in self.streams.items()
+            if not self.streams.is_over(key)
         }
         return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
 
@@ -465,7 +469,7 @@ class Store:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
         for line in records:
-            self.first = line.end + 1
+            self.streams.first = line.end + 1
             if line.publisher:
                 floors[line.stream] = None
                 if line.kind is not Kind.VOID:  # what is void may be stored further on
@@ -476,22 +480,17 @@ class Store:
     def abandon(self, key: StreamId) -> bool:
         """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""
         stream = self.streams.get(key)
-        if stream is None or stream.floor < stream.top or stream.reserved:
+        if stream is None or not self.streams.is_collected(stream):
             return False
         del self.streams[key]
         self.losses.pop(stream, None)
-        self.entries.append(Fact(_floor_of(key), None))
+        self.entries += [Fact(floor_key(key), None), Fact(_FIRST, b"%d" % self.first)]
         return True
 
     def mark_floor(self, stream: Stream) -> None:
         """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
-        voids = b"".join(b" %d-%d" % span for span in stream.voids)
         self._marks.append((stream, stream.floor))
-        self.entries.append(Fact(_floor_of(stream.id), b"%d %d%s" % (stream.floor, stream.cared, voids)))
-
-
-def _floor_of(key: StreamId) -> str:
-    return f"{_FLOOR}{key[0]:016x}/{key[1]}"
+        self.entries.append(floor_fact(stream))
 
 
 def digest_of(block: Block) -> int:

@@ -22,8 +22,8 @@ class Stream:
 
     __slots__ = (
         "_digests", "_firsts", "_sequences", "acknowledged", "asked", "cared", "damaged", "damages", "durable",
-        "durable_floor", "floor", "floors", "heard", "held", "held_back", "id", "lost", "ordered", "peers", "reserved",
-        "seen", "skipped", "skips", "top", "voids", "waiting", "written_off",
+        "durable_floor", "floor", "floors", "forgotten", "heard", "held", "held_back", "id", "last_sequence", "lost",
+        "ordered", "peers", "reserved", "seen", "skipped", "skips", "top", "voids", "waiting", "written_off",
     )  # fmt: skip
 
     def __init__(self, stream: StreamId) -> None:
@@ -37,6 +37,7 @@ class Stream:
         self.damaged = Spans()  # until another repository, or their publisher, sends them again
         self.written_off = Spans()  # an operator has accepted that they are lost: readers pass them, and are told
         self.top = 0  # the highest number that has a sequence number, if only set aside
+        self.last_sequence = 0  # under which something of it was stored or set aside
         self.floor = 0  # all up to it is forgotten
         self.durable_floor = 0  # … and that is written down. Invariant: durable_floor <= floor
         self.cared = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
@@ -47,7 +48,8 @@ class Stream:
         self.asked = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
         self.peers: dict[str, Spans] = {}  # what other repositories have
-        self.floors: dict[str, int] = {}  # … and have forgotten
+        self.floors: dict[str, int] = {}  # … and have forgotten, those that serve everyone
+        self.forgotten: dict[str, int] = {}  # the same of all, durably
         self.skips: dict[str, Spans] = {}  # … or do not, since nobody whom they serve wants it
         self.damages: dict[str, Spans] = {}  # … or had, and cannot read any more
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
@@ -80,7 +82,7 @@ class Stream:
     def file(self, line: Line) -> None:
         """A record of this stream is written or was found."""
         first, last = line.first, line.last
-        self.top = max(self.top, last)
+        self.top, self.last_sequence = max(self.top, last), max(self.last_sequence, line.end)
         self.ordered.add(first, last)
         if line.kind is Kind.RESERVED:
             self.reserved.append((first, last, line.sequence))
@@ -116,6 +118,7 @@ class Stream:
                 spans.remove(first, last)
             for spans in (self.ordered, self.held, self.durable):
                 spans.add(first, last)
+        self.last_sequence = max(self.last_sequence, int((events.sequence + events.length).max()) - 1)
         in_order = not self._firsts or self._firsts[-1] <= firsts[0]
         columns = (
             (self._firsts, firsts),
@@ -279,6 +282,16 @@ class Stream:
         """Whether nothing of it waits, is missing, or is known to be somewhere else and not here."""
         return not (self.waiting or self.missing or any(map(self.wanted_from, self.peers)))
 
+    @property
+    def end(self) -> int:
+        """The last number of which anybody has said anything."""
+        return max(self.top, self.ordered.last, self.held.last, self.acknowledged.last)
+
+    def is_forgotten_by(self, others: Iterable[str]) -> bool:
+        """Whether all of it is forgotten, here and by others, and that is written down."""
+        end = self.end
+        return self.durable_floor >= end and all(self.forgotten.get(name, 0) >= end for name in others)
+
     def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
         """What of these is not here, and is neither skipped nor, unless it may come `late`, void."""
         gaps = [gap for first, last in spans for gap in self.held.missing(first, last)]
@@ -359,6 +372,7 @@ class Stream:
     def dismiss(self, peer: str) -> None:
         """Another repository has nothing of it, or does not count any more."""
         self.peers.pop(peer, None)
+        self.forgotten.pop(peer, None)
         self.damages.pop(peer, None)
 
     def wanted_from(self, peer: str) -> list[Span]:

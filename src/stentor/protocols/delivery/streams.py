@@ -4,6 +4,9 @@ A tick looks at the streams that are unsettled, and at no other: a topic whose p
 as much as one whose publishers have had one.
 """
 
+from collections.abc import Callable, Iterable
+
+from stentor.model.held import Held
 from stentor.model.record import StreamId
 from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
@@ -23,6 +26,9 @@ class Streams(dict[StreamId, Stream]):
         self.strangers = Strangers()
         # Streams of which something is awaited, or which have changed since `settle` looked at them.
         self.unsettled: dict[Stream, None] = {}
+        self.collected: dict[Stream, None] = {}  # nothing of these was left when `settle` last looked at them
+        self.is_closed: Callable[[StreamId], bool] = lambda _: False  # a life of which nothing more will be stored
+        self.first = 1  # sequence number; everything before it is forgotten
         self._lives: dict[int, dict[int, Stream]] = {}  # by publisher and incarnation
 
     def __missing__(self, key: StreamId) -> Stream:
@@ -35,13 +41,18 @@ class Streams(dict[StreamId, Stream]):
         stream = self[key]
         super().__delitem__(key)
         self.unsettled.pop(stream, None)
+        self.collected.pop(stream, None)
         lives = self._lives[key[0]]
         del lives[key[1]]
         if not lives:
             del self._lives[key[0]]
 
     def find(self, key: StreamId) -> Stream | None:
-        """Return the stream of a life of a publisher that may publish, as one that changes; None if it has too many."""
+        """Return the stream of a life of a publisher that may publish, as one that changes; None if the life is closed
+        or the publisher has too many.
+        """
+        if self.is_closed(key):
+            return None
         if key not in self and len(self.lives(key[0])) >= MOST_LIVES:
             return None
         stream = self[key]
@@ -52,11 +63,40 @@ class Streams(dict[StreamId, Stream]):
         """Return the streams of a publisher, by incarnation."""
         return self._lives.get(publisher, _NO_LIVES)
 
+    def newest(self, key: StreamId, told: tuple[int, int]) -> tuple[int, int]:
+        """Return this life of a publisher, else the newest, that begins with something stored, and up to where it has
+        no gap: what comes after one was never acknowledged. The newest of those that are closed is `told`.
+        """
+        found = {life: stream.known for life, stream in self.lives(key[0]).items()}
+        if found.get(key[1]):
+            return key[1], found[key[1]]
+        return max([told, *(each for each in found.items() if each[1])])
+
+    def is_over(self, key: StreamId) -> bool:
+        """Return whether nothing is left of a life, and nothing more of it will be stored."""
+        if not self.is_closed(key):
+            return False
+        stream = self.get(key)
+        return stream is None or self.is_collected(stream)
+
+    def is_collected(self, stream: Stream) -> bool:
+        """Return whether nothing of a stream is left, neither what was stored in order nor what came later."""
+        waits = stream.reserved or stream.waiting
+        return stream.floor >= stream.end and stream.last_sequence < self.first and not waits
+
+    def current(self, held: Iterable[Held]) -> list[Held]:
+        """Return those of these that are not about lives that are over."""
+        return [each for each in held if not self.is_over((each.publisher, each.incarnation))]
+
     def settle(self) -> None:
         """Leave those alone of which nothing is awaited."""
         for stream in [each for each in self.unsettled if each.is_settled]:
             del self.unsettled[stream]
             stream.lost = 0
+            if self.is_collected(stream):
+                self.collected[stream] = None
+            else:
+                self.collected.pop(stream, None)
 
     def validate(self) -> None:
         for key, stream in self.items():

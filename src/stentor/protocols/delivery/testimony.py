@@ -125,6 +125,11 @@ class Testimony:
                     spans = self._progress.setdefault((name, (held.publisher, held.incarnation)), Spans())
                     spans.update(((1, held.floor), *held.spans))
 
+    def abandon(self, stream: StreamId) -> None:
+        """There will be nothing more of a stream."""
+        for name in self._table.destinations:
+            self._progress_upto.pop((name, stream), None)
+
     def tell_progress(self, now: int, *, is_last: bool = False) -> None:
         """Trace what subscribers are done with, if that is due, or if the node stops."""
         if not self._progress or (now < self._progress_due_at and not is_last):

@@ -29,6 +29,7 @@ from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
+from stentor.wire.block import Block
 
 STEERING = SteeringSettings(
     grace=5 * MILLISECOND,
@@ -65,6 +66,7 @@ class Author(Actor):
         self.wrong_clocks: Random | None = None  # … of which each event may be of another one
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
+        self.sent: list[Block] = []  # in all its lives
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
         self._incarnation = Incarnation(0)
@@ -186,6 +188,7 @@ class Author(Actor):
 
     def _publish(self, publish: Publish) -> None:
         self.stage.seen["published"] += publish.block.count
+        self.sent.append(publish.block)
         self.stage.book.publish(publish.block)
         self.stage.book.send(publish.block, top_of(self.node))
         self.stage.office.publish(self, publish.block, publish.to)

@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
 from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
+from stentor.model.epoch import Epoch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
+from stentor.protocols.delivery.registered import subscription_values
 from stentor.protocols.delivery.registry import top_of
 from stentor.simulation.delivery.stored_times import Key as Key
 from stentor.simulation.delivery.stored_times import StoredTimes
@@ -16,6 +20,7 @@ from stentor.simulation.schedule import Schedule
 from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
+_stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])  # of a fact: its version, who wrote it, and its value
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 
 
@@ -54,6 +59,7 @@ class Shelf:
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
+        self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
@@ -124,6 +130,7 @@ class Page:
         self.name, self.end, self.since = name, end, since
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
+        self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
         self.unsubscribed = False  # … and was told that nothing is kept for it
         self.turns: list[Turn] = []
@@ -296,6 +303,20 @@ class Book:
             self.stored_times.collect(repository, fresh)
         shelf.forget(stream, floor)
 
+    def begin(self, repository: str, fact: str, value: bytes) -> None:
+        """It writes down where a subscriber begins, who may have named an epoch: behind that nothing is left out."""
+        page = self.pages.get(fact.removeprefix("subscription/"))
+        epoch = None if page is None else Epoch.parse(page.since.removeprefix("epoch "))
+        if page is None or epoch is None or page.has_begun or self.stored_times.keep:  # what is forgotten is left out
+            return
+        page.has_begun = True
+        sequences = self.shelves[epoch.repository].sequences
+        for publisher, life, last in subscription_values.decode(_stored.decode(value)[2]).frontier:
+            for key in ((publisher, life, number) for number in range(1, last + 1)):
+                gone = any(shelf.collected.has(key) or key in shelf.voided for shelf in self.shelves.values())
+                if sequences.get(key, 0) >= epoch.number and not gone:
+                    self.accuse("began-late", f"{page.name} asked for {epoch}: {repository} leaves out {key}")
+
     def has_expired(self, key: Key) -> bool:
         """Whether nobody can count on it any more, whoever has not got it."""
         gone = self.stored_times.expire and any(shelf.collected.has(key) for shelf in self.shelves.values())
@@ -355,7 +376,7 @@ class Book:
 
     def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
         """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
-        done = self.shelves[repository].progress.get(name)
+        done = self.shelves[repository].noted.get(name)
         if done is None:
             return
         for stretch in stretches:

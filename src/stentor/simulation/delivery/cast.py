@@ -2,7 +2,7 @@
 
 from random import Random
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import TopicTask
 from stentor.model.mail import MAIL
 from stentor.protocols.delivery.registry import is_within
@@ -60,7 +60,8 @@ class Cast:
             void_after=2500 * MILLISECOND,
             void_anew=700 * MILLISECOND,
             rectify_after=250 * MILLISECOND,
-            collect_every=300 * MILLISECOND,
+            collect_every=(100 if plan.close_after < SECOND else 300) * MILLISECOND,
+            close_after=plan.close_after,
             age_unit=AGE_UNIT,
             mail=TOPIC if plan.mail else MAIL,
         )

@@ -186,7 +186,8 @@ class Depot(Actor):
         entrusted = list(self.stage.book.entrusted)
         is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
         if is_rotten:
-            self.shelf.doubtful = self.shelf.durable.copy()
+            for stream, spans in self.shelf.durable.items():
+                self.shelf.doubtful[stream].update(spans)
             self.rotten = True
             self.note("bit rot")
         return is_rotten
@@ -240,7 +241,7 @@ class Depot(Actor):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
     def _is_noted(self, row: Trace) -> bool:
-        noted = self.shelf.progress.get(row.subscriber, Numbers())[row.source_id, row.life]
+        noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
         return all(noted.covers(*span) for span in hearing.spans_of(row))
 
     def _tell_traces(self) -> None:
@@ -289,6 +290,7 @@ class Depot(Actor):
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
+                self.stage.book.begin(self.short, entry.key, entry.value)
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -307,7 +309,10 @@ class Depot(Actor):
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
-            self.shelf.progress[name] = Numbers(Destination.recall(name, KnownSubscription(""), value).done)
+            done = Destination.recall(name, KnownSubscription(""), value).done
+            self.shelf.progress[name] = Numbers(done)
+            for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
+                self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
 
     def _tear(self, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""
@@ -447,7 +452,8 @@ class Depot(Actor):
         book, streams = self.stage.book, self.repository.store.streams
         page = book.pages[name]
         for key in [key for key in page.acknowledged if key not in page.synced]:
-            place = streams[key[:2]].locate(key[2])
+            stream = streams.get(key[:2])
+            place = stream.locate(key[2]) if stream is not None else None
             if place is not None and place[1] + key[2] - place[0] <= sync:
                 page.synced[key] = None
                 book.settle(self.short, page, key, self._required(self.repository))

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from stentor.machine import MILLISECOND
-from stentor.model.control import RegistrationReceipt, TopicTask
+from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
 from stentor.model.span import Span
-from stentor.simulation.delivery.actor import Actor
+from stentor.protocols.delivery.post import Arrived, Heard
+from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
@@ -52,6 +53,7 @@ class Mischief:
             "return": self._return,
             "outlive": self._outlive,
             "revoke": self._revoke,
+            "echo": self._echo,
         }
 
     def strike(self, what: str) -> None:
@@ -291,6 +293,24 @@ class Mischief:
             pairs += [(other, one) for one, other in pairs]
         self._soon(self._stage.office.block(pairs), 1200)
         return bool(pairs)
+
+    def _echo(self) -> bool:
+        """What an author sent in any of its lives comes once more, long after it was sent."""
+        random = self._stage.random
+        authors = [each for each in self._cast.authors if each.sent]
+        if not authors or self._cast.plan.hold or self._cast.plan.former:
+            return False  # it would be from another unit, or for a topic that was deleted
+        author = random.choice(authors)
+        block = random.choice(author.sent)
+        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last())
+
+        def come() -> None:
+            for depot in self._cast.serving():
+                depot.handle(Arrived([block]))
+                depot.handle(Heard(author.id, [order]))
+
+        self._stage.after(random.randrange(3000) * MILLISECOND, come)
+        return True
 
     # ---- the owner
 

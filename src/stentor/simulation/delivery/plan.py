@@ -46,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     wrong_clocks: bool = False  # of publishers and repositories
     mail: bool = False  # each event is for one reader, whether that came before or not
     former: bool = False  # the topic was deleted and created again while one of its repositories was away
+    close_after: int = 60 * SECOND  # that a life of an author is over and forgotten before it is closed
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -202,6 +203,23 @@ def draw_scholars(random: Random, plan: Plan) -> Plan:
 
 def draw_strangers(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strangers=random.random() < 0.3, nameless=random.random() < 0.1)
+
+
+def draw_brief_lives(random: Random, plan: Plan) -> Plan:
+    """In some worlds authors crash again and again, what they sent is soon forgotten, and so are their lives; some of
+    it comes once more when nobody expects it.
+    """
+    if random.random() >= 0.25:
+        return plan
+    crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4, 16))]
+    echoes = [(random.randrange(plan.duration), "echo") for _ in range(random.randrange(6))]
+    return msgspec.structs.replace(
+        plan,
+        keep=1,
+        close_after=random.choice((1, 100, 400)) * MILLISECOND,
+        events=2 * plan.events,
+        strikes=tuple(sorted((*plan.strikes, *crashes, *echoes))),
+    )
 
 
 def draw_ages(random: Random, plan: Plan) -> Plan:

@@ -1,11 +1,15 @@
 """The verdict: what must be true when all is over, of everyone who is left."""
 
+from collections.abc import Iterable
+
 from stentor.machine import SECOND
 from stentor.model.control import end_name
 from stentor.model.epoch import Epoch
 from stentor.model.ids import Incarnation
 from stentor.model.position import Position
+from stentor.protocols.delivery.registry import KnownPublisher
 from stentor.protocols.delivery.steering import life_of
+from stentor.protocols.delivery.streams import Streams
 from stentor.simulation.delivery.actor import TOPIC
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
@@ -33,6 +37,7 @@ class Verdict:
             *self._holders(),
             *self._kept_in_vain(),
             *self._strayed(),
+            *self._unclosed(),
             *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
             *self._unread(),
         ]
@@ -124,6 +129,17 @@ class Verdict:
             if page.unsubscribed and depot.repository and page.name in depot.repository.table.destinations
         ]
 
+    def _unclosed(self) -> list[str]:
+        """Streams that are still there although everyone has forgotten all of them, and their publisher goes on."""
+        members = [depot for depot in self._cast.depots.values() if depot.member and not depot.left]
+        if self._cast.plan.close_after > SECOND or not all(depot.serves for depot in members):
+            return []  # it is not time yet, or somebody who does not come back may have some of it
+        machines = [depot.repository for depot in members if depot.repository is not None]
+        everyone = [machine.store.streams for machine in machines]
+        publishers = machines[0].registry.publishers.items() if machines else ()
+        left = {known.name: _past_lives(publisher, known, everyone) for publisher, known in publishers}
+        return [f"{name}: {lives} are not closed" for name, lives in left.items() if lives]
+
     def _lagging(self, depot: Depot) -> list[str]:
         repository = depot.repository
         assert repository is not None
@@ -213,7 +229,7 @@ class Verdict:
             book.accuse("kept-in-vain", trouble)
         for trouble in self._strayed():
             book.accuse("strayed", trouble)
-        for trouble in [*self._unfinished(), *self._different(), *self._unread()][:_MOST]:
+        for trouble in [*self._unfinished(), *self._different(), *self._unclosed(), *self._unread()][:_MOST]:
             book.accuse("not-converged", trouble)
 
     def _judge_losses(self, page: Page) -> None:
@@ -264,6 +280,18 @@ def _keys(position: Position) -> list[Key]:
     return [(*stream, number) for stream, spans in streams for low, high in spans for number in range(low, high + 1)]
 
 
+def _past_lives(publisher: int, known: KnownPublisher, everyone: Iterable[Streams]) -> list[int]:
+    """Lives before the newest of which nothing is left at any repository, as nothing is of all lives before them."""
+    found: list[int] = []
+    for life in sorted({life for streams in everyone for life in streams.lives(publisher)} - {*known.resumed}):
+        there = [(streams, streams.lives(publisher).get(life)) for streams in everyone]
+        is_over = all(stream is None or streams.is_collected(stream) for streams, stream in there)
+        if not is_over or life >= known.incarnation:
+            break
+        found.append(life)
+    return found
+
+
 def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """What a repository has of each stream. What is void is like what is there, unless it is the last: of that nobody
     who came later knows.
@@ -271,6 +299,8 @@ def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
     assert depot.repository is not None
     found = {}
     for key, stream in sorted(depot.repository.store.streams.items()):
+        if depot.repository.store.streams.is_over(key):
+            continue  # it is about to be dropped, or would be if everyone were here
         spans = stream.durable.copy()
         spans.add(1, stream.floor)
         spans.update(stream.voids.within(1, spans.last))

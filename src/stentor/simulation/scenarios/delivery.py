@@ -11,6 +11,7 @@ from stentor.simulation.delivery.plan import (
     LONGEST,
     Plan,
     draw_ages,
+    draw_brief_lives,
     draw_former,
     draw_lives,
     draw_mail,
@@ -46,13 +47,14 @@ class _Play:
         plan = draw_lives(Random(f"{seed}/lives"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
+        plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
         plan = draw_scholars(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
+        plan = draw_rot(Random(f"{seed}/rot"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
-        plan = draw_mail(Random(f"{seed}/mail"), plan)
-        self.plan: Plan = draw_rot(Random(f"{seed}/rot"), plan)
+        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
         self.stage.book.calm = self.plan.visits
         self.cast = Cast(self.stage, self.plan, seed)
         self.mischief = Mischief(self.cast)
@@ -71,8 +73,9 @@ class _Play:
         stage, plan = self.stage, self.plan
         stage.office.weather = plan.weather
         begin = stage.now
+        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
-            late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
+            late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
         for stranger in self.cast.strangers:
             stranger.start()

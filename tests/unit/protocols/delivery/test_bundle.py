@@ -1,14 +1,15 @@
 """What repositories of a bundle tell each other, and ask each other for."""
 
 import msgspec
-from tests.paper.bundle import PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
-from stentor.machine import SECOND
+from stentor.machine import SECOND, StartTimer, TimerFired
 from stentor.model.access import TopicTerms
-from stentor.model.control import GossipState, Held, repository_name
+from stentor.model.control import GossipState, Held, TopicTask, repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle, Peer
+from stentor.protocols.delivery.post import Arrived
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.streams import Streams
@@ -93,3 +94,32 @@ def test_an_idle_bundle_says_nothing_of_streams_that_have_not_changed() -> None:
     assert len(states) > 100
     assert not any(state.held for state in states)
     assert not bundle.repositories["r1"].store.streams.unsettled
+
+
+def test_a_registration_is_written_down_for_nobody_else() -> None:
+    """It takes a sequence number, which every subscriber passes; that is no progress."""
+    bundle = PaperBundle("r1")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.pass_time(1000)
+    before = bundle.ledgers["r1"].facts["local/progress/billing"]
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="other")
+    bundle.pass_time(1000)
+    assert bundle.ledgers["r1"].facts["local/progress/billing"] == before
+    assert bundle.repositories["r1"].table.destinations["billing"].sync == bundle.repositories["r1"].store.next - 1
+
+
+def test_an_idle_topic_with_one_repository_rests_until_something_happens() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.pass_time(10_000)
+    repository = bundle.repositories["r1"]
+    (timer,) = (
+        effect
+        for effect in repository.step(bundle.now, TimerFired(f"repository {TOPIC}"))
+        if isinstance(effect, StartTimer)
+    )
+    assert timer.at - bundle.now == 5 * SECOND
+    woken = repository.step(bundle.now + SECOND, Arrived([block(5)]))
+    (timer,) = (effect for effect in woken if isinstance(effect, StartTimer))
+    assert timer.at - bundle.now < 2 * SECOND

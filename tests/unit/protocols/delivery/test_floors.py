@@ -13,6 +13,7 @@ from stentor.protocols.delivery.registry import KnownSubscription
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 
 STREAM = (publisher_id("", end_name("publisher", "shop", TOPIC)), 5)
@@ -106,8 +107,9 @@ def test_a_newcomer_forgets_what_follows() -> None:
 
 def floors() -> tuple[Floors, Stream, DisseminationTable]:
     """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
-    table = DisseminationTable()
-    store = Store(TailBudget(0), table.audience)
+    streams = Streams()
+    table = DisseminationTable(streams)
+    store = Store(streams, TailBudget(0), table.audience)
     stream = store.streams[STREAM]
     stream.file(Line(1, 4, *STREAM, 1, Kind.RESERVED))
     stream.file(Line(5, 6, *STREAM, 5, Kind.EVENTS))

@@ -19,6 +19,7 @@ from stentor.model.record import Kind
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.registry import KnownPublisher, Registry
 from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 
 SHOP = publisher_id("", end_name("publisher", "shop", TOPIC))
@@ -167,7 +168,8 @@ def test_a_fact_that_was_written_without_knowing_of_a_newer_life_takes_nothing_b
 
 
 def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
-    store = Store(TailBudget(1 << 20), DisseminationTable().audience)
+    streams = Streams()
+    store = Store(streams, TailBudget(1 << 20), DisseminationTable(streams).audience)
     introduced: set[tuple[int, int]] = set()
     store.is_introduced = introduced.__contains__
     store.fetch(1, block(1))

@@ -8,6 +8,7 @@ from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.record import Holdings, Kind, Line
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 
 
@@ -51,7 +52,7 @@ def state(stream: Stream) -> dict[str, object]:
 def test_a_chapter_at_a_time_or_record_by_record(seed: int) -> None:
     random = Random(seed)
     lines = ledger(random, random.randrange(1, 200))
-    whole, single = Store(TailBudget(1 << 20), lambda _: {}), Store(TailBudget(1 << 20), lambda _: {})
+    whole, single = (Store(Streams(), TailBudget(1 << 20), lambda _: {}) for _ in range(2))
     whole.load(Holdings({}, lines, (), lines[-1].end + 1))
     for line in lines:
         single.load(Holdings({}, [line], (), line.end + 1))

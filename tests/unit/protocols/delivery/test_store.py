@@ -7,6 +7,7 @@ from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicI
 from stentor.model.record import Record
 from stentor.protocols.delivery.draft import Draft, check_columns
 from stentor.protocols.delivery.store import Store
+from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.wire.block import Block, Origin
 
@@ -22,7 +23,7 @@ def block(first: int, bodies: Sequence[bytes], time: int = 5) -> Block:
 
 
 def store(tail: int = 1 << 20) -> Store:
-    made = Store(TailBudget(tail), lambda _: {})
+    made = Store(Streams(), TailBudget(tail), lambda _: {})
     made.receive(0, block(1, [b"1", b"2", b"3"]), known=True, ordered=True)
     return made
 
