@@ -283,6 +283,8 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in self._store.streams.current(gossip.voids):
             stream = self._store.streams[held.publisher, held.incarnation]
+            if gossip.lost and held.spans and self._store.is_introduced(stream.id):
+                self._store.set_aside(stream, held.spans[-1][1])  # so that it is written down, and readers are told
             spans = held.spans if gossip.lost else stream.readable(held.spans)
             if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
                 self.touched[stream] = self.changed[stream] = None

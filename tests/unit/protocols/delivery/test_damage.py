@@ -148,22 +148,23 @@ def test_what_another_one_can_mend_is_not_given_up() -> None:
     assert "r2 can mend what is damaged" in bundle.told(RegistrationReceipt)[-1].reason
 
 
-def test_others_do_not_give_up_what_one_has_damaged_until_it_is_accepted() -> None:
+@pytest.mark.parametrize("number", [1, 2])  # behind which the other one has something, or nothing
+def test_others_do_not_give_up_what_one_has_damaged_until_it_is_accepted(number: int) -> None:
     bundle = PaperBundle("r1", "r2", copies=1)
     bundle.recover("publisher", "shop", "r1")
     bundle.recover("subscriber", "billing", "r2")
     bundle.deaf.add("r2")
     bundle.publish(1, 1, "r1")
     bundle.publish(2, 1, "r1")
-    rot(bundle, "r1", 1)
+    rot(bundle, "r1", number)
     bundle.deaf.clear()
     bundle.pass_time(60_000, 200)
     assert not stream_of(bundle, "r2").voids
     bundle.owner("r1", TopicTask.ACCEPT_LOSS)
     bundle.pass_time(3000)
     for name in ("r1", "r2"):
-        assert stream_of(bundle, name).voids.pairs() == ((1, 1),)
-    assert lost(bundle) == {(1, 1)}, "readers at another repository are told as well"
+        assert stream_of(bundle, name).voids.pairs() == ((number, number),)
+    assert lost(bundle) == {(number, number)}, "readers at another repository are told as well"
 
 
 def test_what_nobody_needs_any_more_is_no_trouble() -> None:
