@@ -338,9 +338,8 @@ class Store:
         if stream is None:
             self.unknown.add(line.sequence, line.end)
         else:
-            if line.last <= stream.floor:
-                return False  # nobody needs it
-            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
+            passed = stream.skipped if line.last > stream.floor else Spans(((1, stream.floor),))  # nobody needs these
+            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, passed)):
                 if there.covers(line.first, line.last):
                     lost = line._replace(kind=kind, digest=_DAMAGED * stream.written_off.covers(line.first, line.last))
             is_new = lost.kind is Kind.RESERVED and stream.held.covers(line.first, line.last)
