@@ -51,7 +51,7 @@ class _Truncation:
 class SimulatedFile:
     """One file: the disk's bytes, the cache's, and the changes that are in the cache alone."""
 
-    __slots__ = ("_cache", "_changes", "_disk", "_durable", "entry")
+    __slots__ = ("_cache", "_changes", "_disk", "_durable", "entry", "newest")
 
     def __init__(self, disk: "SimulatedDisk") -> None:
         self._disk = disk
@@ -59,6 +59,7 @@ class SimulatedFile:
         self._cache = bytearray()
         self._changes: list[_Write | _Truncation] = []
         self.entry = ""  # the name that is durable in its directory, if one is
+        self.newest = 0  # where that begins which was synced last: nothing that came later proves that it was
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
         return bytes(self._cache[offset:] if size < 0 else self._cache[offset : offset + size])
@@ -86,6 +87,7 @@ class SimulatedFile:
             raise OSError(errno.EIO, "input/output error")
         for change in self._changes:
             change.apply(self._durable)
+        self.newest = min((each.offset for each in self._changes if isinstance(each, _Write)), default=self.newest)
         self._changes.clear()
 
     def close(self) -> None:

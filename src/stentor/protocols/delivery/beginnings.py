@@ -44,7 +44,7 @@ class Beginnings:
                 then = self._in_lake(time, then)
             self._search(self._tops(), {}, 0, time, then)
         elif kind in ("now", "beginning") and not number:
-            then(now, self._store.tops() if kind == "now" else ())
+            then(now, self._store.streams.tops() if kind == "now" else ())
         else:
             raise Refused(Refusal.PROTOCOL, f"{since!r} is no beginning: now, beginning, epoch R:N or time N")
 

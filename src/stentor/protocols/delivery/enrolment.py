@@ -246,7 +246,7 @@ class Enrolment:
             self.beginnings.locate(now, event.since, enlist)
             return
         now_so = msgspec.structs.replace(known, principal=event.principal, home=event.node)
-        now_so = now_so.change(where, self._store.tops())
+        now_so = now_so.change(where, self._store.streams.tops())
         if now_so != known:
             self.remember(self._registry.subscribe(event.sender, now_so))
             if now_so.where != known.where:
@@ -263,7 +263,9 @@ class Enrolment:
         if name not in self._registry.subscriptions:
             given = self._store.streams.current(Held(*each, ()) for each in subscription.frontier)
             starts = {(each.publisher, each.incarnation): each.floor for each in given}
-            for publisher, incarnation, floor in self._store.floors(others=True):  # nobody can be sure to get these
+            for publisher, incarnation, floor in self._store.streams.floors(
+                others=True
+            ):  # nobody can be sure to get these
                 key = publisher, incarnation
                 starts[key] = max(starts.get(key, 0), floor)
             frontier = tuple((*key, floor) for key, floor in sorted(starts.items()))
@@ -369,7 +371,7 @@ class Enrolment:
             for stream in self._store.streams.values():
                 for first, last in stream.skipped:
                     destination.mark(stream.id, first, last)  # it was not for it, or had to be got elsewhere
-        elif destination.advance(Held(*each, ()) for each in self._store.floors()):
+        elif destination.advance(Held(*each, ()) for each in self._store.streams.floors()):
             self._dispatch.dirty[event.sender] = None  # it came too late for these
         destination.sync = max(destination.sync, self._store.beginning(destination.done))
         reader = Reader(destination, inbox, event.incarnation, event.attempt, now)

@@ -87,7 +87,8 @@ class Floors:
             done = destination.done.get(stream.id, Spans())
             lacking = [gap for span in there for gap in done.missing(*span)]
             floor = min([floor, *(first - 1 for first, _ in lacking)])
-        return floor
+        cut = stream.locate(floor + 1)  # records are forgotten as wholes: others may have the same events cut otherwise
+        return floor if cut is None else min(floor, cut[0] - 1)
 
 
 def _kept(stream: Stream, floor: int, living: Iterable[Peer]) -> list[Span]:

@@ -5,7 +5,7 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 """
 
 from stentor.machine import Report
-from stentor.model.control import GossipVoid, Held, RepositoryNak
+from stentor.model.control import GossipVoid, Held, RepositoryAck, RepositoryNak
 from stentor.model.span import Span
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -40,6 +40,22 @@ class Gaps:
         self._store, self._registry, self._dispatch = store, registry, dispatch
         self._gossip, self._enrolment, self._border, self._lives = gossip, enrolment, border, lives
         gossip.awaits = lives.is_waiting
+
+    def acknowledge(self, stream: Stream, copies: int) -> None:
+        """Tell the publisher that we steer up to where its events are stored."""
+        publisher = self._enrolment.publishers.get(stream.id[0])
+        if publisher is None or publisher.incarnation != stream.id[1]:
+            return
+        mates = self._gossip.bundle.mates
+        upto = stream.owed(copies, mates)
+        selective = bool(self._settings.unit)
+        counts = tuple(stream.stored(number, mates, selective) for number in range(1, len(mates) + 2))
+        said = (upto, *counts)
+        if upto and said != publisher.acknowledged:
+            publisher.acknowledged = said
+            singles = stream.singles(upto) if copies == 1 else ()
+            ack = RepositoryAck(self._topic, self._settings.name, stream.id[1], upto, singles, counts)
+            self._enrolment.say(publisher.inbox, ack)
 
     def ask(self, now: int) -> bool:
         """Ask the publishers that we steer for what they have sent and we have not; return whether there is any."""

@@ -39,7 +39,7 @@ from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.floors import Floors
 from stentor.protocols.delivery.inspection import Inspection
 from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.registry import Registry, after_in, is_within
+from stentor.protocols.delivery.registry import LIFE, Registry, after_in, is_within
 from stentor.protocols.delivery.service import Change, Service, State
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
@@ -270,7 +270,10 @@ class Gossip:
         peer.passed = max(peer.passed, passage.upto)
 
     def _hear_facts(self, now: int, peer: Peer, gossip: GossipFacts) -> None:  # noqa: ARG002
-        self.learnt += self._registry.learn(gossip.facts)
+        facts = gossip.facts
+        if 0 < self._registry.terms.after >= peer.version:  # lives may be newer than the end of the topic that they had
+            facts = tuple(fact for fact in facts if not fact[0].startswith(LIFE))
+        self.learnt += self._registry.learn(facts)
 
     def _tell_facts(self, now: int, peer: Peer, request: FactsRequest) -> None:  # noqa: ARG002
         facts = self._registry.newer_than(request.versions)
@@ -280,6 +283,8 @@ class Gossip:
     def _hear_voids(self, now: int, peer: Peer, gossip: GossipVoid) -> None:  # noqa: ARG002
         for held in self._store.streams.current(gossip.voids):
             stream = self._store.streams[held.publisher, held.incarnation]
+            if gossip.lost and held.spans and self._store.is_introduced(stream.id):
+                self._store.set_aside(stream, held.spans[-1][1])  # so that it is written down, and readers are told
             spans = held.spans if gossip.lost else stream.readable(held.spans)
             if self._store.void(stream, spans, lost=gossip.lost) or self._store.give_up_skipped(stream, spans):
                 self.touched[stream] = self.changed[stream] = None

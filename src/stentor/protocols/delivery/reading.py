@@ -173,7 +173,7 @@ class Reading:
     def _forgotten(self) -> Position:
         """What there was and is not here any more."""
         voids = Position({key: stream.voids for key, stream in self._store.streams.items()})
-        return Position.before(self._store.floors()).minus(voids)
+        return Position.before(self._store.streams.floors()).minus(voids)
 
     def _written_off(self) -> Position:
         """What was damaged, and given up."""

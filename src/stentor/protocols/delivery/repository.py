@@ -43,7 +43,6 @@ from stentor.machine import (
 from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
-    RepositoryAck,
     Retransmission,
     repository_name,
 )
@@ -75,7 +74,6 @@ from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.rest import IDLE, Rest
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
@@ -401,24 +399,8 @@ class Repository:
             self.testimony.stable(now, shown + 1, self.store.horizon)
             self.dispatch.serve_all()  # those who wait for events come before those who wait for receipts
         for stream in touched:
-            self._acknowledge(stream, copies)
+            self.gaps.acknowledge(stream, copies)
         self.conflicts.tell()
-
-    def _acknowledge(self, stream: Stream, copies: int) -> None:
-        """Tell the publisher that we steer up to where its events are stored."""
-        publisher = self.enrolment.publishers.get(stream.id[0])
-        if publisher is None or publisher.incarnation != stream.id[1]:
-            return
-        mates = self.gossip.bundle.mates
-        upto = stream.owed(copies, mates)
-        selective = bool(self._settings.unit)
-        counts = tuple(stream.stored(number, mates, selective) for number in range(1, len(mates) + 2))
-        said = (upto, *counts)
-        if upto and said != publisher.acknowledged:
-            publisher.acknowledged = said
-            singles = stream.singles(upto) if copies == 1 else ()
-            ack = RepositoryAck(self.topic, self._settings.name, stream.id[1], upto, singles, counts)
-            self.enrolment.say(publisher.inbox, ack)
 
     # ---- time
 

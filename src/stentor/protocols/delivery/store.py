@@ -338,9 +338,8 @@ class Store:
         if stream is None:
             self.unknown.add(line.sequence, line.end)
         else:
-            if line.last <= stream.floor:
-                return False  # nobody needs it
-            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, stream.skipped)):
+            passed = stream.skipped if line.last > stream.floor else Spans(((1, stream.floor),))  # nobody needs these
+            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, passed)):
                 if there.covers(line.first, line.last):
                     lost = line._replace(kind=kind, digest=_DAMAGED * stream.written_off.covers(line.first, line.last))
             is_new = lost.kind is Kind.RESERVED and stream.held.covers(line.first, line.last)
@@ -446,25 +445,6 @@ class Store:
             for first, last in stream.held.within(stream.floor + 1, stream.held.last)
             for start, end in done.get(key, nothing).missing(first, last)
         )
-
-    @property
-    def event_count(self) -> int:
-        """How many events have a durable record here that is not forgotten."""
-        return sum(last - first + 1 for stream in self.streams.values() for first, last in stream.kept)
-
-    def tops(self) -> tuple[tuple[int, int, int], ...]:
-        """All there is now, as a frontier."""
-        over = self.streams.is_over
-        return tuple((*key, stream.top) for key, stream in sorted(self.streams.items()) if stream.top and not over(key))
-
-    def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """All that is forgotten, here or also by others, as a frontier."""
-        floors = {
-            key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
-            for key, stream in self.streams.items()
-            if not self.streams.is_over(key)
-        }
-        return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
 
     def forget(self, records: Iterable[Line]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""

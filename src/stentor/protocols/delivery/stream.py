@@ -377,6 +377,7 @@ class Stream:
 
     def dismiss(self, peer: str) -> None:
         """Another repository has nothing of it, or does not count any more."""
+        self.forgotten.pop(peer, None)
         self.peers.pop(peer, None)
         self.forgotten.pop(peer, None)
         self.damages.pop(peer, None)

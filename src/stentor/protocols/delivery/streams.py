@@ -88,6 +88,25 @@ class Streams(dict[StreamId, Stream]):
         """Return those of these that are not about lives that are over."""
         return [each for each in held if not self.is_over((each.publisher, each.incarnation))]
 
+    @property
+    def event_count(self) -> int:
+        """How many events have a durable record here that is not forgotten."""
+        return sum(last - first + 1 for stream in self.values() for first, last in stream.kept)
+
+    def tops(self) -> tuple[tuple[int, int, int], ...]:
+        """All there is now, as a frontier."""
+        over = self.is_over
+        return tuple((*key, stream.top) for key, stream in sorted(self.items()) if stream.top and not over(key))
+
+    def floors(self, others: bool = False) -> tuple[tuple[int, int, int], ...]:
+        """All that is forgotten, here or also by others, as a frontier."""
+        floors = {
+            key: max(stream.floor, *stream.floors.values(), 0) if others else stream.floor
+            for key, stream in self.items()
+            if not self.is_over(key)
+        }
+        return tuple((*key, floor) for key, floor in sorted(floors.items()) if floor)
+
     def settle(self) -> None:
         """Leave those alone of which nothing is awaited."""
         for stream in [each for each in self.unsettled if each.is_settled]:

@@ -21,7 +21,7 @@ def topic(store: Store, registry: Registry, damage: Damage) -> dict[str, Any]:
         "keep": terms.keep,
         "expire": terms.expire,
         "hold": terms.hold,
-        "events": store.event_count,
+        "events": store.streams.event_count,
         "damage": list(damage.reports()),
         "first": store.first,
         "next": store.next,

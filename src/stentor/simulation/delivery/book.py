@@ -110,8 +110,8 @@ class Shelf:
         return there and not self.dead and not self.doubtful.has(key)
 
     def forget(self, stream: StreamId, floor: int) -> None:
-        for first, last in self.durable[stream].within(1, floor):
-            self.collected[stream].add(first, last)
+        for there in (self.durable, self.doubtful):  # what is damaged is collected, too, when nobody needs it
+            self.collected[stream].update(there[stream].within(1, floor))
         self.durable[stream].remove(1, floor)
 
 
@@ -375,7 +375,8 @@ class Book:
         ):
             return  # it came when this was forgotten
         stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
-        if stored and key not in page.acknowledged and page.must(told) and not self.has_expired(key):
+        is_done = key in page.acknowledged or page.lost.has(key)  # who is told of a loss acknowledges what is around it
+        if stored and not is_done and page.must(told) and not self.has_expired(key):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
 
     # ---- subscribers

@@ -23,13 +23,15 @@ def rot_anything(disk: SimulatedDisk, random: Random) -> bool:
 
 
 def rot_body(disk: SimulatedDisk, random: Random, bodies: Sequence[bytes]) -> bool:
-    """Flip a bit of a stored body: what is left of its record tells what was there. Return whether one was found."""
+    """Flip a bit of a stored body: what is left of its record tells what was there. Return whether one was found. What
+    was synced last is spared: no ledger can tell it from what a power cut has torn (decision 19).
+    """
     newest = bodies[-_MOST_TRIED:]
     for body in random.sample(newest, len(newest)):
         for name in disk.names():
             file = disk.open(name)
             at = file.synced.find(body)
-            if body and at >= 0:
+            if body and 0 <= at < file.newest:
                 file.rot(at + random.randrange(len(body)))
                 return True
     return False

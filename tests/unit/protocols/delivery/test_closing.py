@@ -80,7 +80,7 @@ def test_a_million_lives_leave_as_little_as_one() -> None:
         repository = bundle.repositories[name]
         assert len(lives(bundle, name)) <= 2
         assert len(repository.table.destinations["billing"].done) <= 2
-        assert len(repository.store.tops()) <= 2
+        assert len(repository.store.streams.tops()) <= 2
 
 
 def test_nothing_of_a_closed_life_is_stored_again() -> None:

@@ -7,6 +7,7 @@ from tests.unit.storage.records import events
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
 from stentor.model.record import Holdings, Kind, Line
+from stentor.protocols.delivery.store import HORIZON
 from stentor.protocols.delivery.stream import Stream
 
 HOUR = 3_600_000  # milliseconds
@@ -66,7 +67,7 @@ def test_publishers_go_on_while_something_is_damaged() -> None:
     bundle = lone()
     bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=9)
     bundle.publish(1, 2, incarnation=9)
-    assert bundle.repositories["r1"].store.event_count == 6
+    assert bundle.repositories["r1"].store.streams.event_count == 6
 
 
 def test_damage_is_known_after_a_restart_too() -> None:
@@ -147,22 +148,23 @@ def test_what_another_one_can_mend_is_not_given_up() -> None:
     assert "r2 can mend what is damaged" in bundle.told(RegistrationReceipt)[-1].reason
 
 
-def test_others_do_not_give_up_what_one_has_damaged_until_it_is_accepted() -> None:
+@pytest.mark.parametrize("number", [1, 2])  # behind which the other one has something, or nothing
+def test_others_do_not_give_up_what_one_has_damaged_until_it_is_accepted(number: int) -> None:
     bundle = PaperBundle("r1", "r2", copies=1)
     bundle.recover("publisher", "shop", "r1")
     bundle.recover("subscriber", "billing", "r2")
     bundle.deaf.add("r2")
     bundle.publish(1, 1, "r1")
     bundle.publish(2, 1, "r1")
-    rot(bundle, "r1", 1)
+    rot(bundle, "r1", number)
     bundle.deaf.clear()
     bundle.pass_time(60_000, 200)
     assert not stream_of(bundle, "r2").voids
     bundle.owner("r1", TopicTask.ACCEPT_LOSS)
     bundle.pass_time(3000)
     for name in ("r1", "r2"):
-        assert stream_of(bundle, name).voids.pairs() == ((1, 1),)
-    assert lost(bundle) == {(1, 1)}, "readers at another repository are told as well"
+        assert stream_of(bundle, name).voids.pairs() == ((number, number),)
+    assert lost(bundle) == {(number, number)}, "readers at another repository are told as well"
 
 
 def test_what_nobody_needs_any_more_is_no_trouble() -> None:
@@ -176,6 +178,24 @@ def test_what_nobody_needs_any_more_is_no_trouble() -> None:
     assert bundle.repositories["r1"].health.damaged == 1, "it would be kept for a day"
     bundle.pass_time(26 * HOUR, 60_000)
     assert stream_of(bundle).floor == 5
+    assert not bundle.repositories["r1"].health.trouble
+
+
+def test_readers_pass_what_is_damaged_and_forgotten_elsewhere() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    for number in range(1, 6):
+        bundle.publish(number, 1)
+    store, stream = bundle.repositories["r1"].store, stream_of(bundle)
+    stream.forget(3)
+    store.mark_floor(stream)
+    bundle.publish(6, 1)
+    ledger = bundle.ledgers["r1"]
+    ledger.facts[HORIZON] = b"%d" % (ledger.numbers()[0][0])  # as if others had not had more until then
+    rot(bundle, "r1", 3)
+    store = bundle.repositories["r1"].store
+    assert store.horizon == store.next - 1
+    assert not ledger.damaged, "it is not found again and again"
     assert not bundle.repositories["r1"].health.trouble
 
 

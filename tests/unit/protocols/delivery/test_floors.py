@@ -173,3 +173,11 @@ def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
     stream.durable.add(11, 12)
     floors_.follow(stream, Held(*STREAM, 20, ()), ())
     assert stream.floor == stream.known == 20
+
+
+def test_the_floor_does_not_rise_into_a_record() -> None:
+    floors_, stream, table = floors()
+    table.destinations["billing"].mark(STREAM, 5, 7)
+    floors_.follow(stream, Held(*STREAM, 7, ()), ())
+    assert stream.floor == 4, "another one has cut 5 … 10 otherwise"
+    assert stream.earliest(table.destinations["billing"].done[STREAM]) == 5, "8 … 10 are still found"

@@ -21,7 +21,7 @@ def absent_subscriber(*names: str, expire: int) -> PaperBundle:
 
 
 def kept(bundle: PaperBundle, name: str) -> int:
-    return bundle.repositories[name].store.event_count
+    return bundle.repositories[name].store.streams.event_count
 
 
 def test_an_event_dated_ahead_makes_no_other_event_old() -> None:

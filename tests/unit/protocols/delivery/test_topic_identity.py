@@ -21,7 +21,8 @@ from stentor.model.control import (
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.post import Heard, Post, Vouched
-from stentor.protocols.delivery.registry import Registry
+from stentor.protocols.delivery.registered import Holding
+from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.steering import Steering
 
@@ -45,6 +46,10 @@ def registry_of(version: int, after: int = 0) -> Registry:
 
 def grant(version: int, name: str = "shop") -> SharedFact:
     return f"{GRANT}publisher/{name}", version, "r2", msgspec.msgpack.encode(Grant())
+
+
+def life(number: int) -> SharedFact:
+    return f"{LIFE}publisher/shop", number, "r2", msgspec.msgpack.encode(Holding("b1"))
 
 
 # ---- what is registered
@@ -149,6 +154,20 @@ def test_nothing_counts_that_a_repository_of_the_old_topic_says() -> None:
     for said in (new, stored):
         bundle.step("r1", Heard(member_id("r2"), [said]))
     assert repository.store.streams[9, 5].peers["r2"].covers(1, 3)
+
+
+def test_who_held_a_name_in_the_old_topic_does_not_hold_it_in_the_new_one() -> None:
+    bundle = PaperBundle("r1", create=False)
+    bundle.step("r1", Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED))]))
+    registry = bundle.repositories["r1"].registry
+    held = GossipFacts(TOPIC, "r2", (life(REBORN + 50),))
+    old = GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=BORN)
+    for said in (held, old, held):
+        bundle.step("r1", Heard(member_id("r2"), [said]))
+        assert registry.life_of("publisher", "shop") == 0
+    for said in (msgspec.structs.replace(old, version=REBORN), held):
+        bundle.step("r1", Heard(member_id("r2"), [said]))
+    assert registry.life_of("publisher", "shop") == REBORN + 50
 
 
 # ---- clients
