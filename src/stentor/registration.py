@@ -365,7 +365,7 @@ class Registrar:
         await self._order(repository, "", TopicTask.RETIRE if retire else TopicTask.DRAIN, WITHIN)
 
     async def accept_loss(self, repository: str, topic: str) -> TopicReport:
-        """Give up what is damaged of a topic at a repository, and what nobody else has; readers are told so."""
+        """Give up what is damaged of a topic at a repository, or awaited there, and nobody else has."""
         return _decode(await self._order(repository, topic, TopicTask.ACCEPT_LOSS, _CHANGED_WITHIN), TopicReport)
 
     async def _order(self, repository: str, topic: str, task: TopicTask, within: float) -> RegistrationReceipt:

@@ -168,41 +168,49 @@ async def _drain(name: str, opening: AbstractAsyncContextManager[Registrar], tim
 @app.command("accept-loss")
 def accept_loss(
     name: NameArgument,
-    topic: Annotated[str | None, typer.Option(help="Which topic.", show_default="all that are damaged there")] = None,
+    topic: Annotated[str | None, typer.Option(help="Which topic.", show_default="all that lost something")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Give up events that are damaged at a repository and that nobody else has; their readers are told so.
+    """Give up events that are damaged at a repository, or awaited there, and that nobody else has.
 
-    Until then subscribers that need them wait. If another repository has them, it is enough to start that one.
+    Until then subscribers that need them wait. If another repository has them, it is enough to start that one. Readers
+    of what was damaged are told that it is lost.
     """
 
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             found = await asking.status(name)
-            wanted = [topic] if topic is not None else [each for each, report in found.topics.items() if report.damaged]
+            losses = {each: loss for each, report in found.topics.items() if (loss := _loss(report))}
+            wanted = [topic] if topic is not None else list(losses)
             if not wanted:
-                raise InvalidInput(f"nothing is damaged at {name}")
+                raise InvalidInput(f"nothing is damaged at {name}, or awaited there")
             for each in wanted:
-                before = found.topics.get(each)
-                damage = _damage(before) if before is not None else ""
-                if damage and not yes:
-                    typer.confirm(printable(f"{each} at {name}: {damage}: give them up for good?"), abort=True)
+                loss = losses.get(each, "")
+                if loss and not yes:
+                    typer.confirm(printable(f"{each} at {name}: {loss}: give them up for good?"), abort=True)
                 await asking.accept_loss(name, each)
-                typer.echo(printable(f"{name} has given up {damage} of {each}"))
+                typer.echo(printable(f"{name} has given up {loss} of {each}"))
 
     asyncio.run(run())
 
 
-def _damage(topic: TopicReport) -> str:
-    return "; ".join(
+def _loss(topic: TopicReport) -> str:
+    """Return what is damaged, and what a repository awaits that does not become ready."""
+    damaged = [
         ", ".join(f"{first:,} … {last:,}" for first, last in each.numbers)
         + (f" of {each.publisher}" if each.publisher else ", sequence numbers of nobody knows whom")
         for each in topic.damage
-    )
+    ]
+    awaited = [
+        ", ".join(f"{first:,} … {last:,}" for _, first, last in spans) + f" of {name}"
+        for name, spans in topic.awaits.items()
+        if not topic.ready
+    ]
+    return "; ".join(damaged + awaited)
 
 
 @app.command()

@@ -420,7 +420,7 @@ class TopicTask(enum.StrEnum):
     STEER = "steer"  # let the one of `repositories` steer a client
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
-    ACCEPT_LOSS = "accept loss"  # give up what is damaged and nobody has any more
+    ACCEPT_LOSS = "accept loss"  # give up what is damaged, or awaited, and nobody has any more
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

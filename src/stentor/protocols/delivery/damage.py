@@ -127,8 +127,6 @@ class Damage:
 
     def accept(self, now: int) -> None:
         """Give up what is damaged, for all repositories of the topic. Raises Refused if that would be a mistake."""
-        if not self.is_found:
-            raise Refused(Refusal.UNKNOWN, f"nothing of {self._topic} is damaged at {self._repository}")
         living = self._gossip.living(now)
         having = {peer.name for peer in living for stream in self._streams if self._can_mend(stream, peer.name)}
         if having:

@@ -93,11 +93,15 @@ class Gaps:
             self._dispatch.effects.append(Report("error", "events are missing that were acknowledged", details))
             self._enrolment.dismiss()
 
-    def accept_loss(self) -> tuple[Held, ...]:
-        """Give up what holds up readiness, durably and at the other repositories; return what that is."""
+    def accept_loss(self, now: int) -> tuple[Held, ...]:
+        """Give up what holds up readiness and none of those that are heard can send, durably and at the other
+        repositories; return what that is.
+        """
+        heard = self._gossip.company.heard(now)
         found: list[Held] = []
         for stream in list(self._store.streams.unsettled):
-            if awaited := self._lives.awaited(stream):
+            offered = [span for peer in heard for span in stream.offered_by(peer.name)]
+            if awaited := rest_of(self._lives.awaited(stream), offered):
                 self._store.set_aside(stream, awaited[-1][1])  # so that it is written down that these are void
                 found.append(self._give_up(stream, awaited, "error"))
         return tuple(found)

@@ -14,6 +14,7 @@ from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.damage import Damage
 from stentor.protocols.delivery.enrolment import Enrolment
+from stentor.protocols.delivery.gaps import Gaps
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -34,12 +35,13 @@ class Owners:
         enrolment: Enrolment,
         notices: AccessNotices,
         damage: Damage,
+        gaps: Gaps,
         report: Callable[[int], dict[str, Any]],
     ) -> None:
         """`report` is what an owner is told of the topic."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
-        self._notices, self._damage = notices, damage
+        self._notices, self._damage, self._gaps = notices, damage, gaps
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
 
     def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
@@ -94,7 +96,7 @@ class Owners:
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
             case TopicTask.ACCEPT_LOSS:
-                self._damage.accept(now)
+                self._accept_loss(now)
             case TopicTask.STEER:
                 self._steer(now, event)
             case _:
@@ -145,6 +147,19 @@ class Owners:
                 if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
                     raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
                 self._enrolment.say(inbox, Migrate(self._topic, self._settings.name, name))
+
+    def _accept_loss(self, now: int) -> None:
+        """Give up what is damaged here, and what was acknowledged and is with none of those that live."""
+        company = self._gossip.company
+        if company.is_awaited(now) or not all(peer.told for peer in company.living(now)):
+            reason = f"{self._settings.name} has not heard yet what the others have: ask again soon"
+            raise Refused(Refusal.BUSY, reason)
+        is_damaged = self._damage.is_found
+        if is_damaged:
+            self._damage.accept(now)
+        if not self._gaps.accept_loss(now) and not is_damaged:
+            what = f"nothing of {self._topic} is damaged at {self._settings.name}, or awaited there that nobody has"
+            raise Refused(Refusal.UNKNOWN, what)
 
     def _check_units(self, event: Registration) -> None:
         """Refuse a second storage of the same level for a unit: the two would not know which of them counts."""

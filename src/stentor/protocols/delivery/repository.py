@@ -122,10 +122,6 @@ class Repository:
         )
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
         self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
-        self.owners = Owners(
-            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.damage,
-            self.status,
-        )  # fmt: skip
         self.collection = Collection(
             topic, store, self.registry, self.table, self.dispatch, self.gossip, self.commits, self.border,
             self.testimony, settings,
@@ -136,6 +132,10 @@ class Repository:
         self.gaps = Gaps(
             topic, settings, store, self.registry, self.dispatch, self.gossip, self.enrolment, self.border, self.lives
         )
+        self.owners = Owners(
+            topic, settings, self.registry, self.gossip, self.commits, self.enrolment, self.notices, self.damage,
+            self.gaps, self.status,
+        )  # fmt: skip
         self.reading = Reading(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
             lambda: self.size,

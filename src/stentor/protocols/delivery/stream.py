@@ -390,6 +390,11 @@ class Stream:
         skips, absent = self.skips.get(peer), self.absent(theirs, late=True)
         return absent if not skips else [part for gap in absent for part in skips.missing(*gap)]
 
+    def offered_by(self, peer: str) -> list[Span]:
+        """What the other one can send us: what it has forgotten, it cannot."""
+        floor = self.floors.get(peer, 0)
+        return [(max(first, floor + 1), last) for first, last in self.wanted_from(peer) if last > floor]
+
     def overdue(self, gaps: list[Span], settled: int) -> list[Span]:
         """Those that are hardly on their way any more: what was sent after them is here, or nothing came since then."""
         return gaps if self.seen <= settled else [gap for gap in gaps if gap[1] < self.held.last]

@@ -97,7 +97,7 @@ class Mischief:
             if keys and not any(book.is_kept(key, book.shelves) for key in keys):
                 self._stage.seen["loss-accepted"] += len(keys)
                 book.accepted.update(keys)
-                repository.gaps.accept_loss()
+                repository.gaps.accept_loss(self._stage.now)
 
     def _soon(self, mend: Callable[[], None], longest: int = 900, shortest: int = 10) -> None:
         """A strike is over after a while, or when all strikes are."""

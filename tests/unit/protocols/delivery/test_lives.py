@@ -9,6 +9,7 @@ from stentor.model.control import (
     PublisherOrder,
     Recovery,
     RecoveryResponse,
+    RegistrationReceipt,
     RepositoryAck,
     TopicTask,
     end_name,
@@ -81,7 +82,7 @@ def test_whoever_lacks_what_was_acknowledged_serves_nobody_and_says_what_it_wait
 def test_a_loss_is_accepted_durably_and_everywhere() -> None:
     bundle = outlived()
     bundle.pass_time(6000)
-    (lost,) = bundle.repositories["r1"].gaps.accept_loss()
+    (lost,) = bundle.repositories["r1"].gaps.accept_loss(bundle.now)
     assert (lost.publisher, lost.incarnation, lost.spans) == (SHOP, 5, ((1, 3),))
     bundle.pass_time(31_000)
     assert is_ready(bundle, "r1")
@@ -89,6 +90,35 @@ def test_a_loss_is_accepted_durably_and_everywhere() -> None:
     bundle.start("r1")
     bundle.pass_time(31_000)
     assert is_ready(bundle, "r1")
+
+
+def test_an_operator_accepts_the_loss_of_what_is_awaited_and_nobody_has() -> None:
+    bundle = outlived()
+    bundle.pass_time(6000)
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    assert bundle.told(RegistrationReceipt)[-1].code is Refusal.BUSY, "those on whom it counted may come back"
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1")
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    bundle.pass_time(1000)
+    assert bundle.told(RegistrationReceipt)[-1].code is None
+    assert is_ready(bundle, "r1")
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    assert bundle.told(RegistrationReceipt)[-1].code is Refusal.UNKNOWN
+
+
+def test_what_another_one_can_send_is_not_given_up() -> None:
+    bundle = outlived()
+    bundle.slow.add("r2")
+    bundle.start("r2")
+    bundle.pass_time(40_000)
+    bundle.owner("r2", TopicTask.GRANT, name="store")  # so r1 hears that r2 is there
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    assert bundle.told(RegistrationReceipt)[-1].code is Refusal.BUSY, "it has not said yet what it has"
+    repository = bundle.repositories["r1"]
+    repository.store.streams[SHOP, 5].learn("r2", ((1, 2),))
+    (lost,) = repository.gaps.accept_loss(bundle.now)
+    assert lost.spans == ((3, 3),)
 
 
 @pytest.mark.req("RD-25")
