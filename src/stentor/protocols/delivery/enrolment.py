@@ -139,7 +139,7 @@ class Enrolment:
         if any(stream.cared and destination.misses(stream, stream.cared) for stream in streams.values()):
             return False
         if not destination.served or any(
-            destination.misses(streams[key], last) for key, last in destination.needs.items()
+            key in streams and destination.misses(streams[key], last) for key, last in destination.needs.items()
         ):
             return False
         return not destination.until or self._store.beginning(destination.done) < destination.until
