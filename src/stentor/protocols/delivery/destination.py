@@ -108,13 +108,14 @@ class Destination:
 
     def abandon(self, stream: StreamId) -> None:
         """There will be nothing more of it."""
+        self.needs.pop(stream, None)
         if self.done.pop(stream, None) is not None:
             self._news.pop(stream, None)
             self._digest = None
 
     def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
         """There will be nothing more of the streams that are over."""
-        for stream in [each for each in self.done if is_over(each)]:
+        for stream in [each for each in (*self.done, *self.needs) if is_over(each)]:
             self.abandon(stream)
 
     def _known(self, stream: StreamId) -> Spans:
