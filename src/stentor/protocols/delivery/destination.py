@@ -115,7 +115,7 @@ class Destination:
 
     def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
         """There will be nothing more of the streams that are over."""
-        for stream in [each for each in self.done.keys() | self.needs if is_over(each)]:
+        for stream in [each for each in (*self.done, *self.needs) if is_over(each)]:
             self.abandon(stream)
 
     def _known(self, stream: StreamId) -> Spans:

@@ -69,10 +69,6 @@ class Stage:
         self._lives[name].append(life)
         return Incarnation(life)
 
-    def highest_before(self, name: str) -> int:
-        """Return the highest incarnation of a name before the life that began last; 0 if there is none."""
-        return max(self._lives[name][:-1], default=0)
-
     def is_newest(self, name: str, life: Incarnation) -> bool:
         """Whether a life is the one that may hold a name: what began last, or of rivals what has the highest number."""
         return life == (max(self._lives[name]) if name in self.contested else self._lives[name][-1])

@@ -71,13 +71,14 @@ class Author(Actor):
         self._said = self._asked = 0
         self._incarnation = Incarnation(0)
         self._behind = 0  # nanoseconds by which its clock is set back in this life
+        self._highest = 0  # of its lives that were steered: repositories need not have heard of others
         self._checked = 0  # up to here it was promised that all is stored
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
             Publish: self._publish,
             Post: self._post,
             Assure: self._assure,
-            Attach: lambda _: None,
+            Attach: self._attach,
             Complain: lambda _: None,
             DrawLife: self._draw,
             Forbid: self._forbid,
@@ -217,9 +218,12 @@ class Author(Actor):
         if self.publisher is not None and (life := life_of(self.publisher.steering.attempt)) != self._incarnation:
             self._incarnation = self.stage.renew_life(self.name, life)
 
+    def _attach(self, attach: Attach) -> None:  # noqa: ARG002
+        self._highest = max(self._highest, self._incarnation)
+
     def _forbid(self, forbid: Forbid) -> None:
         self.stage.seen["forbidden"] += 1
-        is_past = self._drawn_life > self.stage.highest_before(self.name)
+        is_past = self._drawn_life > self._highest
         if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
             self.crash("fenced by its own clock")
             self.stage.after(self._pause, self.start)

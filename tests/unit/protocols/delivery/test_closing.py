@@ -167,3 +167,13 @@ def test_an_old_position_that_names_a_closed_life_is_still_read_from() -> None:
     kept = bundle.repositories["r1"].store.streams.current(old.held)
     assert [held.incarnation for held in kept] == [6]
     assert not reading._pieces(old.minus(Position.of(kept))).keys
+
+
+def test_a_subscriber_does_not_wait_for_what_it_had_to_get_elsewhere_of_a_closed_life() -> None:
+    bundle = after_two_lives("r1")
+    bundle.recover("subscriber", "billing", "r1")
+    destination = bundle.repositories["r1"].table.destinations["billing"]
+    destination.needs = {(SHOP, 5): 3, (SHOP, 6): 8}
+    wait(bundle)
+    assert destination.needs == {(SHOP, 6): 8}
+    assert lives(bundle) == [6]
