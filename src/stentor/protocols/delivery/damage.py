@@ -145,7 +145,7 @@ class Damage:
             self._store.write_off()
 
     def _can_mend(self, stream: Stream, peer: str) -> bool:
-        return any(stream.damaged.within(*span) for span in stream.wanted_from(peer))
+        return any(stream.damaged.within(*span) for span in stream.offered_by(peer))
 
     def _name(self, stream: Stream) -> str:
         known = self._registry.publishers.get(stream.id[0])

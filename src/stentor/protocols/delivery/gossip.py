@@ -146,8 +146,13 @@ class Gossip:
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
     def lost(self, stream: Stream) -> None:
-        """Some of this turned out to be damaged: others must not count on it."""
+        """Some of this turned out to be damaged: others must not count on it. Those who have forgotten it say so again,
+        and then it is forgotten here, too.
+        """
         self.changed[stream] = None
+        for peer in self.bundle.peers.values():
+            if stream.floors.get(peer.name, 0) > stream.floor:
+                peer.told = False
 
     def tell_all(self, now: int) -> None:
         """Tell the bundle all that we have."""

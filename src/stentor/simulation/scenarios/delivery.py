@@ -33,6 +33,7 @@ from stentor.simulation.scenario import Scenario
 
 _LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
 _ACCEPTED_AFTER = 4 * SECOND  # an operator waits for longer than gaps are waited for, which damage must not become
+_STANDSTILL = 5 * SECOND  # without new events, after which a slow application is not waited for any more
 _REST = 300 * MILLISECOND  # that it must stay so
 
 
@@ -91,16 +92,21 @@ class _Play:
         self.mischief.mend()
         for actor in self.cast.actors:
             actor.start()
-        limit = stage.now + LONGEST
+        begin, seen = stage.now, stage.seen
+        news = seen["delivered"] - seen["redelivered"]  # a slow application is no standstill while it gets new events
+        limit = begin + LONGEST
         while schedule.now < limit:
             schedule.run(schedule.now + _LOOK)
             self.mischief.accept_losses()
-            if schedule.now > limit - LONGEST + _ACCEPTED_AFTER:
+            if schedule.now > begin + _ACCEPTED_AFTER:
                 self.mischief.accept_damage()
             if not self.verdict.troubles():
                 schedule.run(schedule.now + _REST)
                 if not self.verdict.troubles():
                     return
+            if seen["delivered"] - seen["redelivered"] > news:
+                news = seen["delivered"] - seen["redelivered"]
+                limit = max(limit, schedule.now + _STANDSTILL)
 
     def statistics(self) -> dict[str, int]:
         counts = Counter({"steps": self.stage.trace.steps})

@@ -148,6 +148,42 @@ def test_what_another_one_can_mend_is_not_given_up() -> None:
     assert "r2 can mend what is damaged" in bundle.told(RegistrationReceipt)[-1].reason
 
 
+def forgotten_elsewhere() -> PaperBundle:
+    """Billing lacks all of five events at r1, which has them; r2 has forgotten them. Then r1 cannot read the third."""
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1")
+    for number in range(1, 6):
+        bundle.publish(number, 1)
+    there = stream_of(bundle, "r2")
+    there.forget(5)
+    there.durable_floor = 5
+    bundle.repositories["r2"].gossip.tell_all(bundle.now)
+    bundle.pass_time(3000)
+    stream = stream_of(bundle)
+    assert (stream.floor, stream.floors["r2"]) == (0, 5)
+    record = next(each for each in bundle.ledgers["r1"].records.values() if each.line.first == 3)
+    bundle.ledgers["r1"].damaged.add(record.line.sequence)
+    bundle.repositories["r1"].damage.scanned(Scanned(TOPIC, 0, [], [record.line]))
+    assert stream.damaged.pairs() == ((3, 3),)
+    return bundle
+
+
+def test_what_is_damaged_and_others_have_forgotten_is_passed() -> None:
+    bundle = forgotten_elsewhere()
+    bundle.pass_time(3000)
+    stream = stream_of(bundle)
+    assert not stream.damaged
+    assert stream.skipped.covers(3, 3)
+    assert not bundle.repositories["r1"].health.trouble
+
+
+def test_whoever_has_forgotten_what_is_damaged_cannot_mend_it() -> None:
+    bundle = forgotten_elsewhere()
+    bundle.repositories["r1"].damage.accept(bundle.now)
+    assert stream_of(bundle).written_off.pairs() == ((3, 3),)
+
+
 @pytest.mark.parametrize("number", [1, 2])  # behind which the other one has something, or nothing
 def test_others_do_not_give_up_what_one_has_damaged_until_it_is_accepted(number: int) -> None:
     bundle = PaperBundle("r1", "r2", copies=1)
