@@ -56,7 +56,7 @@ def add(
     accepts: Annotated[
         list[str] | None, typer.Option(help="A topic or pattern that it is willing to manage.", show_default="all")
     ] = None,
-    most_topics: Annotated[int, typer.Option(min=0, help="Topics that it manages; 0 is as [limits] says.")] = 0,
+    most_topics: Annotated[int, typer.Option(min=0, help=r"Topics that it manages; 0 is as \[limits] says.")] = 0,
     most_bytes: Annotated[
         str | None,
         typer.Option(help="On its disk, with which it takes more topics: 10GiB.", show_default="any number"),
@@ -199,7 +199,7 @@ def accept_loss(
 
 def _damage(topic: TopicReport) -> str:
     return "; ".join(
-        ", ".join(f"{first:,} … {last:,}" for first, last in each.numbers)
+        ", ".join(f"{first:,}" if first == last else f"{first:,} … {last:,}" for first, last in each.numbers)
         + (f" of {each.publisher}" if each.publisher else ", sequence numbers of nobody knows whom")
         for each in topic.damage
     )
