@@ -49,7 +49,7 @@ WaitOption = Annotated[
 AccessOption = Annotated[
     str | None,
     typer.Option(
-        "--access", metavar="FILE|open", help="With --tls: a file of [[access]] lines, or open for everybody."
+        "--access", metavar="FILE|open", help=r"With --tls: a file of [\[access]] lines, or open for everybody."
     ),
 ]
 TracesOption = Annotated[

@@ -56,7 +56,7 @@ def add(
     accepts: Annotated[
         list[str] | None, typer.Option(help="A topic or pattern that it is willing to manage.", show_default="all")
     ] = None,
-    most_topics: Annotated[int, typer.Option(min=0, help="Topics that it manages; 0 is as [limits] says.")] = 0,
+    most_topics: Annotated[int, typer.Option(min=0, help=r"Topics that it manages; 0 is as \[limits] says.")] = 0,
     most_bytes: Annotated[
         str | None,
         typer.Option(help="On its disk, with which it takes more topics: 10GiB.", show_default="any number"),
@@ -201,16 +201,20 @@ def accept_loss(
 def _loss(topic: TopicReport) -> str:
     """Return what is damaged, and what a repository awaits that does not become ready."""
     damaged = [
-        ", ".join(f"{first:,} … {last:,}" for first, last in each.numbers)
+        ", ".join(_span(first, last) for first, last in each.numbers)
         + (f" of {each.publisher}" if each.publisher else ", sequence numbers of nobody knows whom")
         for each in topic.damage
     ]
     awaited = [
-        ", ".join(f"{first:,} … {last:,}" for _, first, last in spans) + f" of {name}"
+        ", ".join(_span(first, last) for _, first, last in spans) + f" of {name}"
         for name, spans in topic.awaits.items()
         if not topic.ready
     ]
     return "; ".join(damaged + awaited)
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} … {last:,}"
 
 
 @app.command()
