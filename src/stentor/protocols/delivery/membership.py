@@ -97,10 +97,12 @@ class OwnMembership:
         heard = self._gossip.bundle.living(now, self._settings.void_after)
         copies = min(self._registry.terms.copies, sum(not peer.unit for peer in heard))
         others = [peer.name for peer in heard if not peer.unit and peer.inspected]
+        streams = self._store.streams
+        open_ones = (stream for stream in streams.values() if not streams.is_over(stream.id))
         if (
             self._gossip.sharing
             or not others
-            or any(not self._is_elsewhere(stream, others, copies) for stream in self._store.streams.values())
+            or any(not self._is_elsewhere(stream, others, copies) for stream in open_ones)
         ):
             return False
         self._gossip.say(GossipLeave(self._topic, self._settings.name))

@@ -97,6 +97,16 @@ def test_nothing_of_a_closed_life_is_stored_again() -> None:
     assert denial.code is Refusal.FENCED
 
 
+def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:
+    bundle = after_two_lives("r1", "r2", "r3")
+    wait(bundle)
+    stream = bundle.repositories["r3"].store.streams[SHOP, 5]  # which it had not dropped yet
+    stream.forget(3)
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
+    wait(bundle)
+    assert bundle.repositories["r3"].gone
+
+
 def test_a_life_is_not_closed_while_somebody_is_away() -> None:
     bundle = after_two_lives("r1", "r2")
     bundle.deaf.add("r2")
