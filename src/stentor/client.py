@@ -41,6 +41,7 @@ from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,
+    InvalidInput,
     LinkBroken,
     Refusal,
     Refused,
@@ -401,6 +402,8 @@ class Fabric:
         """
         if name is not None:
             return self._ends.subscription(pattern, name, where, from_, ack, pace)
+        if pace:
+            raise InvalidInput(f"{next(iter(pace))} is for subscriptions with a name: others acknowledge nothing")
         self._numbers += 1
         return Events(self._subscriptions, SubscriptionId(self._numbers), pattern, where or "")
 

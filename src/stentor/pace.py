@@ -23,16 +23,19 @@ class Pace(TypedDict, total=False):
 
 def settings_of(pace: Pace) -> SubscriberSettings:
     """Return what a subscriber's machine makes of it; InvalidInput if that is out of range."""
+    unknown = [name for name in pace if name not in Pace.__annotations__]
+    if unknown:
+        raise InvalidInput(f"subscribe knows no {unknown[0]}: there are {', '.join(Pace.__annotations__)}")
     settings = SubscriberSettings()
     every = pace.get("ack_every", settings.ack_events)
-    if not 1 <= every <= _MOST_AT_ONCE:
+    if not isinstance(every, int) or not 1 <= every <= _MOST_AT_ONCE:
         raise InvalidInput(f"ack_every is a number of events from 1 to {_MOST_AT_ONCE:,}, not {every!r}")
     within, after = (
         pace.get("ack_within", settings.ack_after / SECOND),
         pace.get("nak_after", settings.missing / SECOND),
     )
     for name, seconds in (("ack_within", within), ("nak_after", after)):
-        if not _SOONEST <= seconds <= _LATEST:
+        if not isinstance(seconds, int | float) or not _SOONEST <= seconds <= _LATEST:
             raise InvalidInput(f"{name} is a time from {_SOONEST:g} to {_LATEST:g} seconds, not {seconds!r}")
     return msgspec.structs.replace(
         settings, ack_events=every, ack_after=int(within * SECOND), missing=int(after * SECOND)

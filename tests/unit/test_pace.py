@@ -16,7 +16,17 @@ def test_what_is_left_out_has_its_default() -> None:
 
 @pytest.mark.parametrize(
     "pace",
-    [{"ack_every": 0}, {"ack_every": 65_537}, {"ack_within": 0.0}, {"ack_within": 61.0}, {"nak_after": float("nan")}],
+    [
+        {"ack_every": 0},
+        {"ack_every": 65_537},
+        {"ack_every": 1.5},
+        {"ack_every": "x"},
+        {"ack_within": 0.0},
+        {"ack_within": 61.0},
+        {"nak_after": float("nan")},
+        {"nak_after": "soon"},
+        {"ack_often": 1},
+    ],
 )
 def test_what_is_out_of_range_is_refused_by_name(pace: Pace) -> None:
     with pytest.raises(InvalidInput, match=next(iter(pace))):
