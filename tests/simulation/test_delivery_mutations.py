@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import CommitFailed
 from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
@@ -586,11 +587,8 @@ def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) ->
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
-    (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
-    (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),
     (lives_are_never_closed, {"not-converged"}),
     (closed_lives_leave_no_word, {"told-too-little"}),
-    (lost_states_are_not_noticed, {"not-converged"}),
     (streams_are_settled_too_soon, {"raised"}),
     (mail_is_kept_for_those_who_came, {"lost-write"}),
     (age_is_measured_between_events, {"forgotten-early"}),
@@ -613,9 +611,6 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (no_duplicate_suppression_at_the_subscriber, {"duplicate"}),
     (readers_pass_what_is_reserved, {"raised", "lost-write", "poll-skip"}),
     (gaps_are_given_up_at_once, {"nonmonotonic-poll"}),
-    (damage_is_given_up_like_a_gap, {"lost-in-silence"}),
-    (damage_is_a_gap, {"lost-in-silence"}),
-    (losses_are_told_to_nobody, {"lost-in-silence"}),
     (no_retransmission_by_the_publisher, {"not-converged"}),
     (no_retransmission_by_the_repository, {"lost-write", "not-converged"}),
     (nobody_asks_for_what_is_missing, {"lost-write", "not-converged"}),
@@ -625,12 +620,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (syncs_are_not_compared, {"not-converged"}),
     (answers_come_before_registrations_are_durable, {"answered-before-durable"}),
     (facts_are_not_compared, {"not-converged"}),
-    (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
-    (ends_of_lives_are_not_fixed, {"lives-out-of-order"}),
-    (ends_of_lives_are_not_set_aside, {"lives-out-of-order"}),
-    (events_do_not_wait_for_the_fact_of_their_life, {"lives-out-of-order"}),
     (clocks_that_were_set_back_end_a_publisher, {"refused"}),
-    (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
     (one_that_leaves_is_not_heard, {"not-converged", "lost-write"}),
     (subscriber_acknowledges_what_it_releases, {"sync-passed-unacked"}),
     (what_a_full_disk_refused_is_dropped, {"lost-write", "not-converged"}),
@@ -664,6 +654,17 @@ RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (members_are_invited_once, {"not-converged"}),
     (one_leaves_with_what_nobody_else_has, {"lost-write"}),
     (who_moves_listens_to_its_former_unit, {"left-its-unit"}),
+    (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
+    (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),
+    (damage_is_given_up_like_a_gap, {"lost-in-silence"}),
+    (damage_is_a_gap, {"lost-in-silence"}),
+    (losses_are_told_to_nobody, {"lost-in-silence"}),
+    (what_others_forgot_is_taken_for_a_gap, {"told-too-little", "not-forgotten", "not-converged"}),
+    (ends_of_lives_are_not_fixed, {"lives-out-of-order"}),
+    (ends_of_lives_are_not_set_aside, {"lives-out-of-order"}),
+    (events_do_not_wait_for_the_fact_of_their_life, {"lives-out-of-order"}),
+    (lost_states_are_not_noticed, {"not-converged"}),
+    (one_that_is_added_back_goes_on_leaving, {"left-as-member", "not-converged"}),
 ]
 
 
@@ -679,6 +680,8 @@ def test_a_broken_mechanism_is_seen(mutate: Mutate, kinds: set[str], monkeypatch
 
 def look_for(kinds: set[str], seeds: int) -> None:
     for seed in range(seeds):
+        if ("delivery", seed) in OPEN:
+            continue  # it fails by itself
         if kinds & {anomaly.kind for anomaly in SCENARIOS["delivery"].run(seed).anomalies}:
             return
     pytest.fail(f"nobody noticed within {seeds} seeds")
