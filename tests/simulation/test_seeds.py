@@ -9,11 +9,11 @@ from stentor.simulation.scenarios import SCENARIOS
 SEEDS = {  # how many, and how many at a time
     "access": (200, 20),  # they take as long as those of `network`
     "broker": (200, 20),
-    "delivery": (400, 20),
+    "delivery": (300, 20),
     "fuzz": (60, 20),  # of some 250 messages each: a sample, of which `make soak` has a million messages
-    "log": (400, 100),
+    "log": (200, 100),
     "network": (200, 20),  # brokers and overlays, of which it consists, have seeds of their own
-    "overlay": (320, 40),
+    "overlay": (200, 40),
 }
 # Faults that are known and not mended yet: docs/roadmap.md, item 8. Whoever mends one takes it out.
 OPEN: dict[tuple[str, int], set[str]] = {
