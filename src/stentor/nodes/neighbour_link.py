@@ -12,7 +12,7 @@ _SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level sa
 _DOUBTS = 5  # round trips in a row that must tell of another cost
 
 
-class Dialling:
+class OutgoingLink:
     """A link that is opened from here, and again whenever it is lost."""
 
     __slots__ = ("link", "pause", "settings")
@@ -23,7 +23,7 @@ class Dialling:
         self.pause = FIRST_PAUSE
 
 
-class Peer:
+class NeighbourLink:
     """A neighbouring broker."""
 
     __slots__ = ("address", "base", "clients", "doubts", "guest", "hop", "steps", "trip")

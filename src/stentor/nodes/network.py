@@ -27,8 +27,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
 from stentor.nodes import acquaintance
 from stentor.nodes.guest import Guest
-from stentor.nodes.neighbour_link import FIRST_PAUSE, Peer
-from stentor.nodes.neighbour_link import Dialling as Dialling
+from stentor.nodes.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink
 from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
 from stentor.nodes.shortcuts import Shortcuts
@@ -74,11 +73,11 @@ class Network:
         self.access = AccessSpread(context.name, self._say, act)
         self.acquaintance = acquaintance.Acquaintance(act)
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
-        self.peers: dict[str, Peer] = {}
+        self.peers: dict[str, NeighbourLink] = {}
         self.settlement = settlement.Settlement(
             context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
         )
-        self.diallings: dict[str, Dialling] = {each.address: Dialling(each) for each in settings.gateways}
+        self.diallings: dict[str, OutgoingLink] = {each.address: OutgoingLink(each) for each in settings.gateways}
         self.boot = 0
         self._links = 0
         self._generation = -1
@@ -99,7 +98,7 @@ class Network:
         for dialling in self.diallings.values():
             self._dial(now, dialling)
 
-    def _dial(self, now: int, dialling: Dialling) -> None:
+    def _dial(self, now: int, dialling: OutgoingLink) -> None:
         if dialling.settings.name in self.peers:
             self._act(StartTimer(_REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
             return
@@ -149,7 +148,7 @@ class Network:
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
 
-    def _dialling(self, link: LinkId) -> Dialling | None:
+    def _dialling(self, link: LinkId) -> OutgoingLink | None:
         return next((each for each in self.diallings.values() if each.link == link), None)
 
     def admit(self, guest: Guest, name: str, cost: float, address: str) -> Guest | None:
@@ -178,7 +177,9 @@ class Network:
         base = max(1, round(1000 * (cost or self._usual_cost(level))))
         channel = channel_between(self.context.units[level], unit, self._settings.channels)
         hop = guest.hop = Hop(name, level, guest.connection.outbox, channel)
-        self.peers[name] = Peer(guest, hop, dialling.settings.address if dialling is not None else address, base)
+        self.peers[name] = NeighbourLink(
+            guest, hop, dialling.settings.address if dialling is not None else address, base
+        )
         self._activate()
         self.gateways.link_up(path, base)
         for each in range(level, self.context.depth):
@@ -207,7 +208,7 @@ class Network:
         """One more link to be opened from here."""
         if settings.address in self.diallings:  # ordered twice before the first was written down
             return
-        dialling = self.diallings[settings.address] = Dialling(settings)
+        dialling = self.diallings[settings.address] = OutgoingLink(settings)
         if self.boot:
             self._dial(now, dialling)
 
@@ -219,7 +220,7 @@ class Network:
         if address in self.diallings:
             self.forsake(self.diallings[address])
 
-    def forsake(self, dialling: Dialling) -> Guest | None:
+    def forsake(self, dialling: OutgoingLink) -> Guest | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
         self.acquaintance.settle(dialling.settings.address)
@@ -227,7 +228,7 @@ class Network:
         peer = self.peers.get(dialling.settings.name)
         return None if peer is None else peer.guest
 
-    def set_cost(self, dialling: Dialling, cost: float) -> None:
+    def set_cost(self, dialling: OutgoingLink, cost: float) -> None:
         dialling.settings = msgspec.structs.replace(dialling.settings, cost=cost)
         name = dialling.settings.name
         if name in self.peers:

@@ -9,7 +9,8 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import Order, OrderReceipt, Task
 from stentor.nodes.guest import Guest
-from stentor.nodes.network import Dialling, GatewaySettings, Network
+from stentor.nodes.neighbour_link import OutgoingLink
+from stentor.nodes.network import GatewaySettings, Network
 from stentor.nodes.redirection import Redirection
 
 LOG = "orders"
@@ -114,7 +115,7 @@ class Orders:
                 network.gateways.dismiss(order.name)
         return None
 
-    def _dialled(self, order: Order) -> Dialling | None:
+    def _dialled(self, order: Order) -> OutgoingLink | None:
         """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
         if order.task not in (Task.REMOVE_LINK, Task.SET_COST):
             return None

@@ -6,12 +6,12 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 
 from stentor.machine import Report
 from stentor.model.control import GossipVoid, Held, RepositoryAck, RepositoryNak
-from stentor.model.span import Span
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.border import Border
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
 from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.lives import Lives, rest_of
+from stentor.protocols.delivery.lives import Lives
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.service import Change
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -101,7 +101,7 @@ class Gaps:
         found: list[Held] = []
         for stream in list(self._store.streams.unsettled):
             offered = [span for peer in heard for span in stream.offered_by(peer.name)]
-            if awaited := rest_of(self._lives.awaited(stream), offered):
+            if awaited := _rest_of(self._lives.awaited(stream), offered):
                 self._store.set_aside(stream, awaited[-1][1])  # so that it is written down that these are void
                 found.append(self._give_up(stream, awaited, "error"))
         return tuple(found)
@@ -134,9 +134,15 @@ class Gaps:
         silence = now - max(stream.heard, stream.seen, company.turn(now))
         anew = everyone and not self._registry.is_current(*stream.id)  # one that is away may have it
         if company.since and silence >= (settings.void_anew if anew else settings.void_after):
-            hopeless = hopeless + rest_of(missing, awaited)
+            hopeless = hopeless + _rest_of(missing, awaited)
         return hopeless
 
 
 def _size(held: Held) -> int:
     return sum(last - first + 1 for first, last in held.spans)
+
+
+def _rest_of(spans: list[Span], without: list[Span]) -> list[Span]:
+    """Return what of these spans is not in the others."""
+    others = Spans(without)
+    return [rest for span in spans for rest in others.missing(*span)]

@@ -10,7 +10,7 @@ earlier lives into places before those of the new one.
 from stentor.model.control import Recovery, end_name
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.span import Span
 from stentor.protocols.delivery.registered import PublisherEnds
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
@@ -136,9 +136,3 @@ class Lives:
                 name = self._registry.publishers[publisher].name if publisher in self._registry.publishers else ""
                 found.setdefault(name, []).extend((life, *span) for span in awaited)
         return found
-
-
-def rest_of(spans: list[Span], without: list[Span]) -> list[Span]:
-    """Return what of these spans is not in the others."""
-    others = Spans(without)
-    return [rest for span in spans for rest in others.missing(*span)]
