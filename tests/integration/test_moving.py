@@ -144,12 +144,13 @@ def test_who_stays_is_not_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", ":", ""])
-def test_who_is_sent_to_what_is_no_address_says_so_and_lives_on(tmp_path: Path, address: str) -> None:
+def test_who_is_sent_to_what_is_no_address_stays_and_tries_again(tmp_path: Path, address: str) -> None:
     async def main() -> None:
         async with node(tmp_path) as one, connect(one.url) as fabric:
             assert fabric._driver is not None
             fabric._driver.tell(Moved((address,)))
-            await until(lambda: "no address" in fabric.trouble)
+            await until(lambda: fabric._client._links > 2)  # it tried, and tries again
+            assert fabric.connected
             await fabric.move(one.url)
             await fabric.flush()
 
@@ -162,6 +163,7 @@ def test_who_moves_to_nobody_keeps_trying_and_says_so(tmp_path: Path) -> None:
         async with node(tmp_path / "1") as one, connect(one.url) as fabric:
             with pytest.raises(Unresponsive):
                 await fabric.move(f"stentor://127.0.0.1:{port}", timeout=0.2)
+            assert (fabric.connected, one.status().clients) == (True, 1), "the old one serves until the new one does"
             async with node(tmp_path / "2", port=port):
                 await fabric.wait_until(connected=True)
                 assert fabric.url.endswith(str(port))

@@ -225,6 +225,8 @@ class ClientLink:
         if happened.timer == _ARRIVAL:
             if self._arrival is not None:
                 self._proceed(now, self._arrival)
+            elif not self._stopped and self._addresses[0] != self.address:
+                self._arrive(now, self._addresses[0], is_redirected=False)
             return
         connection = self._connection
         if connection is None:
@@ -292,7 +294,7 @@ class ClientLink:
         try:
             arrival.receive(now, data, self._requests())
         except (Failed, FrameError) as error:
-            self._fail_arrival(now, str(error))
+            self._fail_arrival(now, str(error), is_refused=True)
             return
         if arrival.stage is Stage.LINGERING and before is not Stage.LINGERING:
             self._effects.append(StartTimer(_ARRIVAL, now + LINGER_NS))
@@ -335,8 +337,10 @@ class ClientLink:
         if arrival is not None:
             self._effects += [StopTimer(_ARRIVAL), Close(arrival.link, reason)]
 
-    def _fail_arrival(self, now: int, reason: str) -> None:
-        """The other broker does not take us: stay, unless the application wants to leave or we have parted."""
+    def _fail_arrival(self, now: int, reason: str, *, is_refused: bool = False) -> None:
+        """The other broker does not take us: stay, unless we have parted. An application that wants to leave is told
+        why it is refused; if nobody answered, the broker that there is serves until somebody does.
+        """
         arrival, has_parted = self._arrival, self._is_parting
         assert arrival is not None, "only an arrival can fail"
         self._abandon(reason)
@@ -344,8 +348,12 @@ class ClientLink:
             self._effects.append(StartTimer(_REDIAL, now))
         elif has_parted:
             self._give_up(now, Refusal.CLOSING, reason)
-        elif not arrival.is_redirected:
+        elif is_refused and not arrival.is_redirected:
             self._leave(now)
+        elif not arrival.is_redirected:
+            self._addresses.rotate(-1)
+            self._effects.append(StartTimer(_ARRIVAL, now + self._pause, self._pause // 2))
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _leave(self, now: int) -> None:
         """Part from the broker although no other one takes us yet, and look for one."""
