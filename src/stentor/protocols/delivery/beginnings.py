@@ -64,6 +64,10 @@ class Beginnings:
                 f"own numbers: write {names[0]}:{epoch}",
             )
         if epoch.repository in ("", self._own):
+            if epoch.number > self._store.next:
+                raise Refused(
+                    Refusal.PROTOCOL, f"{epoch} is none yet: the next number of {self._own} is {self._store.next}"
+                )
             return
         peer = self._bundle.peers.get(epoch.repository)
         if peer is None:

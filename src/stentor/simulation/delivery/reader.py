@@ -206,7 +206,7 @@ class Reader(Actor):
             self.stage.seen["fenced"] += 1
             self.is_fenced = True
             return
-        if any(why in forbid.reason for why in ("cannot translate", "is no repository of")):  # it may have left
+        if any(why in forbid.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.stage.seen["untranslated"] += 1
         elif not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")

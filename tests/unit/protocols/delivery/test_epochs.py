@@ -113,6 +113,13 @@ def test_what_waits_to_be_written_is_behind_every_beginning(since: str) -> None:
     assert begin(bundle, "r1", since) == [(5, 1), (5, 2), (5, 3)]
 
 
+def test_a_number_that_was_not_given_yet_is_refused() -> None:
+    bundle = two_orders()
+    begin(bundle, "r1", "epoch r1:100")
+    (denial,) = bundle.told(Denial, "audit")
+    assert denial.reason == f"r1:100 is none yet: the next number of r1 is {bundle.repositories['r1'].store.next}"
+
+
 def test_a_number_of_a_repository_that_is_none_is_refused() -> None:
     bundle = two_orders()
     begin(bundle, "r2", "epoch r9:12")
