@@ -210,3 +210,10 @@ def check_body(body: object) -> bytes:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise InvalidInput(f"a body is bytes, not {type(body).__name__}: encode it first")
+
+
+def check_time(time_ns: object) -> int:
+    """One time for all events of a call, in nanoseconds since 1970."""
+    if isinstance(time_ns, int):
+        return time_ns
+    raise InvalidInput(f"time_ns is one time for all of them, in nanoseconds since 1970, not {type(time_ns).__name__}")

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, Self
 from weakref import WeakSet
 
-from stentor.event import StoredBatch, StoredEvent, check_body
+from stentor.event import StoredBatch, StoredEvent, check_body, check_time
 from stentor.first_connection import Access
 from stentor.holder import Holder
 from stentor.machine import SECOND, Effect
@@ -42,7 +42,7 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
-from stentor.model.mail import MAIL, mail_filter
+from stentor.model.mail import MAIL, own_mail
 from stentor.model.position import Position
 from stentor.pace import Pace, settings_of
 from stentor.past import Past, Readers
@@ -182,7 +182,7 @@ class Publisher(Holder):
         await self.room()
         self._check()
         assert self._driver is not None
-        at = time.time_ns() if time_ns is None else time_ns
+        at = time.time_ns() if time_ns is None else check_time(time_ns)
         self._driver.machine.step(0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], at))
         self._end_turn()
 
@@ -461,7 +461,7 @@ class Ends:
     def subscription(
         self, topic: str, name: str, where: str | None, from_: From, ack: Literal["auto", "manual"], pace: Pace
     ) -> Subscription:
-        where = mail_filter(name) if topic == MAIL else where
+        where = own_mail(name, where) if topic == MAIL else where
         subscription = Subscription(self._access, topic, name, where, from_, ack, self._window, self._readers, pace)
         self._all.add(subscription)
         return subscription

@@ -10,7 +10,7 @@ from tests.integration.test_topic_budgets import start
 
 from stentor.client import Fabric, connect
 from stentor.event import StoredEvent
-from stentor.model.errors import Refused, Unreachable
+from stentor.model.errors import InvalidInput, Refused, Unreachable
 from stentor.model.mail import MAIL, mail_filter
 from stentor.reading import Reader
 from stentor.registration import Registrar
@@ -92,10 +92,12 @@ def test_nobody_reads_the_mail_of_another(tmp_path: Path) -> None:
                 for where in (None, mail_filter("alice"), "EXISTS to"):
                     with pytest.raises(Refused, match=r"may not subscribe|where to = "):
                         await mallory.subscribe(MAIL, where).__aenter__()
-                async with mallory.subscribe(MAIL, mail_filter("alice"), name="mallory", from_="beginning") as wrong:
+                with pytest.raises(InvalidInput, match="by whom it is for"):
+                    mallory.subscribe(MAIL, mail_filter("alice"), name="mallory")
+                async with mallory.subscribe(MAIL, name="mallory", from_="beginning") as own:
                     await mallory.send(["alice", "mallory"], b"more", guaranteed=True)
-                    (event,) = await take(wrong, 1)
-                    assert event["to"] == "mallory", "whatever she asks for, she gets what is for her"
+                    (event,) = await take(own, 1)
+                    assert event["to"] == "mallory", "she gets what is for her, and nothing else"
                 async with Reader(mallory, "alice") as reader:
                     with pytest.raises(Refused, match="read by whom it is for"):
                         await reader.stock(MAIL, since="beginning")

@@ -185,12 +185,12 @@ def accept_loss(
         async with registrar(url, tls, wait, token) as asking:
             found = await asking.status(name)
             losses = {each: loss for each, report in found.topics.items() if (loss := _loss(report))}
-            wanted = [topic] if topic is not None else list(losses)
+            wanted = {each: loss for each, loss in losses.items() if topic in (None, each)}
             if not wanted:
-                raise InvalidInput(f"nothing is damaged at {name}, or awaited there")
-            for each in wanted:
-                loss = losses.get(each, "")
-                if loss and not yes:
+                what = "nothing" if topic is None else f"nothing of {topic}"
+                raise InvalidInput(f"{what} is damaged at {name}, or awaited there")
+            for each, loss in wanted.items():
+                if not yes:
                     typer.confirm(printable(f"{each} at {name}: {loss}: give them up for good?"), abort=True)
                 await asking.accept_loss(name, each)
                 typer.echo(printable(f"{name} has given up {loss} of {each}"))

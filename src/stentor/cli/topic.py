@@ -390,6 +390,8 @@ def _principal(holder: str) -> Text:
 def state(report: TopicReport) -> Text:
     if report.leaving:
         return cell("leaving", "yellow")
+    if report.damaged:
+        return cell("damaged", "red")
     if report.ready:
         return cell("ready", "green")
     awaited = [f"{first:,} … {last:,} of {name}" for name, spans in report.awaits.items() for _, first, last in spans]

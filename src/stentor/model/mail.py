@@ -25,6 +25,13 @@ def mail_filter(name: str) -> str:
     return f"{RECIPIENT} = '{address_of(name)}'"
 
 
+def own_mail(name: str, where: str | None) -> str:
+    """Return the filter under which a name gets its mail; InvalidInput if it asks for another one."""
+    if where not in (None, "", "*"):
+        raise InvalidInput(f"mail is chosen by whom it is for, and by nothing else: leave {where!r} out")
+    return mail_filter(name)
+
+
 def recipients_of(addresses: Iterable[object]) -> dict[str, None]:
     """Return the names among the values of the attribute, each once and in order; what is no address is nobody's."""
     found: dict[str, None] = {}
