@@ -345,10 +345,10 @@ class Gossip:
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
-        rows = self.bundle.take_rows(peer, gossip)
+        rows = self.bundle.take_rows(peer, gossip, self._store.streams)
         self._store.remarks += rows
         skipped = Spans(gossip.skipped)
-        for line in [row.line for row in rows if not self._store.streams.is_over(row.line.stream)]:
+        for line in [row.line for row in rows]:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
