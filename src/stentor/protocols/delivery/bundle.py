@@ -25,6 +25,7 @@ class Peer:
         "cares",
         "departed",
         "facts",
+        "facts_asked",
         "heard",
         "inspected",
         "leaving",
@@ -59,6 +60,7 @@ class Peer:
         self.told = False  # it has told us all that it has, and we have heard all that it told since then
         self.whole = 0  # … when it last did
         self.facts = 0  # the digest of its registry
+        self.facts_asked = 0, 0  # our digest and its own, when it was last asked what it has registered
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # … and for which
