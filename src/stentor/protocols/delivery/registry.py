@@ -82,6 +82,7 @@ class Registry:
         self.publishers: dict[int, KnownPublisher] = {}
         self._renewed: dict[int, None] = {}  # publishers of whom there is news
         self._renewed_names: set[str] = set()  # subscribers of which something was registered, since somebody looked
+        self._renewed_lives: set[str] = set()  # roles and names of which newer lives are known, since somebody looked
         self._is_renewed = False  # … or of the topic, which concerns all
         self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
@@ -159,6 +160,8 @@ class Registry:
         self._is_renewed = self._is_renewed or key == TOPIC
         if kind in ("subscription", "grant"):
             self._renewed_names.add(name.removeprefix("subscriber/") if kind == "grant" else name)
+        elif kind == "life":
+            self._renewed_lives.add(name)
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
@@ -258,8 +261,8 @@ class Registry:
         """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
         if self.deleted:
             return (self.shared(TOPIC),)
-        found = sorted(key for key in self._facts if key.startswith(ACCESS))
-        return tuple(self.shared(key) for key in found if keys is None or key in keys)
+        found = sorted(key for key in (self._facts if keys is None else keys) if key.startswith(ACCESS))
+        return tuple(self.shared(key) for key in found)
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""
@@ -451,6 +454,11 @@ class Registry:
         return self.set(_SUBSCRIPTION + name, None)
 
     # ---- who holds a name
+
+    def take_renewed_lives(self) -> list[tuple[str, str]]:
+        """Remove and return the roles and names of which newer lives became known."""
+        renewed, self._renewed_lives = sorted(self._renewed_lives), set()
+        return [(role, name) for role, _, name in (each.partition("/") for each in renewed)]
 
     def life_of(self, role: Role, name: str) -> int:
         """Return the newest life that holds a name; 0 if there was none."""
