@@ -230,6 +230,12 @@ class Open(Effect, frozen=True, gc=False):
     ledger: str
 
 
+class CloseLedger(Effect, frozen=True, gc=False):
+    """The ledger of a topic is not needed for now: close it once all that was asked of it is done."""
+
+    ledger: str
+
+
 class Discard(Effect, frozen=True, gc=False):
     """The ledger of a topic is not needed any more: delete it."""
 
