@@ -88,8 +88,9 @@ from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
-from stentor.wire.run import FLOW, split
+from stentor.wire.run import split
 
 Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
@@ -300,10 +301,10 @@ class Broker:
         connection = client.connection
         if not connection.greeted or client.hop is not None:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
-        if not any(frame[32:34]):
+        if not head.count_of(frame):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
         admits = partial(self._access.admits_flow, client)
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
+        self._forwarder.meet(client.flows, head.flow_of(frame), connection.publisher, admits)
 
     def _define_topic(self, now: int, guest: Guest, topic: Topic) -> None:  # noqa: ARG002
         most = self._limits.topics_per_client if guest.hop is None else None  # a broker speaks for many clients

@@ -27,6 +27,7 @@ from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, List
 from stentor.protocols.delivery.subscriber import frames
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
+from stentor.wire.head import schema_of
 from stentor.wire.letter import read, write
 
 _LETTER = 512 << 10
@@ -182,7 +183,7 @@ class Correspondence:
         blocks: list[Block] = []
         for data in deliver.data:
             for frame in frames(data):
-                schema = self.client.schemas[int.from_bytes(frame[24:32], "little")]  # type: ignore[index]
+                schema = self.client.schemas[schema_of(frame)]
                 block = Block(frame, schema)
                 if not letters:
                     blocks.append(block)

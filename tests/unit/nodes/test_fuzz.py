@@ -37,8 +37,9 @@ from stentor.model.messages import (
 from stentor.nodes.application import Demanded, Disconnect, FlushRequested, Offered, TurnEnded, Wished
 from stentor.nodes.client import Client, Settings
 from stentor.wire import block, frame
-from stentor.wire.block import HEADER_SIZE, Block, Origin
+from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, PREAMBLE
+from stentor.wire.head import HEADER_SIZE
 from stentor.wire.sheaf import Sheaf
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
 from stentor.model.trace import TRACE, signed
 from stentor.nodes.herald import _DENSE, TRACES
-from stentor.wire.block import LAST_FIRST
+from stentor.wire.head import LAST_FIRST
 
 _MANY = _DENSE[1]
 

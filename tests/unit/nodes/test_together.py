@@ -35,8 +35,9 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.wire import block
-from stentor.wire.block import UNIFORM, Origin
+from stentor.wire.block import Origin
 from stentor.wire.frame import FRAME_OVERHEAD
+from stentor.wire.head import UNIFORM
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage

@@ -20,8 +20,8 @@ from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
 from stentor.protocols.dissemination.audience import Choice, Places
 from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
-from stentor.wire.block import FLAGS
+from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable
+from stentor.wire import head
 from stentor.wire.run import cut
 from stentor.wire.sheaf import sheaves
 
@@ -99,12 +99,11 @@ class Forwarder(Generic[D]):
 
     def schema_of(self, data: bytes, position: int) -> Schema:
         """Return the schema of the frame that begins there, whose flow is known."""
-        return self.schemas[SchemaId(int.from_bytes(data[position + 24 : position + 32], "little"))]
+        return self.schemas[head.schema_of(data, position)]
 
     def _introduce(self, destination: D, frame: Buffer) -> None:
         """Define what a frame is about, to a destination that never got such a frame."""
-        topic = TopicId(int.from_bytes(frame[8:16], "little"))
-        self.define(destination, topic, SchemaId(int.from_bytes(frame[24:32], "little")))
+        self.define(destination, head.topic_of(frame), head.schema_of(frame))
 
     def define(self, destination: D, topic: TopicId, schema: SchemaId) -> None:
         """Tell a destination what it needs to know of a topic and a schema, if it does not know it yet."""
@@ -124,14 +123,14 @@ class Forwarder(Generic[D]):
         Whoever is not a `publisher` itself, a broker, may bring anybody's events. A topic that is not admitted has a
         route to nobody.
         """
-        if flow[2] & ~FLAGS or flow[3]:
+        if head.flags_of_flow(flow) & ~head.FLAGS or head.reserved_of_flow(flow):
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
-        if publisher is not None and int.from_bytes(flow[12:20], "little") != publisher:
+        if publisher is not None and head.publisher_of_flow(flow) != publisher:
             raise FrameError(Refusal.FORGED, "events in the name of another publisher")
-        topic = topic_of(flow)
+        topic = head.topic_of_flow(flow)
         if topic not in flows.topics:
             raise FrameError(Refusal.TOPIC, f"events on topic number {topic:016x}, which was not defined before")
-        schema = SchemaId(int.from_bytes(flow[20:28], "little"))
+        schema = head.schema_of_flow(flow)
         if schema and schema not in flows.schemas:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
