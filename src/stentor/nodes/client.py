@@ -65,7 +65,6 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_link import MOVING as MOVING
-from stentor.nodes.client_link import TIMERS as TIMERS
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
 from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of

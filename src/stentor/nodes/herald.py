@@ -6,7 +6,7 @@ of them. Nothing but the head of a frame is looked at.
 
 from collections.abc import Callable
 
-from stentor.machine import SECOND, Effect, StartTimer
+from stentor.machine import SECOND, Effect, StartTimer, Timer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
@@ -22,13 +22,16 @@ from stentor.wire.head import FLOW, HEADER, LAST_FIRST, last_offset_of
 from stentor.wire.parcel import first_frame
 from stentor.wire.run import split
 
-TRACES = "traces"
 # How long a batch of traces is gathered, and how many are too many in it, or leave room for more. A hop costs as much
 # as some events do, so where traces are summed up there are few.
 _DENSE = SECOND, 256, 64
 _SPARSE = 10 * SECOND, 16, 4
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _SPREAD = 0x9E3779B97F4A7C15
+
+
+class HopsDue(Timer, frozen=True, gc=False, tag="hops"):
+    """The hops that were traced have waited long enough to be published."""
 
 
 class Herald:
@@ -102,7 +105,7 @@ class Herald:
     def _arm(self, now: int) -> None:
         if not self._armed:
             self._armed = True
-            self._act(StartTimer(TRACES, now + self._pause))
+            self._act(StartTimer(HopsDue(), now + self._pause))
 
     # ---- telling
 

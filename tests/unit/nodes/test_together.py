@@ -34,6 +34,7 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
+from stentor.nodes.client_link import RedialBroker
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.frame import FRAME_OVERHEAD
@@ -184,7 +185,7 @@ def test_a_broker_that_stops_is_waited_for(stage: "Stage") -> None:
     stage.tell_broker(StopRequested())
     stage.run()
     assert client.heard(Disconnect) == [Disconnect("the broker is stopping")]
-    assert ("me", "redial") in stage.timers
+    assert ("me", RedialBroker()) in stage.timers
 
 
 def test_a_slow_reader_is_told_exactly_what_it_missed(new_stage: "type[Stage]") -> None:

@@ -5,7 +5,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
+from stentor.machine import (
+    MILLISECOND,
+    SECOND,
+    Effect,
+    Input,
+    Machine,
+    Report,
+    StartTimer,
+    Stop,
+    StopTimer,
+    Timer,
+    TimerFired,
+)
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, publisher_id
@@ -99,7 +111,7 @@ class Actor:
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
         self._links = 0
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
-        self._timers: dict[str, Appointment] = {}
+        self._timers: dict[Timer, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
             Post: lambda post: stage.office.post(self, post),
             Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
@@ -272,7 +284,7 @@ class Actor:
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
         self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
-    def _stop_timer(self, timer: str) -> None:
+    def _stop_timer(self, timer: Timer) -> None:
         former = self._timers.pop(timer, None)
         if former is not None:
             former.cancel()

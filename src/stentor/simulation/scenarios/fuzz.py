@@ -31,6 +31,7 @@ from stentor.machine import (
     Send,
     Started,
     StartTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema
@@ -92,6 +93,14 @@ _SCHEMA = Schema(("n", "who"), (Kind.INTEGER, Kind.STRING))
 _ATTEMPT = 1 << 15
 _MOST_LETTERS = 12  # of a volley: they close no link
 _SHOWN = 3  # of the last volleys, in what is said of a node that ended
+
+
+class VolleyDue(Timer, frozen=True, gc=False, tag="volley"):
+    """It is time for the next odd messages."""
+
+
+class _Told(Timer, frozen=True, gc=False, tag="told"):
+    what: str
 
 
 class _Doorman:
@@ -164,7 +173,7 @@ class _Mallory:
     def step(self, now: int, happened: Input) -> list[Effect]:
         match happened:
             case Started():
-                return [StartTimer("volley", now + _BEGIN)]
+                return [StartTimer(VolleyDue(), now + _BEGIN)]
             case TimerFired():
                 return self._dial()
             case LinkOpened():
@@ -174,7 +183,7 @@ class _Mallory:
                 self._said(volley)
                 return [
                     Send(happened.link, [b"".join(volley.words)]),
-                    StartTimer("volley", now + _PAUSE),
+                    StartTimer(VolleyDue(), now + _PAUSE),
                 ]
             case _:
                 return []
@@ -316,7 +325,7 @@ class _Trace(Trace):
 
     def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
         if isinstance(happened, Opened | Scanned):
-            happened = TimerFired(f"{happened!r:.200}")
+            happened = TimerFired(_Told(f"{happened!r:.200}"))
         plain = [
             Report("", "commit", {"ledger": each.ledger, "entries": len(each.entries)})
             if isinstance(each, Commit)
