@@ -404,7 +404,7 @@ class Store:
                 key = line.stream
                 if key not in stable:
                     stable[key] = self.streams[key].settled(copies, others)
-                if line.last > stable[key]:
+                if line.last > stable[key] and not self.streams.is_dropped(line):
                     break
             self.horizon = line.end
         self._tail.trim(self.horizon)
