@@ -25,6 +25,7 @@ from stentor.cli.status import size
 from stentor.config.quantity import span
 from stentor.model.access import ANONYMOUS
 from stentor.model.control import Role
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
 
@@ -102,9 +103,8 @@ def create(
 
     reports = asyncio.run(run())
     one = next(iter(reports.values()))
-    copies_told = f"{one.copies} {'copy' if one.copies == 1 else 'copies'}"
     held = ", held at borders" if one.hold else ""
-    typer.echo(f"{name} is reliable on {', '.join(reports)}, {copies_told}{held}")
+    typer.echo(f"{name} is reliable on {', '.join(reports)}, {counted(one.copies, 'copy')}{held}")
 
 
 @app.command()
@@ -212,7 +212,7 @@ async def _join(asking: Registrar, topic: str, repository: str, join: bool, time
         if repository not in seen:
             return f"{repository} has not joined yet"
         missing = max((peer.missing for peer in seen[repository].peers.values()), default=0)
-        return f"{repository} has yet to get {missing:,} events"
+        return f"{repository} has yet to get {counted(missing, 'event')}"
 
     await asking.add(topic, repository, join=join)
     with waiting(f"{repository} joins {topic}") as progress:
@@ -253,7 +253,7 @@ def delete(
             asking.check_can_change(_best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
-                what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"
+                what = f"{counted(stored, 'event')} at {', '.join(seen)}"
                 typer.confirm(printable(f"{name} has {what}: delete all of it?"), abort=True)
             return await asking.delete(name)
 
@@ -326,7 +326,7 @@ def _overview(topics: dict[str, dict[str, TopicReport]]) -> Table:
             cell(f"{one.copies} of {', '.join(one.members)}"),
             cell(", ".join(one.publishers)),
             cell(", ".join(one.subscribers)),
-            cell(f"{behind[1]}, {behind[0]:,} events" if behind[0] else "nobody"),
+            cell(f"{behind[1]}, {counted(behind[0], 'event')}" if behind[0] else "nobody"),
         )
     return table
 
