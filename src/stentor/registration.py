@@ -192,21 +192,24 @@ class Registrar:
         keep: int = 0,
         expire: int = 0,
         hold: bool = False,
+        join: bool = False,
         within: float = 30.0,
     ) -> dict[str, TopicReport]:
         """Register a reliable topic at these repositories, or at all that are willing; returns when all are ready.
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
-        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. The topic of mail
-        is created by operators.
+        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. Of several for one
+        unit, all are to `join` in serving it. The topic of mail is created by operators.
         """
         check_reliable_topic(topic)
         if topic == MAIL and (asking := await self._as_operator()) is not self:
-            return await asking.create(topic, repositories, copies=copies, keep=keep, expire=expire, within=within)
+            return await asking.create(
+                topic, repositories, copies=copies, keep=keep, expire=expire, join=join, within=within
+            )
         found = await self._present(repositories, topic)
         there = choose(found, repositories)
-        check_bundle(there, copies, hold)
+        check_bundle(there, copies, hold, join)
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:

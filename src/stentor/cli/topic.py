@@ -80,6 +80,7 @@ def create(
             "--hold-at-border", help="No event leaves its top-level unit before a repository for that unit has it."
         ),
     ] = False,
+    join: Annotated[bool, typer.Option("--join", help="Repositories for one unit serve it together.")] = False,
     timeout: WithinOption = 30.0,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -98,7 +99,7 @@ def create(
             with waiting(f"creating {name}"):
                 return await asking.create(
                     name, several(repositories), copies=copies, keep=kept, expire=expired, hold=hold_at_border,
-                    within=timeout,
+                    join=join, within=timeout,
                 )  # fmt: skip
 
     reports = asyncio.run(run())
@@ -198,8 +199,9 @@ def bundle(
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
-                await _join(asking, name, repository, join, timeout)
-                typer.echo(f"{repository} has all of {name}")
+                unit = await _join(asking, name, repository, join, timeout)
+                lacked = f" that clients in {unit} have not got yet" if unit else ""
+                typer.echo(f"{repository} has all of {name}{lacked}")
             else:
                 await _leave(asking, name, repository, timeout)
                 typer.echo(f"{repository} left {name}")
@@ -207,7 +209,9 @@ def bundle(
     asyncio.run(run())
 
 
-async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> None:
+async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> str:
+    """Return the unit that the repository serves, once it does."""
+
     def waits(seen: dict[str, TopicReport]) -> str:
         if repository not in seen:
             return f"{repository} has not joined yet"
@@ -216,7 +220,10 @@ async def _join(asking: Registrar, topic: str, repository: str, join: bool, time
 
     await asking.add(topic, repository, join=join)
     with waiting(f"{repository} joins {topic}") as progress:
-        await asking.until(topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress)
+        there = await asking.until(
+            topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress
+        )
+    return there[repository].unit
 
 
 async def _leave(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
