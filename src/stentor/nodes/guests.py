@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from stentor.machine import SECOND, Close, Effect, LinkOpened, Report, Send, StartTimer, StopTimer, Timer
 from stentor.model.access import ANONYMOUS
+from stentor.model.count import counted
 from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
@@ -76,7 +77,9 @@ class Guests:
         if not ready:
             self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
         elif len(self.links) > limits.links:
-            self.refuse(now, guest, Refusal.TOO_MANY, f"this node takes {limits.links} links: use another one")
+            self.refuse(
+                now, guest, Refusal.TOO_MANY, f"this node takes {counted(limits.links, 'link')}: use another one"
+            )
         else:
             self._act(StartTimer(HelloTimeout(happened.link), now + int(limits.hello_within * SECOND)))
 

@@ -9,6 +9,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.control import ControlEvent
+from stentor.model.count import counted
 from stentor.model.errors import Refusal
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
@@ -280,7 +281,9 @@ class Retrieval:
             del self._searches[token]
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)
-            reason = f"{len(search.wanted)} events of {topic!r} cannot be read from {names}: {search.trouble}"
+            reason = (
+                f"{counted(len(search.wanted), 'event')} of {topic!r} cannot be read from {names}: {search.trouble}"
+            )
             self._effects.append(Fail(token, Refusal.SILENT, reason))
             return
         if search.asked:

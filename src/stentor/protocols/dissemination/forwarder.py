@@ -13,6 +13,7 @@ import numpy as np
 from stentor.machine import Buffer
 from stentor.matching.pairs import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
+from stentor.model.count import counted
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
 from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.limits import Limits
@@ -158,12 +159,12 @@ class Forwarder(Generic[D]):
         if known is not None and known.name != message.name:
             raise FrameError(Refusal.TOPIC, f"topics {known.name!r} and {message.name!r} have one number: rename one")
         if known is None and len(topics) >= self._limits.topics:
-            raise FrameError(Refusal.TOO_MANY, f"this node knows {self._limits.topics} topics already")
+            raise FrameError(Refusal.TOO_MANY, f"this node knows {counted(self._limits.topics, 'topic')} already")
         if most is not None and len(flows.topics) >= most and message.id not in flows.topics:
             raise FrameError(
                 Refusal.TOO_MANY,
-                f"a client has {most:,} topics on one link: say in attributes what differs between events, close the "
-                "link now and then, or raise topics_per_client in [limits]",
+                f"a client has {counted(most, 'topic')} on one link: say in attributes what differs between events, "
+                "close the link now and then, or raise topics_per_client in [limits]",
             )
         self.table.define(flows, message.id, message.name)
 
