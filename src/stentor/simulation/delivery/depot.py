@@ -11,7 +11,6 @@ from stentor.machine import (
     SECOND,
     Collect,
     Commit,
-    CommitFailed,
     Committed,
     Discard,
     Effect,
@@ -49,12 +48,10 @@ from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
-from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
-from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
-from stentor.storage.segments import SegmentLedger
+from stentor.simulation.disk import SimulatedDisk
+from stentor.simulation.ledgers import SimulatedLedgers
+from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
-_SEGMENT = 4 << 10  # bytes, so that a run has several
-_TORN = DiskFaults(sync_error=1.0)
 _DAY = 86_400 * SECOND
 _YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
 
@@ -74,8 +71,14 @@ class Depot(Actor):
         super().__init__(stage, repository_name(name), keeper_of(name))
         self.short = name
         self.settings = settings
-        self.disk = SimulatedDisk(Random(f"{seed}/disk/{name}"))
-        self.ledger: Ledger | None = None
+        self.ledgers = SimulatedLedgers(
+            stage.schedule,
+            stage.random,
+            lambda _: SimulatedDisk(Random(f"{seed}/disk/{name}")),
+            self.later,
+            self.handle,
+            self,
+        )
         self.repository: Repository | None = None
         self.member = False  # it has been told to manage the topic
         self.has_caught_up = False  # at some time it was ready to serve
@@ -83,14 +86,11 @@ class Depot(Actor):
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
         self.returning = False  # it was to leave, and is not to any more
-        self.torn = False  # the power is cut in the middle of its next commit
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0
         self._came = Arrivals()  # in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
         stage.book.stored_times.clocks[name] = lambda: self.wall
-        self._busy = 0  # until then
-        self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
         self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
         self._untold: dict[int, list[Line]] = {}  # what was written, by commit
@@ -98,13 +98,17 @@ class Depot(Actor):
         self._telling = Random(f"{seed}/traces/{name}")
         self._is_opening = False  # it reads again what an earlier life may not have traced
         self._acts |= {
-            Commit: self._commit,
-            Scan: self._scan,
+            Commit: self.ledgers.commit,
+            Scan: self.ledgers.scan,
             Collect: self._collect,
             Discard: self._discard,
             Post: self._post,
             ShareAccess: lambda told: stage.brokers.share(self, told),
         }
+
+    @property
+    def disk(self) -> SimulatedDisk:
+        return self.ledgers.disk(TOPIC)
 
     @property
     def wants_events(self) -> bool:
@@ -126,9 +130,8 @@ class Depot(Actor):
             return
         if self.wrong_clocks is not None and self.wrong_clocks.random() < 0.5:
             self._clock_error = self.wrong_clocks.choice((0, -_DAY, _DAY, -100 * MILLISECOND, 100 * MILLISECOND))
-        self.ledger = SegmentLedger(self.disk, TOPIC, _SEGMENT)
         try:
-            holdings = self.ledger.load()
+            holdings = self.ledgers.open(TOPIC)
         except LedgerDamaged as damaged:
             self.note(f"{damaged}")
             self.stage.seen["destroyed"] += 1
@@ -143,7 +146,6 @@ class Depot(Actor):
             self._note_progress(key, value)
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
-        self._stuck = self._busy = 0
         self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
         self._came.clear()
@@ -164,7 +166,7 @@ class Depot(Actor):
 
     def cut_power(self, why: str = "power cut") -> None:
         self.crash(why)
-        self.disk.cut_power()
+        self.ledgers.cut_power()
         self.stage.seen["power-cut"] += 1
 
     def die(self) -> None:
@@ -249,40 +251,15 @@ class Depot(Actor):
         self._traces.tell()
         self.repository.testimony.keep(self.repository.testimony.traced_upto)
 
-    def _delay(self) -> int:
-        return self.stage.random.randrange(100_000, 3 * MILLISECOND)
+    def writing(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                if self.repository is not None and self.repository.registry.terms.after:
+                    self.stage.book.check_topic(self.short, entry.line)
+                self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
-    def _commit(self, commit: Commit) -> None:
-        self._busy = max(self._busy, self.stage.now) + self._delay()
-        self.later(self._busy - self.stage.now, lambda: self._write(commit))
-
-    def _write(self, commit: Commit) -> None:
-        assert self.ledger is not None
-        self._note_times(commit)  # what fails may be there nevertheless
-        if self.torn:
-            self._tear(commit)
-            return
-        if self._stuck and self._stuck != commit.token:
-            self._answer(CommitFailed(TOPIC, commit.token, "one before it was not taken", fatal=False))
-            return
-        try:
-            self.ledger.commit(commit.entries)
-        except LedgerFull as error:
-            self._stuck = commit.token
-            self._answer(CommitFailed(TOPIC, commit.token, str(error), fatal=False))
-        except LedgerError as error:
-            self._answer(CommitFailed(TOPIC, commit.token, str(error)))
-        except AssertionError as error:
-            self.accuse("raised", f"{self.short} cannot commit: {error}")
-            self.crash("raised")
-        else:
-            self._stuck = 0
-            self._note(commit)
-            self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
-            self._answer(Committed(TOPIC, commit.token))
-
-    def _note(self, commit: Commit) -> None:
-        """This is durable."""
+    def written(self, commit: Commit) -> None:
+        self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
         if self.settings.unit and not self.stage.book.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
@@ -299,13 +276,6 @@ class Depot(Actor):
             if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
                 self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
-    def _note_times(self, commit: Commit) -> None:
-        for entry in commit.entries:
-            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
-                if self.repository is not None and self.repository.registry.terms.after:
-                    self.stage.book.check_topic(self.short, entry.line)
-                self.stage.book.stored_times.store(self.short, entry, self._came.get)
-
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
@@ -314,46 +284,22 @@ class Depot(Actor):
             for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
                 self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
 
-    def _tear(self, commit: Commit) -> None:
-        """The power is cut while this is written: it may be there or not."""
-        assert self.ledger is not None
-        self.torn = False
+    def failed(self, error: AssertionError) -> None:
+        self.accuse("raised", f"{self.short} cannot commit: {error}")
+        self.crash("raised")
+
+    def power_failed(self) -> None:
         self.stage.seen["cut-in-commit"] += 1
-        self.disk.faults = _TORN
-        try:
-            self.ledger.commit(commit.entries)
-        except (LedgerError, AssertionError):
-            pass
-        else:
-            self._note(commit)
-        self.disk.faults = SOUND_DISK
         self.cut_power("power cut in a commit")
 
-    def _answer(self, happened: Input) -> None:
-        """A little later, so that it may crash before it hears of it; in order."""
-        self._busy = max(self._busy, self.stage.now + 1)
-        self.later(self.stage.random.randrange(1000), lambda: self.handle(happened))
-
-    def _scan(self, scan: Scan) -> None:
-        self.later(self._delay(), lambda: self._read(scan))
-
-    def _read(self, scan: Scan) -> None:
-        assert self.ledger is not None
-        try:
-            first = self.ledger.find(scan.time) if scan.time else scan.first
-            excerpt = self.ledger.scan(first, scan.budget)
-        except LedgerError as error:
-            self.handle(Scanned(TOPIC, scan.token, [], [], str(error)))
-            return
+    def read(self, ledger: str, excerpt: Excerpt) -> None:  # noqa: ARG002
         self.stage.seen["damaged"] += len(excerpt.damaged)
         for line in (record.line for record in excerpt.records if record.line.kind is Kind.EVENTS):
             self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
-        self.handle(Scanned(TOPIC, scan.token, excerpt.records, excerpt.damaged))
 
     def _collect(self, collect: Collect) -> None:
-        assert self.ledger is not None
         try:
-            self.ledger.collect(collect.end)
+            self.ledgers.collect(collect)
         except LedgerError as error:
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
@@ -367,14 +313,12 @@ class Depot(Actor):
         if registry.created and registry.is_member(self.short):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.crash("discards its ledger")
-        for name in self.disk.names():
-            self.disk.remove(name)
-        self.disk.sync()
+        self.ledgers.discard(TOPIC)
         if registry.deleted:  # its process goes on, and manages nothing until it is invited
             self.stage.seen["deleted"] += 1
             self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
             self._traces = hearing.KeptTraces()
-            self.stage.after(self._delay(), self.start)
+            self.stage.after(self.ledgers.draw_delay(), self.start)
             return
         self.left = True
         self.stage.seen["left"] += 1

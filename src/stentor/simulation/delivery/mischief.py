@@ -66,7 +66,7 @@ class Mischief:
             mend()
         for depot in self._cast.depots.values():
             depot.disk.faults = SOUND_DISK
-            depot.torn = False
+            depot.ledgers.is_torn = False
         for actor in self._cast.actors:
             actor.cut_at = -1
         self._insist()
@@ -145,7 +145,7 @@ class Mischief:
     def _cut_in_commit(self) -> bool:
         depot = self._depot()
         if depot is not None:
-            depot.torn = True
+            depot.ledgers.is_torn = True
             self._soon(depot.start)
         return depot is not None
 
