@@ -34,7 +34,7 @@ from stentor.model.control import (
     inbox_of,
     repository_name,
 )
-from stentor.model.record import Fact, Kind, Line, Record
+from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
@@ -141,23 +141,31 @@ class Depot(Actor):
             self.note(f"cannot be opened: {error}")
             self.stage.after(100 * MILLISECOND, self.start)
             return
+        self.look_into(holdings)
+        self.repository = Repository(TOPIC, self.settings, self.trail)
+        self.begin(self.repository)
+        self.handle(Opened(TOPIC, holdings, wall=self.wall))
+        if self.repository is None:
+            return
+        self.forget_dropped(self.repository)
+        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def look_into(self, holdings: Holdings) -> None:
+        """A machine begins with what its ledger holds."""
         self.shelf.facts = dict(holdings.facts)
         for key, value in holdings.facts.items():
             self._note_progress(key, value)
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
-        self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
         self._came.clear()
         self._is_opening = True
-        self.begin(self.repository)
-        self.handle(Opened(TOPIC, holdings, wall=self.wall))
-        if self.repository is None:
-            return
-        for stream in self.repository.store.streams.values():
-            self.shelf.forget(stream.id, stream.floor)  # it died before it could throw it away
-        self._horizon = self.repository.store.horizon
-        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def forget_dropped(self, repository: Repository) -> None:
+        """A machine knows what its ledger held: what an earlier one was about to throw away is no more."""
+        for stream in repository.store.streams.values():
+            self.shelf.forget(stream.id, stream.floor)
+        self._horizon = repository.store.horizon
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)

@@ -252,7 +252,9 @@ class Mischief:
             return False
         holder, number = self._stage.random.choice(there), len(self._cast.readers)
         page, slowness = holder.page, holder.slowness
-        rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
+        rival = self._cast.kinds.reader(
+            self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}"
+        )
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
         self._stage.contested.add(rival.name)
@@ -265,7 +267,7 @@ class Mischief:
             return False
         holder, plan = self._stage.random.choice(there), self._cast.plan
         seat = f"{holder.short}#{len(self._cast.authors)}"
-        rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
+        rival = self._cast.kinds.author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
         self._stage.contested.add(rival.name)
