@@ -94,6 +94,10 @@ class SimulatedLedgers:
             desk = self._desks[ledger] = _Desk(self._new_disk(ledger))
         return desk
 
+    def topics(self) -> list[str]:
+        """Return which ledgers there are on disks."""
+        return [ledger for ledger, desk in self._desks.items() if desk.disk.names()]
+
     def cut_power(self) -> None:
         for desk in self._desks.values():
             desk.disk.cut_power()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
 import numpy as np
 
 from stentor.machine import (
@@ -40,7 +39,7 @@ from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Heard, Post, ShareAccess
-from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
@@ -49,11 +48,12 @@ from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SimulatedDisk
+from stentor.simulation.ledger_trace import plain_effect, plain_input
 from stentor.simulation.ledgers import SimulatedLedgers
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 _DAY = 86_400 * SECOND
-_YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
+YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
 
 
 def keeper_of(name: str) -> str:
@@ -69,12 +69,12 @@ class Depot(Actor):
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
         super().__init__(stage, repository_name(name), keeper_of(name))
-        self.short = name
+        self.short, self._seed = name, seed
         self.settings = settings
         self.ledgers = SimulatedLedgers(
             stage.schedule,
             stage.random,
-            lambda _: SimulatedDisk(Random(f"{seed}/disk/{name}")),
+            self.new_disk,
             self.later,
             self.handle,
             self,
@@ -106,6 +106,9 @@ class Depot(Actor):
             ShareAccess: lambda told: stage.brokers.share(self, told),
         }
 
+    def new_disk(self, ledger: str) -> SimulatedDisk:  # noqa: ARG002
+        return SimulatedDisk(Random(f"{self._seed}/disk/{self.short}"))
+
     @property
     def disk(self) -> SimulatedDisk:
         return self.ledgers.disk(TOPIC)
@@ -121,7 +124,7 @@ class Depot(Actor):
 
     @property
     def wall(self) -> int:
-        return _YEAR + self.stage.now + self._clock_error
+        return YEAR + self.stage.now + self._clock_error
 
     # ---- lives
 
@@ -219,10 +222,7 @@ class Depot(Actor):
     def record(self, happened: Input, effects: list[Effect]) -> None:
         if isinstance(happened, Opened):
             self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
-            happened = Opened(happened.ledger, msgspec.structs.replace(happened.holdings, lines=(), rows=()))
-        elif isinstance(happened, Scanned):
-            happened = msgspec.structs.replace(happened, records=[_plain(each) for each in happened.records])
-        super().record(happened, [_plain_commit(each) if isinstance(each, Commit) else each for each in effects])
+        super().record(plain_input(happened), [plain_effect(each) for each in effects])
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
@@ -240,15 +240,18 @@ class Depot(Actor):
         repository = self.repository
         if self._traces.add(rows):
             self.later(self._telling.randrange(10, 400) * MILLISECOND, self._tell_traces)
-        for row in rows:
-            if row.kind is TraceKind.SYNCED and not self._is_noted(row):
-                self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
+        self.check_noted(rows)
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
             if self.link:
                 self.stage.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
+
+    def check_noted(self, rows: Iterable[Trace]) -> None:
+        for row in rows:
+            if row.kind is TraceKind.SYNCED and not self._is_noted(row):
+                self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
 
     def _is_noted(self, row: Trace) -> bool:
         noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
@@ -318,15 +321,20 @@ class Depot(Actor):
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
         registry = self.repository.registry
+        self.crash("discards its ledger")
+        self.throw_away(registry)
+        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+            self.stage.after(self.ledgers.draw_delay(), self.start)
+
+    def throw_away(self, registry: Registry) -> None:
+        """Throw away all that is stored of the topic, which was deleted or is for others to keep."""
         if registry.created and registry.is_member(self.short):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
-        self.crash("discards its ledger")
         self.ledgers.discard(TOPIC)
-        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+        if registry.deleted:
             self.stage.seen["deleted"] += 1
             self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
             self._traces = hearing.KeptTraces()
-            self.stage.after(self.ledgers.draw_delay(), self.start)
             return
         self.left = True
         self.stage.seen["left"] += 1
@@ -439,13 +447,3 @@ class Depot(Actor):
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
         return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))
-
-
-def _plain_commit(commit: Commit) -> Commit:
-    """A trace takes maps by text only."""
-    entries = [_plain(entry) if isinstance(entry, Record) else entry for entry in commit.entries]
-    return Commit(commit.ledger, commit.token, entries)
-
-
-def _plain(record: Record) -> Record:
-    return record._replace(audience={str(slot): bits for slot, bits in record.audience.items()})  # type: ignore[misc]
