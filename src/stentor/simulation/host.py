@@ -77,6 +77,7 @@ class Host:
     ) -> None:
         self.name = name
         self.disk = disk
+        self.disks = [disk]  # all that lose their cache with the power; the first one is the journal's
         self.starts = 0
         self.links: dict[LinkId, Endpoint] = {}
         self.machine: Machine | None = None
@@ -126,7 +127,8 @@ class Host:
         self._world.trace.note(self._world.schedule.now, self.name, "power cut" if power else "killed")
         self._die(silent)
         if power:
-            self.disk.cut_power()
+            for disk in self.disks:
+                disk.cut_power()
 
     def handle(self, happened: Input) -> None:
         """Give the machine an input, now or when it runs again."""

@@ -44,18 +44,16 @@ class Endless(Exception):
 class Stage:
     """What all actors of a run share."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
+    def __init__(
+        self, seed: int, schedule: Schedule, trace: Trace, office: PostOffice, anomalies: list[Anomaly]
+    ) -> None:
         self.random = Random(f"{seed}/delivery")
-        self.schedule = Schedule()
-        self.schedule.now = SECOND
-        self.trace = Trace(keep_trace)
-        self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
+        self.schedule, self.trace, self.office, self.anomalies = schedule, trace, office, anomalies
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
         self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
-        self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs
