@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from benchmarks.backlog import REPOSITORY, TOPIC, resident
+from stentor.admin.topics import Registrar
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
 from stentor.cli.process import Readiness
-from stentor.client import Fabric, connect
-from stentor.registration import Registrar
+from stentor.client.fabric import Fabric, connect
 
 _BATCH = 50
 _LOOK = 1.0  # seconds between looks at the memory

@@ -6,9 +6,9 @@ import pytest
 from tests.integration.house import PATIENCE, node, run, until
 from tests.integration.test_reliable import House, bodies, take
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.errors import Refused
-from stentor.registration import Registrar
 
 
 @pytest.mark.parametrize("second", ["r1", "r2"])

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.house import PATIENCE, run, until_asked
 from tests.integration.test_reliable import House, bodies, house, take
 
-from stentor.client import Fabric
+from stentor.admin.topics import Registrar, TopicReport
+from stentor.client.fabric import Fabric
 from stentor.model.errors import Refused
-from stentor.registration import Registrar, TopicReport
 from stentor.storage.shelf import find_shelf
 
 STORAGES = ["sqlite", "segments"]

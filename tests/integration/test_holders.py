@@ -12,14 +12,14 @@ from tests.integration.ports import free_port
 from tests.integration.test_reliable import take
 
 from stentor import blocking
-from stentor.client import Fabric, connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import Fabric, connect
 from stentor.model.errors import Fenced, InvalidInput
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 
+from stentor.admin.network import view
 from stentor.bench import crowd, ges22, machine, measurer
 from stentor.bench.grid import Grid, Trial
 from stentor.bench.lines import Worker, WorkerFailed
 from stentor.bench.replication import NONE, REPLICATIONS, Replication, enrol
 from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.config import Config
 from stentor.config.topology import Tree
 from stentor.model.view import NetworkView
-from stentor.operation import view
 from stentor.version import __version__
 
 Launch = Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]  # gives the URL of each broker

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from stentor.admin.topics import Registrar
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.registrar import WithinOption, registrar, waiting
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.control import Role
 from stentor.model.errors import InvalidInput
-from stentor.registration import Registrar
 
 _Topic = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 

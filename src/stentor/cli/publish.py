@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stentor.cli.options import AttributesOption, StayOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
-from stentor.client import Fabric, connect
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.model.attribute import Value
 from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
 from stentor.model.topic import check_topic
-from stentor.reliable import Publisher, Stored
 
 _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
 _BATCH = 1000  # events that are handed over at once, if they do not come from a file

@@ -7,7 +7,7 @@ import typer
 
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.errors import InvalidInput
 from stentor.model.mail import RECIPIENT
 

@@ -7,18 +7,18 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
+from stentor.admin.topics import Registrar
 from stentor.cli.options import FromOption, StayOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line, groups
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
-from stentor.client import Events, Fabric, connect
-from stentor.event import Event, StoredEvent
+from stentor.client.connection.settling import Settled
+from stentor.client.event import Event, StoredEvent
+from stentor.client.fabric import Events, Fabric, connect
+from stentor.client.reliable_subscription import From, LostEvents, Subscription
 from stentor.matching.topics import is_wild
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
-from stentor.registration import Registrar
-from stentor.reliable import From, LostEvents, Subscription
-from stentor.settling import Settled
 
 
 class SubscribeOptions(NamedTuple):

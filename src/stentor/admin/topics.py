@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from stentor.answer_belief import Believes, is_introduced, wrote_by
-from stentor.bundle_choice import check_bundle, check_willing, choose
-from stentor.client import Events, Fabric
-from stentor.existing_topic import check_same
+from stentor.admin.answer_belief import Believes, is_introduced, wrote_by
+from stentor.admin.bundle_choice import check_bundle, check_willing, choose
+from stentor.admin.existing_topic import check_same
+from stentor.client.fabric import Events, Fabric
 from stentor.model.access import ANONYMOUS
 from stentor.model.control import (
     REPOSITORIES,

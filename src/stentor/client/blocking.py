@@ -19,17 +19,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar, Unpack, overload
 
-from stentor import client
-from stentor.event import Batch, Event, StoredBatch, StoredEvent
-from stentor.loop_thread import CLOSED, within
-from stentor.loop_thread import Loop as Loop
+from stentor.client import fabric as client
+from stentor.client.connection.settling import Settled
+from stentor.client.event import Batch, Event, StoredBatch, StoredEvent
+from stentor.client.loop_thread import CLOSED, Loop, within
+from stentor.client.pace import Pace
+from stentor.client.reliable_publisher import Publisher, Resume, Stored
+from stentor.client.reliable_subscription import From, LostEvents, Subscription
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
 from stentor.nodes.application import Answer, Question
-from stentor.pace import Pace
-from stentor.reliable import From, LostEvents, Publisher, Resume, Stored, Subscription
-from stentor.settling import Settled
 
 E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Batch)

@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from stentor.first_connection import Access, FirstConnection
-from stentor.link_log import LinkLog
+from stentor.client.connection.first_connection import Access, FirstConnection
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.url import addresses_of
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.control import Role, end_name
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unresponsive
@@ -20,9 +21,10 @@ from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complai
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.runtime.driver import Driver
-from stentor.url import addresses_of
 
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
+
+LINGER = 5.0  # seconds that a client or a named end that is closed gives to what is not safe yet
 
 
 class _Births:

@@ -26,16 +26,25 @@ from typing import Literal, Self, Unpack, overload
 
 import msgspec
 
-from stentor.best_effort import BestEffort
-from stentor.bundles import Bundles
-from stentor.event import check_body
-from stentor.events import Events as Events
-from stentor.events import Subscriptions
-from stentor.first_connection import Access, FirstConnection
-from stentor.holder import incarnation
-from stentor.link_log import LinkLog
+from stentor.client.connection.best_effort import BestEffort
+from stentor.client.connection.bundles import Bundles
+from stentor.client.connection.first_connection import Access, FirstConnection
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.own_name import fresh_name, made_up_name
+from stentor.client.connection.questions import Questions
+from stentor.client.connection.settling import settle
+from stentor.client.connection.url import addresses_of
+from stentor.client.event import check_body
+from stentor.client.event_stream import Events as Events
+from stentor.client.event_stream import Subscriptions
+from stentor.client.mail import Mail
+from stentor.client.named_connection import LINGER, incarnation
+from stentor.client.pace import Pace
+from stentor.client.reliable_endpoints import Ends
+from stentor.client.reliable_publisher import Publisher, Resume
+from stentor.client.reliable_subscription import From, Subscription
+from stentor.client.stored_reader import PAGES, Reader, reading
 from stentor.machine import Effect, Input, StopRequested
-from stentor.mail import Mail
 from stentor.model.attribute import Value
 from stentor.model.control import bundle_of, inbox_of
 from stentor.model.errors import (
@@ -76,17 +85,9 @@ from stentor.nodes.application import (
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
-from stentor.own_name import fresh_name, made_up_name
-from stentor.pace import Pace
-from stentor.questions import Questions
-from stentor.reading import PAGES, Reader, reading
-from stentor.reliable import Ends, From, Publisher, Resume, Subscription
 from stentor.runtime.driver import Driver
-from stentor.settling import settle
-from stentor.url import addresses_of
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
-_LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
 _LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
@@ -222,7 +223,7 @@ class Fabric:
             self._end_turn()
             if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
-                    await self.flush(_LINGER)
+                    await self.flush(LINGER)
         await self._ends.close()
         self._fail(Closed("this client was closed"))
         driver.tell(StopRequested())
