@@ -31,6 +31,7 @@ _DENSE = SECOND, 256, 64
 _SPARSE = 10 * SECOND, 16, 4
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _NUMBERS = struct.Struct("<IBBBB Q Q Q QQq")  # of an events frame, as far as its checksum
+_CHOICE = struct.Struct("<16xQ16xQ")  # publisher and first number of an events frame: all that most are looked at for
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -70,9 +71,8 @@ class Herald:
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
         if self._on:
-            denied = self._forwarder.table.denied
             for route, start, _, _ in runs:
-                if route is not denied:
+                if self._is_chosen(data, start) and route is not self._forwarder.table.denied:
                     self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
@@ -81,13 +81,17 @@ class Herald:
             return
         _, _, _, bits, flags, count, _, _, _ = HEADER.unpack_from(data, at)
         start = at + PARCEL_SIZE + (8 * count if flags & MASKS else 8) * bits.bit_count()
-        if start + SHORTEST_EVENTS <= at + length:
+        if start + SHORTEST_EVENTS <= at + length and self._is_chosen(data, start):
             self._notice(now, peer, data, start)
+
+    def _is_chosen(self, data: bytes, at: int) -> bool:
+        """Return whether a frame is one of the few that are traced, the same ones at every broker on their way."""
+        publisher, first = _CHOICE.unpack_from(data, at)
+        # whoever reads a frame with a number beyond the last refuses it; a broker does not look into frames for that
+        return not ((first ^ publisher) * _SPREAD >> 32) & self._rare and first <= LAST_FIRST
 
     def _notice(self, now: int, peer: str, data: bytes, at: int) -> None:
         length, _, _, flags, _, topic, publisher, _, numbers, first, born = _NUMBERS.unpack_from(data, at)
-        if ((first ^ publisher) * _SPREAD >> 32) & self._rare or first > LAST_FIRST:
-            return  # whoever reads the second kind refuses it; a broker does not look into frames for that
         state = self._forwarder.table.topics.get(TopicId(topic))
         if state is None or state.name.startswith("$"):
             return
