@@ -12,6 +12,7 @@ SEEDS = {
     "access": range(10),
     "broker": range(5),
     "delivery": range(12),
+    "fabric": range(6),
     "fuzz": range(10),
     "log": range(50),
     "network": range(8),

@@ -38,6 +38,7 @@ from stentor.machine import (
     Report,
     Scanned,
     StartTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.control import (
@@ -86,6 +87,12 @@ _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be clo
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
 # What counts before all is read: nobody may be answered by one who knows nothing.
 _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
+
+
+class TopicTick(Timer, frozen=True, gc=False, tag="topic tick"):
+    """A topic's repository looks after what waits: the sooner, the busier it is."""
+
+    topic: str
 
 
 class Repository:
@@ -149,7 +156,7 @@ class Repository:
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = self.size = 0  # under which we send; bytes on the disk
-        self._timer = f"repository {topic}"
+        self._timer = TopicTick(topic)
         self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
