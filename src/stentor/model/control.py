@@ -149,6 +149,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     within: ranges.Path = ""  # the unit on whose topic events are published and heard; "" is the topic itself
     past: StreamsHeld = ()  # what a subscriber must still read from a lake, page by page
     where: ranges.FilterText = ""  # the filter of a subscriber, as it is registered
+    version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -181,6 +182,7 @@ class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc
     last: ranges.EventNumber
     acknowledged: ranges.EventNumber = 0
     singles: ranges.NumberSpans = ()
+    version: ranges.Version = 0  # of the topic that I mean, as I was told: another one may have its name since
 
 
 class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
@@ -211,6 +213,7 @@ class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc
 
     more: bool = False
     stored: ranges.Nanoseconds = ()
+    version: ranges.Version = 0  # of the topic that a publisher means
 
 
 # ---- subscribing

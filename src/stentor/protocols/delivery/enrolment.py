@@ -178,7 +178,7 @@ class Enrolment:
             inbox,
             RecoveryResponse(
                 self._topic, self._settings.name, event.attempt, terms.copies, members,
-                within=self._border.unit_of(event.node), **details,
+                within=self._border.unit_of(event.node), version=self._registry.version, **details,
             ),
         )  # fmt: skip
 

@@ -197,6 +197,12 @@ class Registry:
         """Whether this is the topic that was deleted at a version, and not one that was created since."""
         return self.known and self.version <= version
 
+    def is_former(self, version: int) -> bool:
+        """Whether this may be the version of a topic of our name that was deleted before ours was created; 0 is of no
+        topic. As long as we know nothing of ours, every other version may be.
+        """
+        return 0 < version <= self.terms.after or (version > 0 and not self.known)
+
     def end(self, version: int) -> list[Fact]:
         """This topic was deleted at a version, elsewhere."""
         return self.learn(((TOPIC, version, "", b""),))

@@ -327,8 +327,9 @@ class Repository:
             if handler is not None:
                 handler(now, heard.sender, event)
             elif isinstance(event, Retransmission) and not self.gossip.knows(heard.sender):
+                may_come = not self.commits.full and not self.registry.is_former(event.version)
                 for block in heard.blocks:
-                    if block.publisher == heard.sender and not self.commits.full:
+                    if block.publisher == heard.sender and may_come:
                         self._receive(now, block, ordered=True)
             else:
                 self.gossip.hear(now, heard.sender, event, heard.blocks)
@@ -338,6 +339,8 @@ class Repository:
         known = self.registry.is_authorised(sender)
         if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
             return  # it was authorised once
+        if self.registry.is_former(event.version):
+            return  # it was sent to a topic of this name that was deleted: without it, its events are not stored
         acknowledged = ((1, event.acknowledged), *event.singles)
         stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)

@@ -306,11 +306,11 @@ class Mischief:
         """What an author sent in any of its lives comes once more, long after it was sent."""
         random = self._stage.random
         authors = [each for each in self._cast.authors if each.sent]
-        if not authors or self._cast.plan.hold or self._cast.plan.former:
-            return False  # it would be from another unit, or for a topic that was deleted
+        if not authors or self._cast.plan.hold:
+            return False  # it would be from another unit
         author = random.choice(authors)
-        block = random.choice(author.sent)
-        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last())
+        block, version = random.choice(author.sent)
+        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last(), version=version)
 
         def come() -> None:
             for depot in self._cast.serving():
