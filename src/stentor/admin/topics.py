@@ -147,7 +147,7 @@ class Registrar:
         """A topic as each of its repositories sees it; InvalidInput if there is none."""
         return (await self._look(topic, within)).reports
 
-    async def _look(self, topic: str, within: float = WITHIN) -> _Seen:
+    async def _look(self, topic: str, within: float = WITHIN, client: str = "") -> _Seen:
         check_reliable_topic(topic)
         reports: dict[str, TopicReport] = {}
 
@@ -155,7 +155,7 @@ class Registrar:
             reports.update((name, _decode(answers[name], TopicReport)) for name in answers.keys() - reports.keys())
             return bool(reports) and all(reports.keys() >= set(report.members) for report in reports.values())
 
-        registration = self._registration(topic, TopicTask.SHOW)
+        registration = self._registration(topic, TopicTask.SHOW, name=client)
         end = _now() + within
         while True:
             members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
@@ -284,7 +284,7 @@ class Registrar:
         registration = asking._registration(topic, TopicTask.STEER, role=role, name=name, repositories=(repository,))
         end = _now() + within
         while True:
-            seen, members = await asking._look(topic)
+            seen, members = await asking._look(topic, client=name)
             if repository in seen and seen[repository].does_steer(role, name):
                 return
             bundle = sorted({each for report in seen.values() for each in report.members})
@@ -331,7 +331,7 @@ class Registrar:
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
         asking = await self._as_operator()
-        seen, members = await asking._look(topic)
+        seen, members = await asking._look(topic, client=what.get("name", ""))
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
         registration = asking._registration(topic, task, **what)
         receipt = await asking._tell(inclined, registration, wrote_by(members), _CHANGED_WITHIN)

@@ -374,9 +374,10 @@ class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=Fa
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
-    """R → R: my registrations, by key and version: tell me what is newer."""
+    """R → R: my registrations, by key and version, or all of them as a digest: tell me what is newer."""
 
     versions: Annotated[dict[FactKey, tuple[ranges.Version, ranges.Principal]], Meta(max_length=ranges.MOST_ITEMS)]
+    digest: ranges.Id = 0  # if it is given instead of `versions`: what was registered since yours had this one?
 
 
 class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=False):

@@ -281,7 +281,8 @@ class Gossip:
         self.learnt += self._registry.learn(facts)
 
     def _tell_facts(self, now: int, peer: Peer, request: FactsRequest) -> None:  # noqa: ARG002
-        facts = self._registry.newer_than(request.versions)
+        registry, digest = self._registry, request.digest
+        facts = registry.registered_since(digest) if digest else registry.newer_than(request.versions)
         if facts:
             self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
 
@@ -333,7 +334,12 @@ class Gossip:
         mine = self._registry.introduction(self._settings.name)
         if mine:
             self.say(GossipFacts(self._topic, self._settings.name, mine), peer)
-        self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        digest, asked = self._registry.digest, peer.facts_asked
+        if self._registry.registered_since(peer.facts) is None:  # else it lacks something, and asks us
+            peer.facts_asked = digest, peer.facts
+            has_asked = peer.facts_asked == asked  # … what was registered since then, and it could not tell
+            versions, since = (self._registry.versions(), 0) if has_asked else ({}, digest)
+            self.say(FactsRequest(self._topic, self._settings.name, versions, since), peer)
 
     def _tell_steering(self, peer: Peer) -> None:
         """A storage for a unit must know whom others steer, or it cannot offer to do it."""
@@ -345,10 +351,10 @@ class Gossip:
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
-        rows = self.bundle.take_rows(peer, gossip)
+        rows = self.bundle.take_rows(peer, gossip, self._store.streams)
         self._store.remarks += rows
         skipped = Spans(gossip.skipped)
-        for line in [row.line for row in rows if not self._store.streams.is_over(row.line.stream)]:
+        for line in [row.line for row in rows]:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely

@@ -36,9 +36,9 @@ class Owners:
         notices: AccessNotices,
         damage: Damage,
         gaps: Gaps,
-        report: Callable[[int], dict[str, Any]],
+        report: Callable[[int, str], dict[str, Any]],
     ) -> None:
-        """`report` is what an owner is told of the topic."""
+        """`report` is what an owner is told of the topic, and of one client of it or all."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
         self._notices, self._damage, self._gaps = notices, damage, gaps
@@ -48,7 +48,7 @@ class Owners:
         code, reason, report = None, "", b""
         try:
             self._carry_out(now, event)
-            report = msgspec.json.encode(self._report(now))
+            report = msgspec.json.encode(self._report(now, event.name))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)

@@ -18,6 +18,7 @@ from stentor.model.mail import mail_filter
 from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
+from stentor.protocols.delivery.fact_history import FactHistory
 from stentor.protocols.delivery.registered import (
     MOST_ENDS,
     MOST_RESUMED,
@@ -70,6 +71,7 @@ class Registry:
         self._repository = repository
         self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
+        self._history = FactHistory()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
@@ -90,6 +92,7 @@ class Registry:
         for key, value in facts.items():
             if key.startswith(PREFIXES):
                 self._put(key, _stored.decode(value))
+        self._history = FactHistory()  # what a ledger held is no news
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
@@ -132,6 +135,11 @@ class Registry:
     def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
         return self._facts.newer_than(versions)
 
+    def registered_since(self, digest: int) -> tuple[SharedFact, ...] | None:
+        """Return what whoever knows all of this digest does not know; None if it may also know what we do not."""
+        keys = self._history.since(digest)
+        return None if keys is None else tuple(self.shared(key) for key in sorted(keys))
+
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
         known = max(self._facts.get(each, (0, "", b""))[0] for each in (key, TOPIC))
@@ -139,6 +147,7 @@ class Registry:
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
     def _put(self, key: str, fact: Stamped) -> None:
+        self._history.note(self._facts.digest, key)
         self._facts.put(key, fact)
         self.changed = True
         if not key.startswith((LIFE, _PUBLISHER)):
@@ -306,13 +315,12 @@ class Registry:
         """Whether a subscriber came to an open topic by itself."""
         return self.terms.open and role == "subscriber" and name in self.subscriptions
 
-    def grants(self, role: Role) -> dict[str, Grant]:
+    def grants(self, role: Role, name: str = "") -> dict[str, Grant]:
+        """Return all grants of a role by name, or that of one name."""
         prefix = f"{GRANT}{role}/"
-        return {
-            key.removeprefix(prefix): _grant.decode(fact[2])
-            for key, fact in sorted(self._facts.items())
-            if key.startswith(prefix) and fact[2]
-        }
+        keys = [prefix + name] if name else sorted(key for key in self._facts if key.startswith(prefix))
+        values = {key: self._facts[key][2] for key in keys if key in self._facts}
+        return {key.removeprefix(prefix): _grant.decode(value) for key, value in values.items() if value}
 
     def check(self, role: Role, topic: str, name: str, principal: str) -> None:
         """Refuse whoever the owner has not authorised."""

@@ -450,19 +450,23 @@ class Repository:
         trouble = self.unopened or self.commits.trouble or self.damage.trouble
         return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
-    def status(self, now: int) -> dict[str, Any]:
-        """What an operator wants to see."""
+    def status(self, now: int, client: str = "") -> dict[str, Any]:
+        """What an operator wants to see: of all clients, or of the one of this name. A topic may have so many that a
+        change of one of them must not cost a look at all.
+        """
         store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
+        publishers = sorted(each.name for each in self.enrolment.publishers.values() if client in ("", each.name))
+        readers = [name for name in ([client] if client else dispatch.readers) if name in dispatch.readers]
         return {
             "topic": self.topic,
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
             "bytes": self.size,
-            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "steers": sorted([*publishers, *readers]),
             "awaits": self.lives.described(),
-            **survey.topic(store, registry, self.damage),
-            "subscribers": survey.subscribers(store, registry, table, dispatch),
+            **survey.topic(store, registry, self.damage, client),
+            "subscribers": survey.subscribers(store, registry, table, dispatch, client),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
-            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
+            "steered_publishers": publishers,
         }
