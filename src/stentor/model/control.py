@@ -421,6 +421,7 @@ class TopicTask(enum.StrEnum):
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
     ACCEPT_LOSS = "accept loss"  # give up what is damaged, or awaited, and nobody has any more
+    LEAVE = "leave"  # end the subscription of a name, whoever holds it; for whoever may use that
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):
