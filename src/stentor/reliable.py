@@ -31,6 +31,8 @@ from weakref import WeakSet
 from stentor.event import StoredBatch, StoredEvent, check_body, check_time
 from stentor.first_connection import Access
 from stentor.holder import Holder
+from stentor.losses import Losses
+from stentor.losses import LostEvents as LostEvents
 from stentor.machine import SECOND, Effect
 from stentor.model.attribute import Value
 from stentor.model.epoch import Epoch
@@ -72,15 +74,6 @@ class Stored(NamedTuple):
     """What is known of an event that is stored: on how many repositories it and all before it are."""
 
     copies: int
-
-
-class LostEvents(NamedTuple):
-    """Events of one life of a publisher, from one number to another, that were stored and are lost."""
-
-    publisher: str  # its id, as events have it
-    incarnation: int
-    first: int
-    last: int
 
 
 class Publisher(Holder):
@@ -263,7 +256,7 @@ class Subscription(Holder):
         self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
         self._handed = 0  # the position of the last event that the application was handed
-        self._lost = Position()
+        self._losses = Losses()
         self._is_leaving = False  # it is handed no more, because repositories are told how many it was handed
 
     async def __aenter__(self) -> Self:
@@ -315,8 +308,7 @@ class Subscription(Holder):
     @property
     def lost(self) -> list[LostEvents]:
         """What was damaged and given up since this was opened; nobody knows whether the filter would have taken it."""
-        streams = sorted(self._lost.streams.items())
-        return [LostEvents(f"{key[0]:016x}", key[1], *span) for key, spans in streams for span in spans]
+        return self._losses.listed()
 
     async def sync(self, timeout: float | None = None) -> None:
         """Return when all acknowledgements are durable: none of these events comes again."""
@@ -427,9 +419,7 @@ class Subscription(Holder):
             self._arrived.set()
             return
         if isinstance(effect, ReportLoss):
-            news = Position.of(effect.lost).minus(self._lost)
-            self._lost = self._lost.plus(news)
-            self._log.lost(news)
+            self._log.lost(self._losses.learn(effect))
         if isinstance(effect, Attach):
             self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:

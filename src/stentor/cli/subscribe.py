@@ -171,7 +171,8 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
     async for batch in subscription.batches():
         for each in subscription.lost:
             if each not in lost:
-                errors.print(f"[red]lost {each.first} … {each.last} of {each.publisher}: damaged, and given up[/]")
+                told = f"lost {each.first} … {each.last} of {each.name or each.publisher}: damaged, and given up"
+                errors.print(printable(told), style="red", markup=False)
         lost.update(subscription.lost)
         events = list(batch)[:left]
         lines = [_show_stored(event, wanted.json) for event in events]

@@ -221,7 +221,8 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
-    Events that were `lost` you would have been told of, unless your filter does not take them.
+    Events that were `lost` you would have been told of, unless your filter does not take them; `lost_by` names their
+    publishers, in the same order, as far as they are known.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -232,6 +233,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     left: ranges.SequenceNumber = 0
     known: bool = False
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -290,6 +292,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 # ---- between repositories
