@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from stentor.client.event import Batch, Event, StoredBatch, StoredEvent
     from stentor.client.event_stream import Events
     from stentor.client.fabric import Fabric, connect
+    from stentor.client.losses import LostEvents
     from stentor.client.reliable_publisher import Publisher, Stored
-    from stentor.client.reliable_subscription import LostEvents, Subscription
+    from stentor.client.reliable_subscription import Subscription
     from stentor.client.stored_reader import Reader
     from stentor.model.column import Column
     from stentor.model.errors import (
@@ -48,7 +49,8 @@ _MODULES = {
     "client.event_stream": ("Events",),
     "client.fabric": ("Fabric", "connect"),
     "client.reliable_publisher": ("Publisher", "Stored"),
-    "client.reliable_subscription": ("LostEvents", "Subscription"),
+    "client.losses": ("LostEvents",),
+    "client.reliable_subscription": ("Subscription",),
     "client.stored_reader": ("Reader",),
     "model.column": ("Column",),
     "model.errors": (

@@ -81,7 +81,7 @@ def test_a_flipped_bit_in_a_lone_repository_is_an_error_until_it_is_accepted(tmp
                 rest = await take(events, 14)
                 assert bodies(rest) == [body_of(number) for number in range(8, 22)]
                 (lost,) = events.lost
-                assert (lost.publisher, lost.first, lost.last) == (rest[0].publisher, 7, 7)
+                assert (lost.publisher, lost.name, lost.first, lost.last) == (rest[0].publisher, "shop", 7, 7)
                 async with Registrar(fabric) as asking:
                     with pytest.raises(Refused, match="nothing of orders is damaged at r1"):
                         await asking.accept_loss("r1", "orders")

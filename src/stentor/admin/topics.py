@@ -275,6 +275,10 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
+    async def leave(self, topic: str, name: str) -> None:
+        """End the subscription of a name that is ours to use, whoever holds it now: nothing is kept for it any more."""
+        await self._change(topic, TopicTask.LEAVE, name=name)
+
     async def steer(self, topic: str, role: Role, name: str, repository: str, within: float = 30.0) -> None:
         """Move a publisher or subscriber to another repository of its topic; returns when that one steers it. It stays
         there, as if it had chosen that itself.

@@ -23,9 +23,10 @@ from stentor.client import fabric as client
 from stentor.client.connection.settling import Settled
 from stentor.client.event import Batch, Event, StoredBatch, StoredEvent
 from stentor.client.loop_thread import CLOSED, Loop, within
+from stentor.client.losses import LostEvents
 from stentor.client.pace import Pace
 from stentor.client.reliable_publisher import Publisher, Resume, Stored
-from stentor.client.reliable_subscription import From, LostEvents, Subscription
+from stentor.client.reliable_subscription import From, Subscription
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus

@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 from stentor.client.connection.first_connection import Access
 from stentor.client.event import StoredBatch, StoredEvent
 from stentor.client.lake_backfill import Past, Readers
+from stentor.client.losses import Losses, LostEvents
 from stentor.client.named_connection import LINGER, Holder
 from stentor.client.pace import Pace, settings_of
 from stentor.machine import SECOND, Effect
@@ -43,15 +44,6 @@ from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 
 From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 _ACK_EVERY = 0.05  # seconds that an acknowledgement of the application may wait for others
-
-
-class LostEvents(NamedTuple):
-    """Events of one life of a publisher, from one number to another, that were stored and are lost."""
-
-    publisher: str  # its id, as events have it
-    incarnation: int
-    first: int
-    last: int
 
 
 class Subscription(Holder):
@@ -89,7 +81,7 @@ class Subscription(Holder):
         self._thread = 0  # the event loop's
         self._last: StoredEvent | StoredBatch | None = None  # what the application works on
         self._handed = 0  # the position of the last event that the application was handed
-        self._lost = Position()
+        self._losses = Losses()
         self._is_leaving = False  # it is handed no more, because repositories are told how many it was handed
 
     async def __aenter__(self) -> Self:
@@ -141,8 +133,7 @@ class Subscription(Holder):
     @property
     def lost(self) -> list[LostEvents]:
         """What was damaged and given up since this was opened; nobody knows whether the filter would have taken it."""
-        streams = sorted(self._lost.streams.items())
-        return [LostEvents(f"{key[0]:016x}", key[1], *span) for key, spans in streams for span in spans]
+        return self._losses.listed()
 
     async def sync(self, timeout: float | None = None) -> None:
         """Return when all acknowledgements are durable: none of these events comes again."""
@@ -253,9 +244,7 @@ class Subscription(Holder):
             self._arrived.set()
             return
         if isinstance(effect, ReportLoss):
-            news = Position.of(effect.lost).minus(self._lost)
-            self._lost = self._lost.plus(news)
-            self._log.lost(news)
+            self._log.lost(self._losses.learn(effect))
         if isinstance(effect, Attach):
             self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:

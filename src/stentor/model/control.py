@@ -224,7 +224,8 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
-    Events that were `lost` you would have been told of, unless your filter does not take them.
+    Events that were `lost` you would have been told of, unless your filter does not take them; `lost_by` names their
+    publishers, in the same order, as far as they are known.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -235,6 +236,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     left: ranges.SequenceNumber = 0
     known: bool = False
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -293,6 +295,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 # ---- between repositories
@@ -425,6 +428,7 @@ class TopicTask(enum.StrEnum):
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
     ACCEPT_LOSS = "accept loss"  # give up what is damaged, or awaited, and nobody has any more
+    LEAVE = "leave"  # end the subscription of a name, whoever holds it; for whoever may use that
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

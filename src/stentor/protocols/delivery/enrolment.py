@@ -427,6 +427,7 @@ class Enrolment:
     def obey(self) -> None:
         """Act upon the registry as it is now."""
         registry, renewed = self._registry, sorted(self._registry.take_renewed_subscribers())
+        self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
         for name in renewed:
             destination, known = self._table.destinations.get(name), registry.subscriptions.get(name)
             if destination is not None and (known is None or known.registration != destination.registration):
@@ -434,7 +435,6 @@ class Enrolment:
                     self._send_away(name)
                 self._table.remove(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
-        self.holders.obey()
         gone = [name for name in renewed if name in self._dispatch.readers]
         for name in [name for name in gone if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)

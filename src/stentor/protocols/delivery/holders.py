@@ -79,6 +79,8 @@ class Holders:
         return self._registry.hold(role, name, life, event.node) if life > newest else []
 
     def _reason(self, role: Role, name: str) -> str:
+        if role == "subscriber" and name not in self._registry.subscriptions:
+            return f"{name} has left {self._topic}: its subscription was ended, and nothing is kept for it"
         place = self._registry.place_of(role, name) if self._registry.life_of(role, name) else ""
         return (
             f"a newer {name} is a {role} of {self._topic} already{f', at {place}' if place else ''}; "

@@ -362,6 +362,11 @@ class Registry:
                 f"its owner can grant with `stentor topic grant {topic} --subscriber NAME`",
             )
 
+    def publisher_name(self, publisher: int) -> str:
+        """Return the name of a publisher of this id; "" if it is not known."""
+        known = self.publishers.get(publisher)
+        return known.name if known is not None else ""
+
     def is_authorised(self, publisher: int) -> bool:
         """Whether a publisher, known by its id, may publish now."""
         known = self.publishers.get(publisher)

@@ -109,7 +109,7 @@ class Repository:
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
         budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
         self.store = store = Store(streams, budget, audience, bool(settings.unit))
-        self.dispatch = Dispatch(topic, store, settings)
+        self.dispatch = Dispatch(topic, store, settings, self.registry.publisher_name)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
