@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
 import numpy as np
 
 from stentor.machine import (
@@ -205,14 +204,6 @@ class Depot(Actor):
         super().handle(happened)
 
     # ---- the ledger
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        if isinstance(happened, Opened):
-            self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
-            happened = Opened(happened.ledger, msgspec.structs.replace(happened.holdings, lines=(), rows=()))
-        elif isinstance(happened, Scanned):
-            happened = msgspec.structs.replace(happened, records=[_plain(each) for each in happened.records])
-        super().record(happened, [_plain_commit(each) if isinstance(each, Commit) else each for each in effects])
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
@@ -487,13 +478,3 @@ class Depot(Actor):
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
         return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))
-
-
-def _plain_commit(commit: Commit) -> Commit:
-    """A trace takes maps by text only."""
-    entries = [_plain(entry) if isinstance(entry, Record) else entry for entry in commit.entries]
-    return Commit(commit.ledger, commit.token, entries)
-
-
-def _plain(record: Record) -> Record:
-    return record._replace(audience={str(slot): bits for slot, bits in record.audience.items()})  # type: ignore[misc]
