@@ -101,7 +101,7 @@ def test_a_subscription_whose_number_no_column_holds_is_refused(tmp_path: Path) 
             await peer.send(Subscription(SubscriptionId(2**63), "well/#", "n > 1"))
             refused = await peer.last_word_after_welcome()
             assert refused.code is Refusal.PROTOCOL
-            assert "the id of a Subscription" in refused.reason
+            assert "the id of the message 'subscription'" in refused.reason
 
     run(main())
 

@@ -78,11 +78,11 @@ _MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in 
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
 
 
-class Conclude(Input, frozen=True, gc=False):
+class Conclude(Input, frozen=True, gc=False, tag="conclude"):
     """Somebody is about to stop this repository: it tells its last traces, and does nothing else any more."""
 
 
-class Concluded(Effect, frozen=True, gc=False):
+class Concluded(Effect, frozen=True, gc=False, tag="concluded"):
     """Its last traces are kept, as far as it can see to that."""
 
 

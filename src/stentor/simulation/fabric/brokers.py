@@ -17,9 +17,9 @@ from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.doorman import Doorman
 from stentor.simulation.faults import Faults
 from stentor.simulation.host import Factory, Host
-from stentor.simulation.ledger_trace import LedgerTrace
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.topology import Link, Topology
+from stentor.simulation.trace import Trace
 from stentor.simulation.world import World
 from stentor.wire.block import Block
 
@@ -34,7 +34,7 @@ class FabricWorld(World):
 
     def __init__(self, seed: int, faults: Faults, *, keep_trace: bool) -> None:
         super().__init__(seed, faults, keep_trace=keep_trace)
-        self.trace = LedgerTrace(keep_trace)
+        self.trace = Trace(keep_trace)
 
     def reported(self, host: Host, report: Report) -> None:
         super().reported(host, report)
