@@ -46,7 +46,7 @@ from stentor.client.reliable_subscription import From, Subscription
 from stentor.client.stored_reader import PAGES, Reader, reading
 from stentor.machine import Effect, Input, StopRequested
 from stentor.model.attribute import Value
-from stentor.model.control import bundle_of, inbox_of
+from stentor.model.communication import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
     Fenced,

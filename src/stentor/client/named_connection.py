@@ -11,7 +11,7 @@ from stentor.client.connection.first_connection import Access, FirstConnection
 from stentor.client.connection.link_log import LinkLog
 from stentor.client.connection.url import addresses_of
 from stentor.machine import Effect, Input, StopRequested
-from stentor.model.control import Role, end_name
+from stentor.model.communication import Role, end_name
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unresponsive
 from stentor.model.ids import Incarnation
 from stentor.nodes.application import Connect, Disconnect, Halt, Moved

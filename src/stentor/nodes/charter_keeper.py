@@ -5,7 +5,7 @@ from collections.abc import Callable
 from stentor.machine import Effect, Report
 from stentor.model.access import TOPIC
 from stentor.model.charter import check_facts, named_member
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, AccessReceipt, BundleReport, BundleRequest, Message

@@ -26,18 +26,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    bundle_of,
-    inbox_of,
-    repository_name,
-    within_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
+from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL

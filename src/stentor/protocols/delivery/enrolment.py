@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from stentor.model.communication import Role, end_name, inbox_of, within_of
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -21,10 +22,6 @@ from stentor.model.control import (
     ProbeAnswer,
     Recovery,
     RecoveryResponse,
-    Role,
-    end_name,
-    inbox_of,
-    within_of,
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id

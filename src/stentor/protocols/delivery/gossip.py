@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import MILLISECOND, Report
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     FactsRequest,
@@ -24,9 +25,6 @@ from stentor.model.control import (
     GossipVoid,
     Held,
     Retransmission,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans

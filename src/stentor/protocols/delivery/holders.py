@@ -8,16 +8,8 @@ once they can, the newer one stays.
 
 from collections.abc import Callable
 
-from stentor.model.control import (
-    ControlEvent,
-    Denial,
-    GossipSteering,
-    Recovery,
-    Role,
-    SubscriberNak,
-    end_name,
-    inbox_of,
-)
+from stentor.model.communication import Role, end_name, inbox_of
+from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact

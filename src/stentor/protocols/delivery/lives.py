@@ -7,7 +7,8 @@ store anything of the new life; what comes before the fact waits for it. So a re
 earlier lives into places before those of the new one.
 """
 
-from stentor.model.control import Recovery, end_name
+from stentor.model.communication import end_name
+from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span

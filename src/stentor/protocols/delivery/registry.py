@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Recovery, Role
+from stentor.model.communication import Role
+from stentor.model.control import Recovery
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter

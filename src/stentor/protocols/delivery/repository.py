@@ -41,12 +41,8 @@ from stentor.machine import (
     Timer,
     TimerFired,
 )
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Retransmission,
-    repository_name,
-)
+from stentor.model.communication import repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey

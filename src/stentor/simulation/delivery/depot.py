@@ -18,6 +18,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
+from stentor.model.communication import chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     GossipSync,
     Held,
@@ -29,9 +30,6 @@ from stentor.model.control import (
     RepositoryAck,
     Sync,
     TopicTask,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind

@@ -5,7 +5,8 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
 from stentor.model.access import TopicTerms
-from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask, repository_name
+from stentor.model.communication import repository_name
+from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle, Peer

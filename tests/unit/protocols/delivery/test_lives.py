@@ -3,6 +3,7 @@
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
+from stentor.model.communication import end_name
 from stentor.model.control import (
     Denial,
     Migrate,
@@ -12,7 +13,6 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    end_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id

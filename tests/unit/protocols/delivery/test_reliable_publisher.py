@@ -3,6 +3,7 @@
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -15,10 +16,6 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
