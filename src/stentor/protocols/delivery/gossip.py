@@ -65,6 +65,7 @@ class Gossip:
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
+        self._has_joined: bool | None = None  # the bundle was there before us; None until our ledger is read
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
@@ -129,6 +130,9 @@ class Gossip:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
+        had_joined, self._has_joined = self._has_joined, self._registry.has_joined(self._settings.name)
+        if self._has_joined and had_joined is False:
+            self.company.join(now)
         if len(self.bundle.peers) > before:
             self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
