@@ -83,7 +83,7 @@ class Gossip:
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
-        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
+        self.awaits: Callable[[int], bool] = lambda _: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -428,6 +428,11 @@ class Gossip:
                 self._registered = self._registry.registrations
         return True
 
+    def knows_all(self, now: int) -> bool:
+        """Whether every member is here, has told all that it has, and has registered what is registered here."""
+        members = [peer for peer in self.bundle.peers.values() if not peer.departed]
+        return self.company.is_here(now) and all(peer.facts == self._registry.digest for peer in members)
+
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         self.ask_all(now)
@@ -447,7 +452,7 @@ class Gossip:
         streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits(now):
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(
