@@ -150,10 +150,12 @@ class Gossip:
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
     def lost(self, stream: Stream) -> None:
-        """Some of this turned out to be damaged: others must not count on it. Those who have forgotten it say so again,
-        and then it is forgotten here, too.
-        """
+        """Some of this turned out to be damaged: others must not count on it."""
         self.changed[stream] = None
+        self._ask_floors(stream)
+
+    def _ask_floors(self, stream: Stream) -> None:
+        """Have those who have forgotten more of a stream than we say so again: then it is forgotten here, too."""
         for peer in self.bundle.peers.values():
             if stream.floors.get(peer.name, 0) > stream.floor:
                 peer.told = False
@@ -436,11 +438,14 @@ class Gossip:
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         self.ask_all(now)
-        self._floors.rise(self._store.streams.unsettled)
+        living, unsettled = self.living(now), self._store.streams.unsettled
+        self._floors.rise(unsettled)
+        for stream in [each for each in unsettled if self._floors.is_orphaned(each, living)]:
+            self._ask_floors(stream)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return any(peer.asked for peer in self.living(now))
+        return any(peer.asked for peer in living)
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
