@@ -79,6 +79,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     told: bool = False  # … and which was told of some, perhaps by another repository
     keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
     ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
+    answered: bool = False  # a publisher that was answered in this life: whoever did that knows where earlier ones end
 
     def check(self) -> None:
         super().check()

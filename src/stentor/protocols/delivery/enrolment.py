@@ -156,6 +156,7 @@ class Enrolment:
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._border.check(event.node, self._gossip.bundle.peers.values())
+                self._lives.unknown.check(now, event, sender)
                 self._steer_publisher(inbox, event, sender)
             elif not self._can_serve(event.sender) or self._is_kept_elsewhere(now, event.sender):
                 raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")

@@ -231,6 +231,11 @@ class Registry:
         fact = self._facts.get(MEMBER + repository)
         return fact is not None and not fact[2]
 
+    def has_joined(self, repository: str) -> bool:
+        """Whether somebody made a repository a member when the topic was there already."""
+        version, writer, _ = self._facts.get(MEMBER + repository, (0, "", b""))
+        return self.created and self.is_member(repository) and version > self.version and writer != repository
+
     def found(self, terms: TopicTerms, members: Mapping[str, str], born: int = 0) -> list[Fact]:
         """A new topic: its repositories, of which the principals are given, write down the same. It was `born` in this
         millisecond since 1970: what brokers know of an earlier topic of this name is older.

@@ -245,7 +245,7 @@ class ReliablePublisher:
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
             self.topic, self.name, "publisher", attempt, self._principal, self.incarnation, self.outstanding.last,
-            node=self.steering.node, resumes=self._resumes,
+            node=self.steering.node, resumes=self._resumes, answered=self.recovered is not None,
         )  # fmt: skip
 
     @property

@@ -76,6 +76,7 @@ from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.unknown_lives import UnknownLives
 from stentor.wire.block import Block
 
 _LOAD = 4 << 20  # bytes read at once
@@ -111,7 +112,7 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry)
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,

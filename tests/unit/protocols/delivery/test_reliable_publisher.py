@@ -313,7 +313,7 @@ def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compa
     assert effects == [
         Post(
             inbox_of(repository_name("r")),
-            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2),),
+            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2, answered=True),),
         )
     ]
     effects = bench.hear(RecoveryResponse("t", "r", attempt, 2, ("r", "q"), LIFE - 1, 17))
