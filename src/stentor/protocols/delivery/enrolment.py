@@ -433,6 +433,7 @@ class Enrolment:
                 if registry.admits("subscriber", name):  # it unsubscribed, be it for a while
                     self._send_away(name)
                 self._table.remove(name)
+                self._agreement.forget(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
         self.holders.obey()
         gone = [name for name in renewed if name in self._dispatch.readers]
