@@ -432,6 +432,7 @@ class Enrolment:
                 if registry.admits("subscriber", name):  # it unsubscribed, be it for a while
                     self._send_away(name)
                 self._table.remove(name)
+                self._agreement.forget(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
         gone = [name for name in renewed if name in self._dispatch.readers]
         for name in [name for name in gone if not registry.admits("subscriber", name)]:
