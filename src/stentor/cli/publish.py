@@ -21,6 +21,7 @@ from stentor.client import Fabric, connect
 from stentor.model.attribute import Value
 from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
+from stentor.model.mail import check_no_mail
 from stentor.model.topic import check_topic
 from stentor.reliable import Publisher, Stored
 
@@ -61,7 +62,7 @@ def pub(
     """Publish events; returns when the broker has taken them in, or, with --name, when they are stored."""
     if body is not None and from_ is not None:
         raise InvalidInput("give a body or --from, not both")
-    check_topic(topic)
+    check_no_mail(check_topic(topic))
     attributes = parse_attributes(attr or [])
     source = None if from_ is None else _open(from_)
     given = Given(topic, attributes, source, (body or "").encode(), count, rate)
