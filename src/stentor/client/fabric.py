@@ -57,6 +57,7 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.ids import SubscriptionId
+from stentor.model.mail import check_no_mail
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
@@ -412,6 +413,7 @@ class Fabric:
         self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
     ) -> Publisher:
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
+        check_no_mail(topic)
         return self._ends.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.access import ACCESS, AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.communication import Role
 from stentor.model.control import Recovery
 from stentor.model.errors import FilterError, Refusal, Refused
@@ -269,9 +269,15 @@ class Registry:
     def access(self, keys: Iterable[str] | None = None) -> tuple[SharedFact, ...]:
         """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
         if self.deleted:
-            return (self.shared(TOPIC),)
+            return (self.shared(TOPIC), *(self._awaited(name) for name in self.members if len(self.members) > 1))
         found = sorted(key for key in self._facts if key.startswith(ACCESS))
         return tuple(self.shared(key) for key in found if keys is None or key in keys)
+
+    def _awaited(self, member: str) -> SharedFact:
+        """Return that a member must hear that the topic is deleted; that it has, which it says itself, is newer."""
+        if member == self._repository:
+            return AWAITED + member, self.version + 2, "", b""
+        return AWAITED + member, self.version + 1, "", self._facts[MEMBER + member][2]
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""
