@@ -33,7 +33,7 @@ from stentor.simulation.schedule import Appointment, Schedule
 from stentor.simulation.trace import Trace
 
 TOPIC = "orders"
-_MOST_STEPS = 60_000
+MOST_STEPS = 60_000
 _BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, StentorError)
 
 
@@ -218,7 +218,7 @@ class Actor:
             return
         stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
-        if stage.trace.steps > _MOST_STEPS:
+        if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
         if self.cut_at >= 0 and effects:
