@@ -12,10 +12,11 @@ from stentor.version import __version__
 
 if TYPE_CHECKING:
     from stentor.admin.topics import Registrar
+    from stentor.client import blocking
     from stentor.client.connection.settling import Settled
     from stentor.client.event import Batch, Event, StoredBatch, StoredEvent
     from stentor.client.event_stream import Events
-    from stentor.client.fabric import Fabric, blocking, connect
+    from stentor.client.fabric import Fabric, connect
     from stentor.client.losses import LostEvents
     from stentor.client.reliable_publisher import Publisher, Stored
     from stentor.client.reliable_subscription import Subscription
