@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.backlog import REPOSITORY, TOPIC, resident
+from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
 from stentor.cli.process import Readiness
-from stentor.client import Fabric, connect
-from stentor.registration import Registrar
+from stentor.client.fabric import Fabric, connect
 
 _BATCH = 50
 _LOOK = 5.0  # seconds between looks

@@ -7,8 +7,8 @@ from tests.integration.house import PATIENCE, node, run, until
 from tests.integration.test_reliable import House, take
 from tests.integration.test_topic_budgets import start
 
-from stentor.client import connect
-from stentor.registration import Registrar
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.runtime.repository import RepositoryHost
 
 pytestmark = pytest.mark.req("RD-31")

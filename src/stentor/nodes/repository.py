@@ -27,18 +27,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import TopicTerms
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    bundle_of,
-    inbox_of,
-    repository_name,
-    within_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
+from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
@@ -69,12 +59,11 @@ from stentor.protocols.delivery.post import (
     ShareAccess,
     Vouched,
 )
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
-_TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
 _WRITE_TRACES = SECOND  # between commits of them
@@ -126,7 +115,8 @@ class RepositoryNode:
                 self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
-            topic = happened.timer.removeprefix(_TIMER)
+            assert isinstance(happened.timer, TopicTick)
+            topic = happened.timer.topic
             self._wake(now, topic)
             self._tell_one(now, topic, *self._traces_for(now, topic), happened)
             self._let_sleep(now, topic)
@@ -187,7 +177,7 @@ class RepositoryNode:
         if topic not in self._sleeping:
             return True
         if not self._room.has_ledger():
-            self._effects.append(wake_later(now, _TIMER + topic))
+            self._effects.append(wake_later(now, topic))
             return False
         machine = self._machine(topic)
         self._managed[topic] = ManagedTopic(machine, self._sleeping.hand_over(topic, machine).owner)

@@ -15,7 +15,7 @@ from stentor.model.access import SharedFact
 from stentor.model.facts import portions
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery.post import Vouched
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.steered_publisher import SteeredPublisher
 
 _WAKE_AGAIN = 5 * SECOND  # while there is no file for one more ledger; whoever wrote a letter repeats it meanwhile
@@ -78,6 +78,6 @@ class SleepingTopics(dict[str, SleepingTopic]):
         return found
 
 
-def wake_later(now: int, timer: str) -> Effect:
+def wake_later(now: int, topic: str) -> Effect:
     """Return what makes somebody try again to wake a topic for which there is no room now."""
-    return StartTimer(timer, now + _WAKE_AGAIN)
+    return StartTimer(TopicTick(topic), now + _WAKE_AGAIN)

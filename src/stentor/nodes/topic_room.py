@@ -12,6 +12,7 @@ import msgspec
 
 from stentor.model.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
 from stentor.model.control import Registration
+from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import MAIL
 from stentor.model.place import UNPROVED, is_operator_name
@@ -100,19 +101,21 @@ class TopicRoom:
                 f"{settings.name} has {stored:,} bytes on its disk and takes new topics up to {settings.most_bytes:,}: "
                 "raise its most_bytes, or delete topics",
             )
+        topics = counted(len(owners), "topic")
         if len(awake) + _FOR_TRACES >= settings.ledgers:
-            raise Refused(Refusal.TOO_MANY, f"{settings.name} manages {len(owners):,} topics and has {NO_FILES}")
+            raise Refused(Refusal.TOO_MANY, f"{settings.name} manages {topics} and has {NO_FILES}")
         if len(owners) >= settings.topics:
             raise Refused(
                 Refusal.TOO_MANY,
-                f"{settings.name} manages {len(owners):,} topics already: delete some with "
+                f"{settings.name} manages {topics} already: delete some with "
                 "`stentor topic delete TOPIC`, or raise its most_topics, or reliable_topics in [limits]",
             )
         if owner != self.operator and owners.count(owner) >= settings.topics_per_owner:
             raise Refused(
                 Refusal.TOO_MANY,
-                f"{settings.name} takes {settings.topics_per_owner:,} topics of one owner, and {owner} has as many: "
-                "delete some with `stentor topic delete TOPIC`, or ask who runs it to raise reliable_topics_per_owner",
+                f"{settings.name} takes {counted(settings.topics_per_owner, 'topic')} of one owner, and {owner} has "
+                "as many: delete some with `stentor topic delete TOPIC`, or ask who runs it to raise "
+                "reliable_topics_per_owner",
             )
 
 

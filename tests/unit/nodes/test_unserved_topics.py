@@ -17,9 +17,9 @@ def queue(count: int, ledgers: int) -> tuple[UnservedTopics, dict[str, ManagedTo
 
 
 def test_topics_are_opened_some_thousands_at_a_time() -> None:
-    unserved, _ = queue(10_000, 1 << 30)
+    unserved, _ = queue(5_000, 1 << 30)
     counts = [len(list(unserved.take(at * SECOND))) for at in (0, 1, 19, 20, 39, 40, 60)]
-    assert counts == [4000, 0, 0, 4000, 0, 2000, 0]
+    assert counts == [2000, 0, 0, 2000, 0, 1000, 0]
     assert not unserved.trouble
 
 

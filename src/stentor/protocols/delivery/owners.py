@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.communication import inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
@@ -70,7 +71,7 @@ class Owners:
             terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
             self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
-        if event.task is not TopicTask.SHOW:
+        if event.task not in (TopicTask.SHOW, TopicTask.LEAVE):
             self._check(event)
         match event.task:
             case TopicTask.CREATE:
@@ -99,6 +100,8 @@ class Owners:
                 self._accept_loss(now)
             case TopicTask.STEER:
                 self._steer(now, event)
+            case TopicTask.LEAVE:
+                self._leave(event)
             case _:
                 pass
 
@@ -147,6 +150,19 @@ class Owners:
                 if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
                     raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
                 self._enrolment.say(inbox, Migrate(self._topic, self._settings.name, name))
+
+    def _leave(self, event: Registration) -> None:
+        """End a subscription for whoever may use its name. Nobody holds the name from then on: the life that does is
+        turned away as an older one is, and cannot register it again.
+        """
+        registry, name = self._registry, event.name
+        known = registry.subscriptions.get(name)
+        if known is None:
+            raise Refused(Refusal.UNKNOWN, f"{name} is no subscriber of {self._topic}: there is nothing to leave")
+        if known.principal != event.principal:
+            raise Refused(Refusal.NOT_AUTHORISED, f"{name} is {known.principal}'s, not {event.principal}'s")
+        life = self._enrolment.holders.newest("subscriber", name) + 1
+        self._enrolment.remember([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
 
     def _accept_loss(self, now: int) -> None:
         """Give up what is damaged here, and what was acknowledged and is with none of those that live."""

@@ -38,14 +38,11 @@ from stentor.machine import (
     Report,
     Scanned,
     StartTimer,
+    Timer,
     TimerFired,
 )
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Retransmission,
-    repository_name,
-)
+from stentor.model.communication import repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
@@ -79,6 +76,7 @@ from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.unknown_lives import UnknownLives
 from stentor.wire.block import Block
 
 _LOAD = 4 << 20  # bytes read at once
@@ -87,6 +85,12 @@ _SHORTEST_SLEEP = 3600 * SECOND  # of a topic with events: looking after 100,000
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
 # What counts before all is read: nobody may be answered by one who knows nothing.
 _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
+
+
+class TopicTick(Timer, frozen=True, gc=False, tag="topic tick"):
+    """A topic's repository looks after what waits: the sooner, the busier it is."""
+
+    topic: str
 
 
 class Repository:
@@ -103,13 +107,13 @@ class Repository:
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
         budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
         self.store = store = Store(streams, budget, audience, bool(settings.unit))
-        self.dispatch = Dispatch(topic, store, settings)
+        self.dispatch = Dispatch(topic, store, settings, self.registry.publisher_name)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry)
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
@@ -119,8 +123,9 @@ class Repository:
             settings.name, streams, self.table, self.dispatch, self.gossip.bundle, self.enrolment.holders
         )
         self.membership = OwnMembership(
-            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
-        )
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
+            self.agreement,
+        )  # fmt: skip
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
         self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.collection = Collection(
@@ -142,15 +147,14 @@ class Repository:
             lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
-        self.gone = False  # it has left the bundle
-        self.is_open = False  # it knows what its ledger held
+        self.gone = self.is_open = False  # it has left the bundle; it knows what its ledger held
         self._rest = Rest(store, self.registry, self.dispatch, self.gossip, self.commits, self.notices)
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = self.size = 0  # under which we send; bytes on the disk
         self.is_announced = False  # brokers know all that its ledger tells of who may do what
-        self.timer = f"repository {topic}"
+        self.timer = TopicTick(topic)
         self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
@@ -326,8 +330,9 @@ class Repository:
             if handler is not None:
                 handler(now, heard.sender, event)
             elif isinstance(event, Retransmission) and not self.gossip.knows(heard.sender):
+                may_come = not self.commits.full and not self.registry.is_former(event.version)
                 for block in heard.blocks:
-                    if block.publisher == heard.sender and not self.commits.full:
+                    if block.publisher == heard.sender and may_come:
                         self._receive(now, block, ordered=True)
             else:
                 self.gossip.hear(now, heard.sender, event, heard.blocks)
@@ -337,6 +342,8 @@ class Repository:
         known = self.registry.is_authorised(sender)
         if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
             return  # it was authorised once
+        if self.registry.is_former(event.version):
+            return  # it was sent to a topic of this name that was deleted: without it, its events are not stored
         acknowledged = ((1, event.acknowledged), *event.singles)
         stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)

@@ -86,6 +86,12 @@ class Streams(dict[StreamId, Stream]):
         waits = stream.reserved or stream.waiting
         return stream.floor >= stream.end and stream.last_sequence < self.first and not waits
 
+    def is_dropped(self, line: Line) -> bool:
+        """Return whether a record is forgotten and its life is closed: every repository had forgotten it by then, and
+        those that have dropped the life do not say so any more.
+        """
+        return line.last <= self[line.stream].floor and self.is_closed(line.stream)
+
     def is_forgotten(self, line: Line) -> bool:
         """Return whether all that this line tells of is forgotten here, or of a life that is over."""
         stream = self.get(line.stream)

@@ -8,7 +8,7 @@ from stentor.machine import Opened, StartTimer, StopTimer
 from stentor.model.control import TopicTask
 from stentor.nodes.sleeping_topics import SleepingTopics
 from stentor.protocols.delivery.post import Linked, Vouched
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 
 MINUTE = 60_000  # milliseconds
@@ -60,10 +60,10 @@ def test_a_topic_sleeps_after_its_lives_are_closed() -> None:
 @pytest.mark.parametrize(("keep", "slept"), [(2 * 86_400, 2 * DAY), (60, DAY // 24)])
 def test_a_topic_with_events_wakes_when_they_may_be_too_old(keep: int, slept: int) -> None:
     bundle = PaperBundle("r1", keep=keep)
-    assert SleepingTopics().put(bundle.now, sleeper(bundle)) == StopTimer(f"repository {TOPIC}")
+    assert SleepingTopics().put(bundle.now, sleeper(bundle)) == StopTimer(TopicTick(TOPIC))
     live(bundle, 5, [1])
     effect = SleepingTopics().put(bundle.now, sleeper(bundle))
-    assert effect == StartTimer(f"repository {TOPIC}", bundle.now + slept)
+    assert effect == StartTimer(TopicTick(TOPIC), bundle.now + slept)
 
 
 def test_a_topic_that_wakes_steers_whom_it_steered_and_repeats_nothing_to_brokers() -> None:
