@@ -33,6 +33,9 @@ FULL = {"lives": (1_000, 10_000, 100_000, 1_000_000), "topics": (1_000, 10_000, 
 FULL |= {"subscribers": (100, 1_000, 10_000)}
 
 
+_ROOM = 1.4  # above the highest value: a line that is flat would lie on the frame
+
+
 def measure(kind: str, place: Path | None, size: int) -> Point:
     """In a process of its own, whose memory is its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -61,10 +64,10 @@ def draw(points: list[Point], load: list[Look], path: Path) -> None:
         mine = [each for each in points if each.kind == kind]
         sizes = [each.size for each in mine]
         axes.plot(sizes, [each.idle_cpu_s for each in mine], "o-", color="#1b5e20", label="idle, s of a core/min")
-        axes.set(xscale="log", title=kind, ylim=(0, None))
+        axes.set(xscale="log", title=kind, ylim=(0, _ROOM * max(each.idle_cpu_s for each in mine)))
         other = axes.twinx()
         other.plot(sizes, [each.resident_mib for each in mine], "s--", color="#4472c4", label="MiB")
-        other.set_ylim(0, None)
+        other.set_ylim(0, _ROOM * max(each.resident_mib for each in mine))
         axes.legend(loc="upper left", fontsize=8)
         other.legend(loc="lower right", fontsize=8)
     if load:
@@ -120,14 +123,17 @@ def main(
                 points.append(measure(kind, place, size))
         console.print(table([each for each in points if each.kind == kind]))
     load: list[Look] = []
+    ended = ""
     if minutes:
         with console.status(f"{minutes:g} minutes of {rate:,} events/s"):
-            load = asyncio.run(steady(minutes * 60, rate, place))
+            ended = asyncio.run(steady(minutes * 60, rate, place, load))
+        if ended:
+            console.print(f"[red]the steady load ended early: {ended}")
         console.print(f"steady load, {minutes:g} min of {rate:,} events/s: {_describe(load)}")
     report: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": msgspec.to_builtins(machine.describe()), "noise_cores": round(noise.cores(), 2),
-        "points": msgspec.to_builtins(points), "steady": {"rate": rate, "looks": load},
+        "points": msgspec.to_builtins(points), "steady": {"rate": rate, "looks": load, "ended_early": ended},
     }  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{out}.json").write_text(json.dumps(report, indent=1))

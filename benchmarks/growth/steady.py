@@ -32,8 +32,10 @@ class Look(NamedTuple):
     taken: int  # events that the subscriber had got
 
 
-async def steady(seconds: float, rate: int, place: Path | None) -> list[Look]:
-    """Return what broker and repository took, every few seconds."""
+async def steady(seconds: float, rate: int, place: Path | None, seen: list[Look]) -> str:
+    """Note what broker and repository took, every few seconds; return why that ended early, "" if it did not. What was
+    seen until then is worth as much as the time that it took.
+    """
     pids: dict[str, int] = {}
 
     def noticed(node: Readiness) -> None:
@@ -46,7 +48,6 @@ async def steady(seconds: float, rate: int, place: Path | None) -> list[Look]:
                 await registrar.create(TOPIC, (REPOSITORY,), copies=1, keep=_KEEP)
                 await registrar.grant(TOPIC, "publisher", "load")
                 await registrar.grant(TOPIC, "subscriber", "load")
-            seen: list[Look] = []
             taken = [0]
             reader = asyncio.create_task(_read(fabric, taken))
             begin = time.monotonic()
@@ -54,12 +55,16 @@ async def steady(seconds: float, rate: int, place: Path | None) -> list[Look]:
             while not writer.done():
                 await asyncio.sleep(_LOOK)
                 usage = machine.family()
+                if gone := [name for name, pid in pids.items() if pid not in usage]:
+                    writer.cancel()
+                    reader.cancel()
+                    return f"{', '.join(gone)} is gone after {time.monotonic() - begin:.0f} s"
                 cpu_s = sum(usage[pid].own for pid in pids.values())
                 sizes = round(resident(pids["b1"]), 1), round(resident(pids[REPOSITORY]), 1)
                 seen.append(Look(round(time.monotonic() - begin, 1), *sizes, round(cpu_s, 2), taken[0]))
             await writer
             reader.cancel()
-            return seen
+            return ""
 
 
 async def _write(fabric: Fabric, end: float, rate: int) -> None:
