@@ -109,7 +109,7 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip, streams.strangers))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
