@@ -10,7 +10,8 @@ import pytest
 from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
+from stentor.model.communication import bundle_of
+from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck

@@ -19,6 +19,8 @@ from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.workload import CONDITIONS, Condition, mail_condition
 
+_OBEYED_WITHIN = 30 * SECOND
+
 
 class Kinds(NamedTuple):
     """Who plays the parts."""
@@ -158,8 +160,9 @@ class Cast:
         self._obey()
 
     def _obey(self) -> None:
-        schedule = self.stage.schedule
+        schedule, limit = self.stage.schedule, self.stage.now + _OBEYED_WITHIN
         while self.owner.wishes:
+            assert schedule.now < limit, f"nobody does in peace what the owner wants: {self.owner.wishes[0]}"
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
         assert not self.owner.refused, self.owner.refused

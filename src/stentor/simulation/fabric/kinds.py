@@ -23,7 +23,7 @@ from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.fabric.brokers import FabricStage
 from stentor.simulation.fabric.housed import Housed, Nobody
 from stentor.simulation.fabric.watched import WatchedNode, watched_end
-from stentor.storage.ledger import Excerpt, LedgerError
+from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 
 class HousedOwner(Housed, Owner):
@@ -86,7 +86,10 @@ class HousedDepot(Housed, Depot):
         return WatchedNode(link, self.settings, topics, TOPIC, self, self.trail)
 
     def manages(self, repository: Repository) -> None:
+        """Also one that had left, and was invited again."""
         self.repository = repository
+        if self.left:
+            self.left = self.leaving = False
 
     def replied(self, token: int) -> None:
         self.stage.book.receipts.add((self.short, token))
@@ -112,11 +115,16 @@ class HousedDepot(Housed, Depot):
     # ---- the ledgers
 
     def _open(self, effect: Open) -> None:
-        self.later(self.ledgers.draw_delay(), lambda: self._load(effect.ledger))
+        self.ledgers.queue(effect.ledger, lambda: self._load(effect.ledger))
 
     def _load(self, ledger: str) -> None:
         try:
             holdings = self.ledgers.open(ledger)
+        except LedgerDamaged as damaged:
+            if ledger == TOPIC:
+                self.destroyed(damaged)
+            self.handle(Opened(ledger, Holdings(), str(damaged), wall=self.wall))
+            return
         except LedgerError as error:
             self.handle(Opened(ledger, Holdings(), str(error), wall=self.wall))
             return
@@ -144,11 +152,11 @@ class HousedDepot(Housed, Depot):
 
     def _discard(self, discard: Discard) -> None:
         if discard.ledger != TOPIC:
-            self.ledgers.discard(discard.ledger)
+            self.ledgers.queue(discard.ledger, lambda: self.ledgers.discard(discard.ledger))
             return
         assert self.repository is not None
         registry, self.repository = self.repository.registry, None
-        self.throw_away(registry)
+        self.ledgers.queue(TOPIC, lambda: self.throw_away(registry))
 
 
 HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar)
