@@ -32,8 +32,8 @@ def _willing(found: Found) -> dict[str, RepositoryReport]:
     return {name: report for name, report in found.items() if report.unwilling is None}
 
 
-def check_bundle(there: Found, copies: int, hold: bool) -> None:
-    """Raise InvalidInput if these repositories cannot be the bundle of a topic."""
+def check_bundle(there: Found, copies: int, hold: bool, join: bool) -> None:
+    """Raise InvalidInput if these repositories cannot be the bundle of a topic; those of one unit must be to join."""
     everyone = [name for name, report in there.items() if not report.unit]
     if not everyone:
         raise InvalidInput(f"{', '.join(there)}: one of the repositories must serve the whole network")
@@ -42,5 +42,12 @@ def check_bundle(there: Found, copies: int, hold: bool) -> None:
             f"{', '.join(there)}: to hold events at borders, a repository must serve each top-level unit that has "
             "publishers, and none does"
         )
+    for unit in sorted({report.unit for report in there.values() if report.unit}) if not join else ():
+        storages = [name for name, report in there.items() if report.unit == unit]
+        if len(storages) > 1:
+            raise InvalidInput(
+                f"{unit} would have {len(storages)} storages of its own, {', '.join(storages)}: name one of them with "
+                "--repositories, or let them serve it together with --join"
+            )
     if copies > len(everyone):
         raise InvalidInput(f"{copies} copies need as many repositories for everyone, and there are {len(everyone)}")

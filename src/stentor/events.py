@@ -16,6 +16,7 @@ from stentor.nodes.client import Client
 from stentor.protocols.delivery.subscriber import frames
 from stentor.settling import Settled
 from stentor.wire.block import Block
+from stentor.wire.head import schema_of
 
 
 class Subscriptions:
@@ -47,7 +48,7 @@ class Subscriptions:
         missed = effect.missed
         for data in effect.data:
             for frame in frames(data):
-                schema = self._client.schemas[int.from_bytes(frame[24:32], "little")]  # type: ignore[index]
+                schema = self._client.schemas[schema_of(frame)]
                 block = Block(frame, schema)
                 batches.append(Batch(self._client.topics[block.topic], block, missed))
                 missed = 0

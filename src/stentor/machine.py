@@ -71,13 +71,17 @@ class LinkLost(Input, frozen=True, gc=False, tag="link lost"):
     reason: str
 
 
+class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
+    """What a machine wants to be woken for. Timers that are equal are one: starting it again replaces it."""
+
+
 class TimerFired(Input, frozen=True, gc=False, tag="timer fired"):
     """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, for versions that must
     be newer than those of an earlier life, and for the age of what is stored, which processes and machines outlive.
     It never decides anything else.
     """
 
-    timer: str
+    timer: Timer
     wall: int = 0
 
 
@@ -198,15 +202,15 @@ class Dial(Effect, frozen=True, gc=False, tag="dial"):
 
 
 class StartTimer(Effect, frozen=True, gc=False, tag="start timer"):
-    """Fire at `at`, or up to `jitter` later (the driver draws it); a timer of the same name is replaced."""
+    """Fire at `at`, or up to `jitter` later (the driver draws it); an equal timer is replaced."""
 
-    timer: str
+    timer: Timer
     at: int
     jitter: int = 0
 
 
 class StopTimer(Effect, frozen=True, gc=False, tag="stop timer"):
-    timer: str
+    timer: Timer
 
 
 class Append(Effect, frozen=True, tag="append"):

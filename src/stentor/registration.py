@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from stentor.answer_belief import Believes, is_introduced, wrote_by
 from stentor.bundle_choice import check_bundle, check_willing, choose
 from stentor.client import Events, Fabric
 from stentor.existing_topic import check_same
@@ -40,11 +41,10 @@ from stentor.model.report import RepositoryReport as RepositoryReport
 from stentor.model.report import TopicReport as TopicReport
 from stentor.model.request_topic import request_topic
 from stentor.model.suggestion import suggestion
-from stentor.protocols.delivery.authentication import BundleMembers, is_repository
+from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.wire.letter import check_readable, read, write
 
 S = TypeVar("S", bound=msgspec.Struct)
-Believes = Callable[[int, RegistrationReceipt], bool]  # whether a receipt that was sent under an id is genuine
 
 WITHIN = 5.0  # seconds for the first answer
 _CHANGED_WITHIN = 15.0  # … to a change: for ten of them a repository waits until all brokers have confirmed it
@@ -136,7 +136,7 @@ class Registrar:
         receipts = await self._gather(
             REPOSITORIES,
             self._registration(topic, TopicTask.STATUS),
-            _is_introduced,
+            is_introduced,
             lambda answers: only and wanted <= answers.keys(),
             lambda answers: _SILENCE if wanted <= answers.keys() else _LONG_SILENCE,
             within,
@@ -160,7 +160,7 @@ class Registrar:
         while True:
             members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
             if members.principals:
-                believes = _wrote_by(members)
+                believes = wrote_by(members)
                 await self._gather(bundle_of(topic), registration, believes, enough, lambda _: _SILENCE, _LONG_SILENCE)
             created = {name: report for name, report in sorted(reports.items()) if report.members}
             if created:
@@ -192,27 +192,30 @@ class Registrar:
         keep: int = 0,
         expire: int = 0,
         hold: bool = False,
+        join: bool = False,
         within: float = 30.0,
     ) -> dict[str, TopicReport]:
         """Register a reliable topic at these repositories, or at all that are willing; returns when all are ready.
 
         `copies` of them must have an event before it counts as stored (default 2, or 1 if there is one only); seconds
         that events are kept after everyone has them (default a day), and after which they are dropped anyway. With
-        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. The topic of mail
-        is created by operators.
+        `hold`, no event leaves its top-level unit before a repository that serves this unit has it. Of several for one
+        unit, all are to `join` in serving it. The topic of mail is created by operators.
         """
         check_reliable_topic(topic)
         if topic == MAIL and (asking := await self._as_operator()) is not self:
-            return await asking.create(topic, repositories, copies=copies, keep=keep, expire=expire, within=within)
+            return await asking.create(
+                topic, repositories, copies=copies, keep=keep, expire=expire, join=join, within=within
+            )
         found = await self._present(repositories, topic)
         there = choose(found, repositories)
-        check_bundle(there, copies, hold)
+        check_bundle(there, copies, hold, join)
         for report in found.values():
             known = report.topics.get(topic)
             if known is not None and known.members:
                 check_same(known, tuple(there), copies, keep, expire, hold)
         names, principals = tuple(there), tuple(report.principal for report in there.values())
-        believes = _wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
+        believes = wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
         after = await self._fabric._bundles.find_end(topic, _LONG_SILENCE)
         terms = self._registration(
             topic, TopicTask.CREATE, repositories=names, principals=principals, copies=copies, keep=keep,
@@ -289,7 +292,7 @@ class Registrar:
                 raise InvalidInput(f"{repository} is no repository of {topic}: these are {', '.join(bundle)}")
             steering = [each for each in seen if seen[each].does_steer(role, name)]
             if steering:
-                await asking._tell(steering, registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
+                await asking._tell(steering, registration, wrote_by(members), WITHIN, done=(Refusal.UNKNOWN,))
             elif _now() > end - within / 2:
                 raise InvalidInput(f"no repository of {topic} steers a {role} {name}: it is not there now")
             if _now() > end:
@@ -321,7 +324,7 @@ class Registrar:
         seen, members = await asking._look(topic)
         for name in seen:
             registration = asking._registration(topic, TopicTask.DELETE)
-            await asking._tell([name], registration, _wrote_by(members), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY))
+            await asking._tell([name], registration, wrote_by(members), WITHIN, done=(Refusal.UNKNOWN, Refusal.BUSY))
         everyone = {member for report in seen.values() for member in report.members}
         return tuple(sorted(everyone - seen.keys()))
 
@@ -331,7 +334,7 @@ class Registrar:
         seen, members = await asking._look(topic)
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
         registration = asking._registration(topic, task, **what)
-        receipt = await asking._tell(inclined, registration, _wrote_by(members), _CHANGED_WITHIN)
+        receipt = await asking._tell(inclined, registration, wrote_by(members), _CHANGED_WITHIN)
         _check_confirmed(topic, receipt)
         return _decode(receipt, TopicReport)
 
@@ -372,7 +375,7 @@ class Registrar:
         asking = await self._as_operator()
         principal = (await asking._present([repository]))[repository].principal
         members = BundleMembers({repository: principal})
-        return await asking._tell([repository], asking._registration(topic, task), _wrote_by(members), within)
+        return await asking._tell([repository], asking._registration(topic, task), wrote_by(members), within)
 
     # ---- asking
 
@@ -462,20 +465,6 @@ class Registrar:
                 if receipt.code is not Refusal.UNKNOWN:
                     break
         raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
-
-
-def _wrote_by(members: BundleMembers) -> Believes:
-    """Believe these repositories."""
-    return lambda sender, receipt: members.wrote(sender, receipt.sender)
-
-
-def _is_introduced(sender: int, receipt: RegistrationReceipt) -> bool:
-    """Believe a repository about itself, where no bundle could be asked: its id proves its name and its principal."""
-    try:
-        report = _decode(receipt, RepositoryReport)
-    except msgspec.MsgspecError:
-        return False
-    return report.repository == receipt.sender and is_repository(sender, receipt.sender, report.principal)
 
 
 def _check_confirmed(topic: str, receipt: RegistrationReceipt | None) -> None:

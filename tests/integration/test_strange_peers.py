@@ -38,8 +38,8 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.wire import block
-from stentor.wire.block import UNIFORM
 from stentor.wire.frame import CONTROL_HEADER, PREAMBLE, encode
+from stentor.wire.head import UNIFORM
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 ONE_TEXT = Schema(("text",), (Kind.STRING,))

@@ -42,7 +42,7 @@ from stentor.model.control import (
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block, Origin, encode
 
@@ -207,7 +207,7 @@ class PaperBundle:
         for _ in range(milliseconds // pace):
             self.now += pace * MILLISECOND
             for name in list(self.repositories):
-                self.step(name, TimerFired(f"repository {TOPIC}", self.wall(name)))
+                self.step(name, TimerFired(TopicTick(TOPIC), self.wall(name)))
 
     def wall(self, name: str) -> int:
         """What the clock on the wall of a repository shows."""

@@ -10,6 +10,7 @@ SEEDS = {  # how many, and how many at a time
     "access": (200, 20),  # they take as long as those of `network`
     "broker": (200, 20),
     "delivery": (300, 20),
+    "fabric": (200, 20),
     "fuzz": (60, 20),  # of some 250 messages each: a sample, of which `make soak` has a million messages
     "log": (200, 100),
     "network": (200, 20),  # brokers and overlays, of which it consists, have seeds of their own
@@ -18,7 +19,6 @@ SEEDS = {  # how many, and how many at a time
 # Faults that are known and not mended yet: docs/roadmap.md, item 8. Whoever mends one takes it out.
 OPEN: dict[tuple[str, int], set[str]] = {
     ("delivery", 51): {"lives-out-of-order"},
-    ("delivery", 283): {"duplicate"},
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 
@@ -54,6 +54,7 @@ EXPECTED = {
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
         "revoke roam rot sync-error torn"
     ),
+    "fabric": "attached delivered published traced",
     "fuzz": "assured insiders messages news orders",
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (

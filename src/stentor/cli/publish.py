@@ -19,6 +19,7 @@ from stentor.cli.printable import printable
 from stentor.cli.watch import watched
 from stentor.client import Fabric, connect
 from stentor.model.attribute import Value
+from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
 from stentor.model.topic import check_topic
 from stentor.reliable import Publisher, Stored
@@ -83,10 +84,6 @@ def pub(
     console.print(printable(told), markup=False, soft_wrap=True)
 
 
-def events(number: int) -> str:
-    return f"{number:,} event{'' if number == 1 else 's'}"
-
-
 # ---- best effort
 
 
@@ -98,7 +95,7 @@ async def _publish(fabric: Fabric, given: Given, show: Callable[[int], None]) ->
         published += len(bodies)
         show(published)
     await fabric.flush()
-    return f"published {events(published)} on {given.topic}"
+    return f"published {counted(published, 'event')} on {given.topic}"
 
 
 # ---- reliable topics
@@ -122,8 +119,8 @@ async def _store(fabric: Fabric, given: Given, name: str, show: Callable[[int], 
         if interrupted:
             raise KeyboardInterrupt from error
         raise
-    copies = f" ({stored.copies} {'copy' if stored.copies == 1 else 'copies'})" if sent else ""
-    return f"stored {events(sent)} on {given.topic}{copies}"
+    copies = f" ({counted(stored.copies, 'copy')})" if sent else ""
+    return f"stored {counted(sent, 'event')} on {given.topic}{copies}"
 
 
 async def _send(publisher: Publisher, given: Given, bodies: list[bytes], sent: int) -> None:

@@ -14,6 +14,7 @@ from stentor.cli.watch import watched
 from stentor.client import Events, Fabric, connect
 from stentor.event import Event, StoredEvent
 from stentor.matching.topics import is_wild
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
 from stentor.registration import Registrar
 from stentor.reliable import From, LostEvents, Subscription
@@ -126,7 +127,7 @@ async def _print_batches(events: Events, wanted: SubscribeOptions, errors: Conso
     missed = 0
     async for batch in events.batches():
         if events.missed > missed:
-            errors.print(f"[yellow]missed {events.missed - missed} events: too slow[/]")
+            errors.print(f"[yellow]missed {counted(events.missed - missed, 'event')}: too slow[/]")
             missed = events.missed
         lines = [_show(event, wanted.json) for event in list(batch)[:left]]
         await output.write(b"".join(lines))

@@ -76,25 +76,25 @@ from stentor.nodes.census import Census
 from stentor.nodes.charter_keeper import CharterKeeper
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
-from stentor.nodes.guest import Guest
-from stentor.nodes.guests import QUIET, Guests
-from stentor.nodes.herald import TRACES, Herald
+from stentor.nodes.guest import Guest, HelloTimeout
+from stentor.nodes.guests import QUIET, BrokerTick, Guests
+from stentor.nodes.herald import Herald, HopsDue
 from stentor.nodes.network import Network, NetworkSettings
 from stentor.nodes.rations import Run, ration
-from stentor.nodes.turns import TOIL, Turns, Work
+from stentor.nodes.turns import DeferredWorkDue, Turns, Work
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
-from stentor.wire.run import FLOW, split
+from stentor.wire.run import split
 
 Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
 BOOT_LOG = "boot"
-_TICK = "tick"
 _FORGOTTEN = 256  # topics and flows of those who are gone, in a step: they take microseconds
 _ALONE = NetworkSettings()
 
@@ -300,10 +300,10 @@ class Broker:
         connection = client.connection
         if not connection.greeted or client.hop is not None:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
-        if not any(frame[32:34]):
+        if not head.count_of(frame):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
         admits = partial(self._access.admits_flow, client)
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
+        self._forwarder.meet(client.flows, head.flow_of(frame), connection.publisher, admits)
 
     def _define_topic(self, now: int, guest: Guest, topic: Topic) -> None:  # noqa: ARG002
         most = self._limits.topics_per_client if guest.hop is None else None  # a broker speaks for many clients
@@ -431,7 +431,7 @@ class Broker:
             return
         assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
-        self._effects += [StartTimer(_TICK, now + self._tick), Serve()]
+        self._effects += [StartTimer(BrokerTick(), now + self._tick), Serve()]
         self.network.begin(now, self._boot)
 
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
@@ -448,29 +448,29 @@ class Broker:
         return int(self._limits.heartbeat * SECOND) // 2
 
     def _timer_fired(self, now: int, happened: TimerFired) -> None:
-        if happened.timer == _TICK:
-            self._beat(now)
-            return
-        if happened.timer == TRACES:
-            self._herald.tell(now, happened.wall)
-            return
-        if happened.timer == TOIL:
-            self._go_on(now)
-            return
-        if not self.network.wake(now, happened.timer):
-            self._guests.hurry(now, happened.timer)
+        match happened.timer:
+            case BrokerTick():
+                self._beat(now)
+            case DeferredWorkDue():
+                self._go_on(now)
+            case HopsDue():
+                self._herald.tell(now, happened.wall)
+            case HelloTimeout():
+                self._guests.hello_timeout(now, happened.timer)
+            case _:
+                self.network.timers[type(happened.timer)](now, happened.timer)
 
     def _beat(self, now: int) -> None:
         stalled = now - self._ticked > 3 * self._tick  # it was us who slept, not the peers who were silent
         self._ticked = now
         self._guests.beat(now, stalled)
         self.network.beat(now)
-        self._effects.append(StartTimer(_TICK, now + self._tick))
+        self._effects.append(StartTimer(BrokerTick(), now + self._tick))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
         self.ready = False
         self.network.gateways.leave()
-        self._effects.append(StopTimer(_TICK))
+        self._effects.append(StopTimer(BrokerTick()))
         self._herald.conclude(now)
         self._effects = self._flush()  # events, such as our last traces, leave before a farewell ends the link
         self._guests.part(now, "the broker is stopping")

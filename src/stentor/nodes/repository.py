@@ -65,12 +65,11 @@ from stentor.protocols.delivery.post import (
     ShareAccess,
     Vouched,
 )
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
-_TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
 _EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
@@ -129,7 +128,8 @@ class RepositoryNode:
                 self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
-            topic = happened.timer.removeprefix(_TIMER)
+            assert isinstance(happened.timer, TopicTick)
+            topic = happened.timer.topic
             self._tell_one(now, topic, *self._traces_for(now, topic), happened)
         else:
             effects, told = self._post.step(now, happened)

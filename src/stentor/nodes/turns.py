@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import Final
 
-from stentor.machine import Effect, Pause, StartTimer
+from stentor.machine import Effect, Pause, StartTimer, Timer
 from stentor.model.messages import (
     ExplanationRequest,
     Message,
@@ -26,7 +26,9 @@ from stentor.model.messages import (
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import Guests
 
-TOIL: Final = "toil"  # the timer of what is put off
+
+class DeferredWorkDue(Timer, frozen=True, gc=False, tag="deferred work"):
+    """Others have had their turn: what was put off goes on."""
 
 
 class Work(enum.IntEnum):
@@ -94,7 +96,7 @@ class Turns:
         """See to it that there is a step for what was put off."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._act(StartTimer(TOIL, now))
+            self._act(StartTimer(DeferredWorkDue(), now))
 
     def next_guest(self) -> Guest | None:
         """Begin a turn, and return the guest whose turn it is, if anybody waits for one."""

@@ -13,7 +13,8 @@ from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
 from stentor.reading import Leaf
 from stentor.storage.lake import types_of
-from stentor.wire.block import HEADER_SIZE, SPARSE, TIMES, UNIFORM, Block
+from stentor.wire.block import Block
+from stentor.wire.head import HEADER_SIZE, SPARSE, TIMES, UNIFORM
 from stentor.wire.layout import Layout, gather
 from stentor.wire.sheaf import Sheaf
 

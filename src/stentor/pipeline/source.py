@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.position import Position
 from stentor.model.topic import matches
@@ -101,7 +102,7 @@ class _Reader:
     def _check(self, topic: str, gone: Position) -> None:
         if gone.streams and self._options.strict:
             raise StentorError(
-                f"{len(gone)} events of {topic} were forgotten, or lost, before they were read; "
+                f"forgotten, or lost, before anybody read them: {counted(len(gone), 'event')} of {topic}; "
                 'option "failOnDataLoss", "false" goes on without them'
             )
 

@@ -32,7 +32,7 @@ from stentor.model.control import (
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.storage.shelf import open_ledger
 from stentor.wire import letter
@@ -128,7 +128,7 @@ class LocalBundle:
                 return
             self.now += 50 * MILLISECOND
             for name in self.members:
-                self.tell(name, TimerFired(f"repository {TOPIC}"))
+                self.tell(name, TimerFired(TopicTick(TOPIC)))
 
     # ---- those outside
 

@@ -51,7 +51,7 @@ class Departures:
             holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
         self._dispatch.readers.pop(event.sender, None)  # it is told nothing more
-        self._enrolment.remember(self._registry.unsubscribe(event.sender))
+        self._enrolment.remember(self._registry.unsubscribe(event.sender, event.incarnation))
         self._confirm(inbox, event)
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:

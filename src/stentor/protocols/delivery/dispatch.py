@@ -14,6 +14,7 @@ from stentor.protocols.delivery.destination import stretch_of, stretches
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
+from stentor.wire import head
 from stentor.wire.block import Block
 
 _LONGEST_PAUSE = 30 * SECOND
@@ -298,7 +299,7 @@ class Dispatch:
         spans: list[Span] = []
         for stretch in found:
             record = self._store.at(stretch.sequence)
-            if record is None or int.from_bytes(record.frame[8:16], "little") != reader.live:
+            if record is None or head.topic_of(record.frame) != reader.live:
                 spans.append((stretch.sequence, stretch.sequence + stretch.count - 1))
         self.resend(reader, spans)
 

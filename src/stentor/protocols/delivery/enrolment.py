@@ -222,6 +222,9 @@ class Enrolment:
         self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
+        if self._registry.has_unsubscribed(event.sender, event.incarnation):
+            self._respond(inbox, event, where=event.where)  # it asked before that, or has not heard: it says so again
+            return
         held = self.holders.claim(event)
         reader = self._dispatch.readers.get(event.sender)
         known = self._registry.subscriptions.get(event.sender)

@@ -324,7 +324,7 @@ class Gossip:
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
-        if (state.whole or state.syncs) and state.syncs != self._table.digest:
+        if (state.whole or state.syncs or state.leaving) and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
 

@@ -92,7 +92,10 @@ class Holders:
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
-        if life_of(event.attempt) < self._registry.life_of("subscriber", event.sender):
+        life = life_of(event.attempt)
+        if life < self._registry.life_of("subscriber", event.sender) and not self._registry.has_unsubscribed(
+            event.sender, life
+        ):
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 

@@ -438,9 +438,15 @@ class Registry:
             subscription = msgspec.structs.replace(subscription, again=True)
         return self.set(_SUBSCRIPTION + name, subscription)
 
-    def unsubscribe(self, name: str) -> list[Fact]:
-        """Nothing is kept for a subscriber any more; its grant stays."""
-        return self.set(_SUBSCRIPTION + name, None)
+    def unsubscribe(self, name: str, life: int = 0) -> list[Fact]:
+        """Nothing is kept for a subscriber any more, as this life of it wants, or its owner; its grant stays."""
+        free = (f"{LIFE}subscriber/{name}", life + 1, self._repository, _encode(Holding(is_free=True)))
+        return [*(self.learn((free,)) if life else ()), *self.set(_SUBSCRIPTION + name, None)]
+
+    def has_unsubscribed(self, name: str, life: int) -> bool:
+        """Return whether this life of a subscriber has ended its subscription, and no newer one holds its name."""
+        version, _, value = self._facts.get(f"{LIFE}subscriber/{name}", (0, "", b""))
+        return version == life + 1 and holding_values.decode(value).is_free
 
     # ---- who holds a name
 

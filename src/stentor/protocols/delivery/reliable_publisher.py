@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.attribute import LARGEST_ATTRIBUTES
 from stentor.model.control import (
     ControlEvent,
@@ -50,9 +50,12 @@ from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block, Origin
 
-_TIMER = "reliable publisher"
 _MOST_SINGLES = 64  # spans in one order
 _LETTER_OVERHEAD = 64 << 10  # what a schema and a header add to a frame that is sent again in a letter
+
+
+class PublisherTick(Timer, frozen=True, gc=False, tag="reliable publisher"):
+    """Something that a publisher waits for is late, or due."""
 
 
 class PublisherSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -368,7 +371,7 @@ class ReliablePublisher:
             silence.ask(now)
 
     def _timer_fired(self, now: int, fired: TimerFired) -> None:
-        if fired.timer != _TIMER:
+        if not isinstance(fired.timer, PublisherTick):
             return
         self._timer = NEVER
         if self._silence.due <= now:
@@ -385,4 +388,4 @@ class ReliablePublisher:
         due = min(self._silence.due, self.steering.due)
         if due < self._timer:  # one that fires too early does no harm
             self._timer = due
-            self._effects.append(StartTimer(_TIMER, due))
+            self._effects.append(StartTimer(PublisherTick(), due))

@@ -38,6 +38,7 @@ from stentor.machine import (
     Report,
     Scanned,
     StartTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.control import (
@@ -88,6 +89,12 @@ _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: w
 _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
 
 
+class TopicTick(Timer, frozen=True, gc=False, tag="topic tick"):
+    """A topic's repository looks after what waits: the sooner, the busier it is."""
+
+    topic: str
+
+
 class Repository:
     """One repository's part in one reliable topic."""
 
@@ -118,8 +125,9 @@ class Repository:
             settings.name, streams, self.table, self.dispatch, self.gossip.bundle, self.enrolment.holders
         )
         self.membership = OwnMembership(
-            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
-        )
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
+            self.agreement,
+        )  # fmt: skip
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
         self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.collection = Collection(
@@ -147,9 +155,8 @@ class Repository:
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
-        self._id = 0  # under which we send
-        self.size = 0  # bytes on the disk
-        self._timer = f"repository {topic}"
+        self._id = self.size = 0  # under which we send; bytes on the disk
+        self._timer = TopicTick(topic)
         self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.control import ControlEvent
+from stentor.model.count import counted
 from stentor.model.errors import Refusal
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
@@ -18,8 +19,11 @@ from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked, Vouched
 from stentor.wire.block import Block
 
-_TIMER = "retrieval"
 _TRY_ELSEWHERE = (Refusal.BUSY, Refusal.UNKNOWN)
+
+
+class RetrievalTick(Timer, frozen=True, gc=False, tag="retrieval"):
+    """A repository that was asked may be silent: ask again, or another one."""
 
 
 class RetrievalSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,7 +259,7 @@ class Retrieval:
                     self._ask(now, token, search)
         dues = [each.due for each in self._enquiries.values()] + [each.due for each in self._searches.values()]
         if self._linked and min(dues, default=NEVER) < NEVER:
-            self._effects.append(StartTimer(_TIMER, min(dues)))
+            self._effects.append(StartTimer(RetrievalTick(), min(dues)))
 
     def _enquire(self, now: int, token: int, enquiry: _Enquiry) -> None:
         refusal = enquiry.refusal
@@ -277,7 +281,9 @@ class Retrieval:
             del self._searches[token]
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)
-            reason = f"{len(search.wanted)} events of {topic!r} cannot be read from {names}: {search.trouble}"
+            reason = (
+                f"{counted(len(search.wanted), 'event')} of {topic!r} cannot be read from {names}: {search.trouble}"
+            )
             self._effects.append(Fail(token, Refusal.SILENT, reason))
             return
         if search.asked:

@@ -7,7 +7,7 @@ as much as one whose publishers have had one.
 from collections.abc import Callable, Iterable
 
 from stentor.model.held import Held
-from stentor.model.record import StreamId
+from stentor.model.record import Line, StreamId
 from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
 
@@ -83,6 +83,12 @@ class Streams(dict[StreamId, Stream]):
         """Return whether nothing of a stream is left, neither what was stored in order nor what came later."""
         waits = stream.reserved or stream.waiting
         return stream.floor >= stream.end and stream.last_sequence < self.first and not waits
+
+    def is_dropped(self, line: Line) -> bool:
+        """Return whether a record is forgotten and its life is closed: every repository had forgotten it by then, and
+        those that have dropped the life do not say so any more.
+        """
+        return line.last <= self[line.stream].floor and self.is_closed(line.stream)
 
     def current(self, held: Iterable[Held]) -> list[Held]:
         """Return those of these that are not about lives that are over."""

@@ -66,7 +66,7 @@ class Mischief:
             mend()
         for depot in self._cast.depots.values():
             depot.disk.faults = SOUND_DISK
-            depot.torn = False
+            depot.ledgers.is_torn = False
         for actor in self._cast.actors:
             actor.cut_at = -1
         self._insist()
@@ -145,7 +145,7 @@ class Mischief:
     def _cut_in_commit(self) -> bool:
         depot = self._depot()
         if depot is not None:
-            depot.torn = True
+            depot.ledgers.is_torn = True
             self._soon(depot.start)
         return depot is not None
 
@@ -252,7 +252,9 @@ class Mischief:
             return False
         holder, number = self._stage.random.choice(there), len(self._cast.readers)
         page, slowness = holder.page, holder.slowness
-        rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
+        rival = self._cast.kinds.reader(
+            self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}"
+        )
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
         self._stage.contested.add(rival.name)
@@ -265,7 +267,7 @@ class Mischief:
             return False
         holder, plan = self._stage.random.choice(there), self._cast.plan
         seat = f"{holder.short}#{len(self._cast.authors)}"
-        rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
+        rival = self._cast.kinds.author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
         self._stage.contested.add(rival.name)

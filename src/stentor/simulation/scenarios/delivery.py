@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.simulation.delivery.actor import Endless, Stage
+from stentor.simulation.delivery.actor import TOPIC, Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
@@ -26,10 +26,12 @@ from stentor.simulation.delivery.plan import (
     draw_units,
     draw_visits,
 )
-from stentor.simulation.delivery.post_office import CALM
+from stentor.simulation.delivery.post_office import CALM, PostOffice
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
+from stentor.simulation.schedule import Schedule
+from stentor.simulation.trace import Trace
 
 _LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
 _ACCEPTED_AFTER = 4 * SECOND  # an operator waits for longer than gaps are waited for, which damage must not become
@@ -41,7 +43,10 @@ class _Play:
     """One run: a bundle is founded in peace, then things go wrong, then everything must come right."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
-        self.stage = Stage(seed, keep_trace)
+        schedule = Schedule()
+        schedule.now = SECOND
+        office = PostOffice(schedule, Random(f"{seed}/post"), TOPIC)
+        self.stage = Stage(seed, schedule, Trace(keep_trace), office, [])
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)

@@ -31,6 +31,7 @@ from stentor.machine import (
     Send,
     Started,
     StartTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema
@@ -66,6 +67,7 @@ from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.disk import SimulatedDisk
+from stentor.simulation.doorman import Doorman
 from stentor.simulation.host import Host
 from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.outcome import Anomaly, Outcome
@@ -93,17 +95,8 @@ _MOST_LETTERS = 12  # of a volley: they close no link
 _SHOWN = 3  # of the last volleys, in what is said of a node that ended
 
 
-class _Doorman:
-    """A broker whose peers are who they are by the names of their hosts, as certificates would prove it."""
-
-    def __init__(self, broker: Broker, nodes: frozenset[str]) -> None:
-        self.broker, self._nodes = broker, nodes
-
-    def step(self, now: int, happened: Input) -> list[Effect]:
-        if isinstance(happened, LinkOpened):
-            who = happened.address
-            happened = msgspec.structs.replace(happened, principal=who, node=who in self._nodes)
-        return self.broker.step(now, happened)
+class VolleyDue(Timer, frozen=True, gc=False, tag="volley"):
+    """It is time for the next odd messages."""
 
 
 class _Ledgers:
@@ -163,7 +156,7 @@ class _Mallory:
     def step(self, now: int, happened: Input) -> list[Effect]:
         match happened:
             case Started():
-                return [StartTimer("volley", now + _BEGIN)]
+                return [StartTimer(VolleyDue(), now + _BEGIN)]
             case TimerFired():
                 return self._dial()
             case LinkOpened():
@@ -173,7 +166,7 @@ class _Mallory:
                 self._said(volley)
                 return [
                     Send(happened.link, [b"".join(volley.words)]),
-                    StartTimer("volley", now + _PAUSE),
+                    StartTimer(VolleyDue(), now + _PAUSE),
                 ]
             case _:
                 return []
@@ -363,7 +356,7 @@ class _Stage:
         nodes = {REPOSITORY, "owner", *([ODD] if self.inside else [])}
         settings = NetworkSettings(traces=random.random() < 0.5)
         path = ScopePath.parse(_PATH)
-        self._add(BROKER, lambda: _Doorman(Broker(path, _LIMITS, "", settings), frozenset(nodes)), 0)
+        self._add(BROKER, lambda: Doorman(Broker(path, _LIMITS, "", settings), lambda who: (who, who in nodes)), 0)
         quick = RepositorySettings(
             name=REPOSITORY, interval=100 * MILLISECOND, suspicion=300 * MILLISECOND, grace=200 * MILLISECOND,
             absence=200 * MILLISECOND, degrade=300 * MILLISECOND, void_after=SECOND,

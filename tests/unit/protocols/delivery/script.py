@@ -28,7 +28,7 @@ from stentor.model.control import (
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberTick
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
@@ -259,7 +259,7 @@ class Stage:
     def _fire(self, life: int, timer: int) -> None:
         if life == self.life and timer == self._timer:
             self._timer = -1
-            self.step(TimerFired("reliable subscriber"))
+            self.step(TimerFired(SubscriberTick()))
 
     def _take(self, portion: Portion) -> None:
         events = events_of(portion.block)

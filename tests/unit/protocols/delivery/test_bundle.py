@@ -10,7 +10,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.post import Arrived
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.streams import Streams
 
@@ -115,9 +115,7 @@ def test_an_idle_topic_with_one_repository_rests_until_something_happens() -> No
     bundle.pass_time(10_000)
     repository = bundle.repositories["r1"]
     (timer,) = (
-        effect
-        for effect in repository.step(bundle.now, TimerFired(f"repository {TOPIC}"))
-        if isinstance(effect, StartTimer)
+        effect for effect in repository.step(bundle.now, TimerFired(TopicTick(TOPIC))) if isinstance(effect, StartTimer)
     )
     assert timer.at - bundle.now == 5 * SECOND
     woken = repository.step(bundle.now + SECOND, Arrived([block(5)]))

@@ -36,11 +36,12 @@ def live(bundle: PaperBundle, incarnation: int, numbers: Iterable[int]) -> None:
         bundle.pass_time(1000, 250)
 
 
-def publish(bundle: PaperBundle, name: str, incarnation: int, number: int) -> None:
+def publish(bundle: PaperBundle, name: str, incarnation: int, number: int, *only: str) -> None:
     sender = publisher_id("", end_name("publisher", name, TOPIC))
     origin = Origin(topic_id(TOPIC), sender, Incarnation(incarnation), CatenationNumber(number), bundle.now)
-    bundle.arrive(Block(encode(origin, EMPTY_SCHEMA, [], [b"%d" % number]), EMPTY_SCHEMA))
-    bundle.say("publisher", name, PublisherOrder(TOPIC, name, incarnation, number, number))
+    bundle.arrive(Block(encode(origin, EMPTY_SCHEMA, [], [b"%d" % number]), EMPTY_SCHEMA), *only)
+    for repository in only or (None,):
+        bundle.say("publisher", name, PublisherOrder(TOPIC, name, incarnation, number, number), repository)
 
 
 def wait(bundle: PaperBundle, seconds: int = 90) -> None:
@@ -105,6 +106,31 @@ def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:
     bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
     wait(bundle)
     assert bundle.repositories["r3"].gone
+
+
+def test_records_of_a_closed_life_are_forgotten_although_others_have_dropped_it() -> None:
+    bundle = PaperBundle("r1", "r2", keep=1)
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="store")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("publisher", "store", "r1")
+    publish(bundle, "shop", 5, 1, "r1")
+    publish(bundle, "store", 5, 1, "r2")  # there it comes before what the shop has sent, and keeps that
+    publish(bundle, "store", 5, 1, "r1")
+    publish(bundle, "shop", 5, 1, "r2")
+    ((sequence, *_), (last, *_)) = bundle.ledgers["r1"].numbers()
+    bundle.acknowledge("billing", "r1", (sequence, sequence))
+    bundle.recover("publisher", "shop", "r1", attempt=6, incarnation=6)
+    wait(bundle)
+    assert lives(bundle) == [6]
+    assert len(bundle.ledgers["r2"].numbers()) == 2
+    bundle.kill("r2")
+    bundle.start("r2")
+    wait(bundle, 10)
+    bundle.acknowledge("billing", "r1", (last, last))
+    wait(bundle)
+    assert bundle.repositories["r2"].store.streams.first == bundle.repositories["r2"].store.next
+    assert lives(bundle, "r2") == []
 
 
 def test_a_life_is_not_closed_while_somebody_is_away() -> None:

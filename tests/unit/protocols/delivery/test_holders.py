@@ -214,6 +214,24 @@ def test_a_subscriber_ends_its_own_subscription_in_the_whole_bundle() -> None:
     assert len(bundle.told(Sync)) == 2, "the answer may have been lost"
 
 
+@pytest.mark.parametrize("repository", ["r1", "r2"])
+def test_what_a_life_said_before_it_unsubscribed_does_not_subscribe_it_again(repository: str) -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    unsubscribe(bundle, "r1", 5)
+    bundle.clear()
+    come(bundle, "subscriber", "billing", repository, 5)
+    bundle.miss("billing", repository, attempt=attempt(5), after=0)
+    bundle.pass_time(1000)
+    assert answers(bundle) == [(repository, attempt(5), None)], "it may not have heard that it has, and says so again"
+    assert not any(each.table.destinations for each in bundle.repositories.values())
+    unsubscribe(bundle, repository, 5)
+    assert [sync.ended for sync in bundle.told(Sync)] == [True]
+    come(bundle, "subscriber", "billing", repository, 6)
+    assert answers(bundle) == [(repository, attempt(6), None)]
+    assert all("billing" in each.table.destinations for each in bundle.repositories.values()), "the next life may"
+
+
 def test_a_fenced_subscriber_cannot_end_the_subscription_of_the_newer_one() -> None:
     bundle = PaperBundle("r1", "r2")
     come(bundle, "subscriber", "billing", "r1", 5)

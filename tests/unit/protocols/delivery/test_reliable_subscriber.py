@@ -41,7 +41,7 @@ from stentor.protocols.delivery.dialogue import (
     Wanted,
 )
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberTick
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire.block import Block
 
@@ -81,14 +81,14 @@ class Bench:
         effects: list[Effect] = []
         while not effects and self.timer > self.now:
             self.now = self.timer
-            effects = self.step(TimerFired("reliable subscriber"))
+            effects = self.step(TimerFired(SubscriberTick()))
         return effects
 
     def wait_until(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
         while self.now < self.timer <= now:
             self.now = self.timer
-            effects += self.step(TimerFired("reliable subscriber"))
+            effects += self.step(TimerFired(SubscriberTick()))
         self.now = now
         return effects
 
@@ -704,7 +704,7 @@ def test_a_new_link_goes_on_where_the_old_one_ended() -> None:
     bench.done((1, 1))
     bench.step(Unlinked())
     bench.now += 10 * SECOND
-    assert bench.step(TimerFired("reliable subscriber")) == []
+    assert bench.step(TimerFired(SubscriberTick())) == []
     effects = bench.step(Linked("alice"))
     assert [type(event) for each in effects if isinstance(each, Post) for event in each.events] == [
         SubscriberAck, Recovery,

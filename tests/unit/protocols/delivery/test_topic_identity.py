@@ -24,6 +24,7 @@ from stentor.protocols.delivery.post import Heard, Post, Vouched
 from stentor.protocols.delivery.registered import Holding
 from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.repository import TopicTick
 from stentor.protocols.delivery.steering import Steering
 
 pytestmark = pytest.mark.req("RD-01", "GE-15")
@@ -93,7 +94,7 @@ def member_id(name: str) -> int:
 
 
 def is_discarded(bundle: PaperBundle) -> bool:
-    effects = bundle.repositories["r1"].step(bundle.now, TimerFired(f"repository {TOPIC}"))
+    effects = bundle.repositories["r1"].step(bundle.now, TimerFired(TopicTick(TOPIC)))
     return any(isinstance(effect, Discard) for effect in effects)
 
 
