@@ -1,12 +1,12 @@
 """Break what whole nodes add to their machines, one mechanism at a time: scenario `fabric` must see it.
 
-No other scenario runs these nodes, so nothing else would. The table is in docs/protocols/reliable-delivery-proof.md.
+The table is in docs/protocols/reliable-delivery-proof.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from tests.simulation.test_delivery_mutations import always, names
+from tests.simulation.test_delivery_mutations import names
 from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import Effect, Input, Open
@@ -62,10 +62,6 @@ def _as_signed(heard: Heard) -> Heard:
     if named not in ("a", "b", "c", "d", "e", "f"):
         return heard
     return Heard(publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester)
-
-
-def ends_are_not_told_that_their_link_is_gone_and_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Correspondence, "_settle", always([]))
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
