@@ -27,19 +27,19 @@ _LINKS: tuple[Link, ...] = tuple((near, far, 0.0) for near, far in pairwise(NODE
 
 
 class FabricWorld(World):
-    """A world of nodes with ledgers, in which an exception that a repository survives is an anomaly, too."""
+    """A world of nodes with ledgers. An exception that a repository survives is an anomaly, unless it is on purpose."""
 
     def reported(self, host: Host, report: Report) -> None:
         super().reported(host, report)
-        if report.what == "a message could not be handled":
+        if report.what == "a message could not be handled" and "Stumble" not in str(report.details["error"]):
             self.anomalies.append(Anomaly("unhandled", f"{host.name}: {report.details['trace']}"))
 
 
 class _NoOffice(PostOffice):
-    """Carries nothing: what actors send leaves their nodes as bytes."""
+    """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
 
     def post(self, sender: Addressee, post: Post) -> None:
-        pass
+        self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         pass
