@@ -122,7 +122,8 @@ class Adversary:
         sky = world.network.sky
         sky.weather = msgspec.structs.replace(sky.weather, damage=0.0, loss=0.0, duplication=0.0)
         for host in world.hosts.values():
-            host.disk.faults = SOUND_DISK
+            for disk in host.disks:
+                disk.faults = SOUND_DISK
             host.wake()
             if not host.up:
                 host.start()

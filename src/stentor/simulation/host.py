@@ -26,6 +26,7 @@ from stentor.machine import (
     StartTimer,
     Stop,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.ids import LinkId
@@ -76,12 +77,13 @@ class Host:
     ) -> None:
         self.name = name
         self.disk = disk
+        self.disks = [disk]  # all that lose their cache with the power; the first one is the journal's
         self.starts = 0
         self.links: dict[LinkId, Endpoint] = {}
         self.machine: Machine | None = None
         self._world, self._factory, self._random, self._drift = world, factory, random, drift
         self._clock = Clock()
-        self._timers: dict[str, tuple[Appointment, int]] = {}
+        self._timers: dict[Timer, tuple[Appointment, int]] = {}
         self._journal = self._new_journal()
         self._next_link = 0
         self._stalled = False
@@ -125,7 +127,8 @@ class Host:
         self._world.trace.note(self._world.schedule.now, self.name, "power cut" if power else "killed")
         self._die(silent)
         if power:
-            self.disk.cut_power()
+            for disk in self.disks:
+                disk.cut_power()
 
     def handle(self, happened: Input) -> None:
         """Give the machine an input, now or when it runs again."""
@@ -240,21 +243,21 @@ class Host:
             case _:
                 self._world.asked(self, effect)
 
-    def _set_timer(self, name: str, at: int) -> None:
-        appointment = self._world.schedule.at(self._clock.when(at), lambda: self._ring(name, appointment))
-        self._timers[name] = appointment, at
+    def _set_timer(self, timer: Timer, at: int) -> None:
+        appointment = self._world.schedule.at(self._clock.when(at), lambda: self._ring(timer, appointment))
+        self._timers[timer] = appointment, at
 
-    def _stop_timer(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer[0].cancel()
+    def _stop_timer(self, timer: Timer) -> None:
+        started = self._timers.pop(timer, None)
+        if started is not None:
+            started[0].cancel()
 
-    def _ring(self, name: str, appointment: Appointment) -> None:
-        self.soon(lambda: self._fire(name, appointment))
+    def _ring(self, timer: Timer, appointment: Appointment) -> None:
+        self.soon(lambda: self._fire(timer, appointment))
 
-    def _fire(self, name: str, appointment: Appointment) -> None:
+    def _fire(self, timer: Timer, appointment: Appointment) -> None:
         """Unless it was stopped or replaced while the process stood still."""
-        timer = self._timers.get(name)
-        if timer is not None and timer[0] is appointment:
-            del self._timers[name]
-            self._step(TimerFired(name))
+        started = self._timers.get(timer)
+        if started is not None and started[0] is appointment:
+            del self._timers[timer]
+            self._step(TimerFired(timer))

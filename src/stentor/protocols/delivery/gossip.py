@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import MILLISECOND, Report
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     FactsRequest,
@@ -24,9 +25,6 @@ from stentor.model.control import (
     GossipVoid,
     Held,
     Retransmission,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
@@ -287,7 +285,8 @@ class Gossip:
         self.learnt += self._registry.learn(facts)
 
     def _tell_facts(self, now: int, peer: Peer, request: FactsRequest) -> None:  # noqa: ARG002
-        facts = self._registry.newer_than(request.versions)
+        registry, digest = self._registry, request.digest
+        facts = registry.registered_since(digest) if digest else registry.newer_than(request.versions)
         if facts:
             self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
 
@@ -330,7 +329,7 @@ class Gossip:
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
-        if (state.whole or state.syncs) and state.syncs != self._table.digest:
+        if (state.whole or state.syncs or state.leaving) and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
 
@@ -339,7 +338,12 @@ class Gossip:
         mine = self._registry.introduction(self._settings.name)
         if mine:
             self.say(GossipFacts(self._topic, self._settings.name, mine), peer)
-        self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        digest, asked = self._registry.digest, peer.facts_asked
+        if self._registry.registered_since(peer.facts) is None:  # else it lacks something, and asks us
+            peer.facts_asked = digest, peer.facts
+            has_asked = peer.facts_asked == asked  # … what was registered since then, and it could not tell
+            versions, since = (self._registry.versions(), 0) if has_asked else ({}, digest)
+            self.say(FactsRequest(self._topic, self._settings.name, versions, since), peer)
 
     def _tell_steering(self, peer: Peer) -> None:
         """A storage for a unit must know whom others steer, or it cannot offer to do it."""
@@ -351,10 +355,10 @@ class Gossip:
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
-        rows = self.bundle.take_rows(peer, gossip)
+        rows = self.bundle.take_rows(peer, gossip, self._store.streams)
         self._store.remarks += rows
         skipped = Spans(gossip.skipped)
-        for line in [row.line for row in rows if not self._store.streams.is_over(row.line.stream)]:
+        for line in [row.line for row in rows]:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely

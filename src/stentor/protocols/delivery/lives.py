@@ -7,7 +7,8 @@ store anything of the new life; what comes before the fact waits for it. So a re
 earlier lives into places before those of the new one.
 """
 
-from stentor.model.control import Recovery, end_name
+from stentor.model.communication import end_name
+from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span
@@ -63,7 +64,7 @@ class Lives:
         """Return up to where lives before this one are known here, but for those that are collected or resumed."""
         streams = self._store.streams.lives(publisher).items()
         earlier = [each for each in streams if each[0] < before and not self._registry.is_resumed(publisher, each[0])]
-        ends = {life: stream.known for life, stream in earlier}
+        ends = {life: stream.known for life, stream in earlier if stream.end > stream.floor}
         return {life: end for life, end in ends.items() if not self._is_collected(publisher, life, end)}
 
     def _is_collected(self, publisher: int, life: int, end: int) -> bool:

@@ -5,7 +5,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
+from stentor.machine import (
+    MILLISECOND,
+    SECOND,
+    Effect,
+    Input,
+    Machine,
+    Report,
+    StartTimer,
+    Stop,
+    StopTimer,
+    Timer,
+    TimerFired,
+)
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, publisher_id
@@ -21,7 +33,7 @@ from stentor.simulation.schedule import Appointment, Schedule
 from stentor.simulation.trace import Trace
 
 TOPIC = "orders"
-_MOST_STEPS = 60_000
+MOST_STEPS = 60_000
 _BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, StentorError)
 
 
@@ -32,18 +44,16 @@ class Endless(Exception):
 class Stage:
     """What all actors of a run share."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
+    def __init__(
+        self, seed: int, schedule: Schedule, trace: Trace, office: PostOffice, anomalies: list[Anomaly]
+    ) -> None:
         self.random = Random(f"{seed}/delivery")
-        self.schedule = Schedule()
-        self.schedule.now = SECOND
-        self.trace = Trace(keep_trace)
-        self.office = PostOffice(self.schedule, Random(f"{seed}/post"), TOPIC)
+        self.schedule, self.trace, self.office, self.anomalies = schedule, trace, office, anomalies
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
         self.are_clocks_set_back = False  # those of authors, when they begin anew
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
-        self.anomalies: list[Anomaly] = []
         self.seen: Counter[str] = Counter()
         self.book = Book(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs
@@ -99,7 +109,7 @@ class Actor:
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
         self._links = 0
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
-        self._timers: dict[str, Appointment] = {}
+        self._timers: dict[Timer, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
             Post: lambda post: stage.office.post(self, post),
             Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
@@ -206,9 +216,9 @@ class Actor:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")
             return
-        self.record(happened, effects)
+        stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
-        if stage.trace.steps > _MOST_STEPS:
+        if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
         if self.cut_at >= 0 and effects:
@@ -226,9 +236,6 @@ class Actor:
             self.cut_short()
             return
         self.observe()
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        self.stage.trace.step(self.stage.now, self.seat, happened, effects)
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
         """What its traces of this step must tell."""
@@ -272,7 +279,7 @@ class Actor:
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
         self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
-    def _stop_timer(self, timer: str) -> None:
+    def _stop_timer(self, timer: Timer) -> None:
         former = self._timers.pop(timer, None)
         if former is not None:
             former.cancel()

@@ -1,6 +1,7 @@
 """The cast: everyone who takes part in a run, and how they come together."""
 
 from random import Random
+from typing import NamedTuple
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import TopicTask
@@ -18,13 +19,30 @@ from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.workload import CONDITIONS, Condition, mail_condition
 
+_OBEYED_WITHIN = 30 * SECOND
+
+
+class Kinds(NamedTuple):
+    """Who plays the parts."""
+
+    owner: type[Owner] = Owner
+    depot: type[Depot] = Depot
+    author: type[Author] = Author
+    scribe: type[Scribe] = Scribe
+    reader: type[Reader] = Reader
+    scholar: type[Scholar] = Scholar
+    stranger: type[Stranger] = Stranger
+
+
+BARE = Kinds()  # machines of reliable delivery alone
+
 
 class Cast:
     """Repositories, publishers, subscribers and the owner of the topic."""
 
-    def __init__(self, stage: Stage, plan: Plan, seed: int) -> None:
-        self.stage, self.plan, self._seed = stage, plan, seed
-        self.owner = Owner(stage)
+    def __init__(self, stage: Stage, plan: Plan, seed: int, kinds: Kinds = BARE) -> None:
+        self.stage, self.plan, self._seed, self.kinds = stage, plan, seed, kinds
+        self.owner = kinds.owner(stage)
         self.depots: dict[str, Depot] = {}
         stage.nodes, stage.book.hold = plan.nodes, plan.hold
         stage.recipients = tuple(f"reader{place}" for place in range(plan.readers)) if plan.mail else ()
@@ -32,15 +50,15 @@ class Cast:
         stage.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
             self.add_depot(unit)
-        kind = Scribe if plan.scribes else Author
+        kind = kinds.scribe if plan.scribes else kinds.author
         self.authors = [kind(stage, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
         if plan.wrong_clocks:
             for author in self.authors:
                 author.wrong_clocks = Random(f"{seed}/clock/{author.short}")
         self.readers = [self._reader(place) for place in range(plan.readers)]
-        self.scholars = [Scholar(stage, "scholar")] if plan.scholars else []
+        self.scholars = [kinds.scholar(stage, "scholar")] if plan.scholars else []
         twins = [self.owner, *self.scholars]
-        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
+        self.strangers = [kinds.stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -65,7 +83,7 @@ class Cast:
             age_unit=AGE_UNIT,
             mail=TOPIC if plan.mail else MAIL,
         )
-        depot = self.depots[name] = Depot(self.stage, name, settings, self._seed)
+        depot = self.depots[name] = self.kinds.depot(self.stage, name, settings, self._seed)
         self.owner.believed.principals[name] = depot.principal
         if plan.wrong_clocks:
             depot.wrong_clocks = Random(f"{self._seed}/clock/{name}")
@@ -78,8 +96,10 @@ class Cast:
         epoch = f"epoch {random.choice(list(self.depots))}:{random.randrange(6, 24)}"
         since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         if self.plan.mail:
-            return Reader(self.stage, f"reader{place}", "now", mail_condition(f"reader{place}"), self.plan.slowness)
-        return Reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
+            return self.kinds.reader(
+                self.stage, f"reader{place}", "now", mail_condition(f"reader{place}"), self.plan.slowness
+            )
+        return self.kinds.reader(self.stage, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:
         random = self.stage.random
@@ -141,8 +161,9 @@ class Cast:
         self._obey()
 
     def _obey(self) -> None:
-        schedule = self.stage.schedule
+        schedule, limit = self.stage.schedule, self.stage.now + _OBEYED_WITHIN
         while self.owner.wishes:
+            assert schedule.now < limit, f"nobody does in peace what the owner wants: {self.owner.wishes[0]}"
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
         assert not self.owner.refused, self.owner.refused

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
 import numpy as np
 
 from stentor.machine import (
@@ -11,7 +10,6 @@ from stentor.machine import (
     SECOND,
     Collect,
     Commit,
-    CommitFailed,
     Committed,
     Discard,
     Effect,
@@ -20,6 +18,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
+from stentor.model.communication import chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     GossipSync,
     Held,
@@ -31,17 +30,14 @@ from stentor.model.control import (
     RepositoryAck,
     Sync,
     TopicTask,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
-from stentor.model.record import Fact, Kind, Line, Record
+from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.audience import unpack
 from stentor.protocols.delivery.commits import PROGRESS
 from stentor.protocols.delivery.destination import Destination
 from stentor.protocols.delivery.post import Heard, Post, ShareAccess
-from stentor.protocols.delivery.registry import KnownSubscription
+from stentor.protocols.delivery.registry import KnownSubscription, Registry
 from stentor.protocols.delivery.repository import Repository
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery import hearing
@@ -49,14 +45,12 @@ from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
-from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
-from stentor.storage.ledger import Ledger, LedgerDamaged, LedgerError, LedgerFull
-from stentor.storage.segments import SegmentLedger
+from stentor.simulation.disk import SimulatedDisk
+from stentor.simulation.ledgers import SimulatedLedgers
+from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
-_SEGMENT = 4 << 10  # bytes, so that a run has several
-_TORN = DiskFaults(sync_error=1.0)
 _DAY = 86_400 * SECOND
-_YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
+YEAR = 365 * _DAY  # after 1970 runs begin, so that no clock that is behind shows nothing
 
 
 def keeper_of(name: str) -> str:
@@ -72,10 +66,16 @@ class Depot(Actor):
 
     def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
         super().__init__(stage, repository_name(name), keeper_of(name))
-        self.short = name
+        self.short, self._seed = name, seed
         self.settings = settings
-        self.disk = SimulatedDisk(Random(f"{seed}/disk/{name}"))
-        self.ledger: Ledger | None = None
+        self.ledgers = SimulatedLedgers(
+            stage.schedule,
+            stage.random,
+            self.new_disk,
+            self.later,
+            self.handle,
+            self,
+        )
         self.repository: Repository | None = None
         self.member = False  # it has been told to manage the topic
         self.has_caught_up = False  # at some time it was ready to serve
@@ -83,14 +83,11 @@ class Depot(Actor):
         self.rotten = False  # it may not be able to begin again
         self.joining = self.leaving = self.left = False
         self.returning = False  # it was to leave, and is not to any more
-        self.torn = False  # the power is cut in the middle of its next commit
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0
         self._came = Arrivals()  # in this life, by its clock
         self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
         stage.book.stored_times.clocks[name] = lambda: self.wall
-        self._busy = 0  # until then
-        self._stuck = 0  # the first commit that was not taken
         self._horizon = 0
         self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
         self._untold: dict[int, list[Line]] = {}  # what was written, by commit
@@ -98,13 +95,20 @@ class Depot(Actor):
         self._telling = Random(f"{seed}/traces/{name}")
         self._is_opening = False  # it reads again what an earlier life may not have traced
         self._acts |= {
-            Commit: self._commit,
-            Scan: self._scan,
+            Commit: self.ledgers.commit,
+            Scan: self.ledgers.scan,
             Collect: self._collect,
             Discard: self._discard,
             Post: self._post,
             ShareAccess: lambda told: stage.brokers.share(self, told),
         }
+
+    def new_disk(self, ledger: str) -> SimulatedDisk:  # noqa: ARG002
+        return SimulatedDisk(Random(f"{self._seed}/disk/{self.short}"))
+
+    @property
+    def disk(self) -> SimulatedDisk:
+        return self.ledgers.disk(TOPIC)
 
     @property
     def wants_events(self) -> bool:
@@ -117,7 +121,7 @@ class Depot(Actor):
 
     @property
     def wall(self) -> int:
-        return _YEAR + self.stage.now + self._clock_error
+        return YEAR + self.stage.now + self._clock_error
 
     # ---- lives
 
@@ -126,36 +130,46 @@ class Depot(Actor):
             return
         if self.wrong_clocks is not None and self.wrong_clocks.random() < 0.5:
             self._clock_error = self.wrong_clocks.choice((0, -_DAY, _DAY, -100 * MILLISECOND, 100 * MILLISECOND))
-        self.ledger = SegmentLedger(self.disk, TOPIC, _SEGMENT)
         try:
-            holdings = self.ledger.load()
+            holdings = self.ledgers.open(TOPIC)
         except LedgerDamaged as damaged:
-            self.note(f"{damaged}")
-            self.stage.seen["destroyed"] += 1
-            self.dead = self.shelf.dead = True  # sequence numbers must not begin anew: its name is not used again
+            self.destroyed(damaged)
             return
         except LedgerError as error:
             self.note(f"cannot be opened: {error}")
             self.stage.after(100 * MILLISECOND, self.start)
             return
+        self.look_into(holdings)
+        self.repository = Repository(TOPIC, self.settings, self.trail)
+        self.begin(self.repository)
+        self.handle(Opened(TOPIC, holdings, wall=self.wall))
+        if self.repository is None:
+            return
+        self.forget_dropped(self.repository)
+        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def destroyed(self, damaged: LedgerDamaged) -> None:
+        """Sequence numbers must not begin anew: its name is not used again."""
+        self.note(f"{damaged}")
+        self.stage.seen["destroyed"] += 1
+        self.die()
+
+    def look_into(self, holdings: Holdings) -> None:
+        """A machine begins with what its ledger holds."""
         self.shelf.facts = dict(holdings.facts)
         for key, value in holdings.facts.items():
             self._note_progress(key, value)
         if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
-        self._stuck = self._busy = 0
-        self.repository = Repository(TOPIC, self.settings, self.trail)
         self._untold.clear()
         self._came.clear()
         self._is_opening = True
-        self.begin(self.repository)
-        self.handle(Opened(TOPIC, holdings, wall=self.wall))
-        if self.repository is None:
-            return
-        for stream in self.repository.store.streams.values():
-            self.shelf.forget(stream.id, stream.floor)  # it died before it could throw it away
-        self._horizon = self.repository.store.horizon
-        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def forget_dropped(self, repository: Repository) -> None:
+        """A machine knows what its ledger held: what an earlier one was about to throw away is no more."""
+        for stream in repository.store.streams.values():
+            self.shelf.forget(stream.id, stream.floor)
+        self._horizon = repository.store.horizon
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
@@ -164,7 +178,7 @@ class Depot(Actor):
 
     def cut_power(self, why: str = "power cut") -> None:
         self.crash(why)
-        self.disk.cut_power()
+        self.ledgers.cut_power()
         self.stage.seen["power-cut"] += 1
 
     def die(self) -> None:
@@ -206,14 +220,6 @@ class Depot(Actor):
 
     # ---- the ledger
 
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        if isinstance(happened, Opened):
-            self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
-            happened = Opened(happened.ledger, msgspec.structs.replace(happened.holdings, lines=(), rows=()))
-        elif isinstance(happened, Scanned):
-            happened = msgspec.structs.replace(happened, records=[_plain(each) for each in happened.records])
-        super().record(happened, [_plain_commit(each) if isinstance(each, Commit) else each for each in effects])
-
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
         if isinstance(happened, Heard) and self.repository is not None:
@@ -230,15 +236,18 @@ class Depot(Actor):
         repository = self.repository
         if self._traces.add(rows):
             self.later(self._telling.randrange(10, 400) * MILLISECOND, self._tell_traces)
-        for row in rows:
-            if row.kind is TraceKind.SYNCED and not self._is_noted(row):
-                self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
+        self.check_noted(rows)
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
             if self.link:
                 self.stage.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
+
+    def check_noted(self, rows: Iterable[Trace]) -> None:
+        for row in rows:
+            if row.kind is TraceKind.SYNCED and not self._is_noted(row):
+                self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
 
     def _is_noted(self, row: Trace) -> bool:
         noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
@@ -249,40 +258,15 @@ class Depot(Actor):
         self._traces.tell()
         self.repository.testimony.keep(self.repository.testimony.traced_upto)
 
-    def _delay(self) -> int:
-        return self.stage.random.randrange(100_000, 3 * MILLISECOND)
+    def writing(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+                if self.repository is not None and self.repository.registry.terms.after:
+                    self.stage.book.check_topic(self.short, entry.line)
+                self.stage.book.stored_times.store(self.short, entry, self._came.get)
 
-    def _commit(self, commit: Commit) -> None:
-        self._busy = max(self._busy, self.stage.now) + self._delay()
-        self.later(self._busy - self.stage.now, lambda: self._write(commit))
-
-    def _write(self, commit: Commit) -> None:
-        assert self.ledger is not None
-        self._note_times(commit)  # what fails may be there nevertheless
-        if self.torn:
-            self._tear(commit)
-            return
-        if self._stuck and self._stuck != commit.token:
-            self._answer(CommitFailed(TOPIC, commit.token, "one before it was not taken", fatal=False))
-            return
-        try:
-            self.ledger.commit(commit.entries)
-        except LedgerFull as error:
-            self._stuck = commit.token
-            self._answer(CommitFailed(TOPIC, commit.token, str(error), fatal=False))
-        except LedgerError as error:
-            self._answer(CommitFailed(TOPIC, commit.token, str(error)))
-        except AssertionError as error:
-            self.accuse("raised", f"{self.short} cannot commit: {error}")
-            self.crash("raised")
-        else:
-            self._stuck = 0
-            self._note(commit)
-            self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
-            self._answer(Committed(TOPIC, commit.token))
-
-    def _note(self, commit: Commit) -> None:
-        """This is durable."""
+    def written(self, commit: Commit) -> None:
+        self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
         self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
         if self.settings.unit and not self.stage.book.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
@@ -299,13 +283,6 @@ class Depot(Actor):
             if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
                 self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
-    def _note_times(self, commit: Commit) -> None:
-        for entry in commit.entries:
-            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
-                if self.repository is not None and self.repository.registry.terms.after:
-                    self.stage.book.check_topic(self.short, entry.line)
-                self.stage.book.stored_times.store(self.short, entry, self._came.get)
-
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
@@ -314,46 +291,22 @@ class Depot(Actor):
             for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
                 self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
 
-    def _tear(self, commit: Commit) -> None:
-        """The power is cut while this is written: it may be there or not."""
-        assert self.ledger is not None
-        self.torn = False
+    def failed(self, error: AssertionError) -> None:
+        self.accuse("raised", f"{self.short} cannot commit: {error}")
+        self.crash("raised")
+
+    def power_failed(self) -> None:
         self.stage.seen["cut-in-commit"] += 1
-        self.disk.faults = _TORN
-        try:
-            self.ledger.commit(commit.entries)
-        except (LedgerError, AssertionError):
-            pass
-        else:
-            self._note(commit)
-        self.disk.faults = SOUND_DISK
         self.cut_power("power cut in a commit")
 
-    def _answer(self, happened: Input) -> None:
-        """A little later, so that it may crash before it hears of it; in order."""
-        self._busy = max(self._busy, self.stage.now + 1)
-        self.later(self.stage.random.randrange(1000), lambda: self.handle(happened))
-
-    def _scan(self, scan: Scan) -> None:
-        self.later(self._delay(), lambda: self._read(scan))
-
-    def _read(self, scan: Scan) -> None:
-        assert self.ledger is not None
-        try:
-            first = self.ledger.find(scan.time) if scan.time else scan.first
-            excerpt = self.ledger.scan(first, scan.budget)
-        except LedgerError as error:
-            self.handle(Scanned(TOPIC, scan.token, [], [], str(error)))
-            return
+    def read(self, ledger: str, excerpt: Excerpt) -> None:  # noqa: ARG002
         self.stage.seen["damaged"] += len(excerpt.damaged)
         for line in (record.line for record in excerpt.records if record.line.kind is Kind.EVENTS):
             self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
-        self.handle(Scanned(TOPIC, scan.token, excerpt.records, excerpt.damaged))
 
     def _collect(self, collect: Collect) -> None:
-        assert self.ledger is not None
         try:
-            self.ledger.collect(collect.end)
+            self.ledgers.collect(collect)
         except LedgerError as error:
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
@@ -364,17 +317,20 @@ class Depot(Actor):
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
         registry = self.repository.registry
+        self.crash("discards its ledger")
+        self.throw_away(registry)
+        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+            self.stage.after(self.ledgers.draw_delay(), self.start)
+
+    def throw_away(self, registry: Registry) -> None:
+        """Throw away all that is stored of the topic, which was deleted or is for others to keep."""
         if registry.created and registry.is_member(self.short):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
-        self.crash("discards its ledger")
-        for name in self.disk.names():
-            self.disk.remove(name)
-        self.disk.sync()
-        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+        self.ledgers.discard(TOPIC)
+        if registry.deleted:
             self.stage.seen["deleted"] += 1
             self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
             self._traces = hearing.KeptTraces()
-            self.stage.after(self._delay(), self.start)
             return
         self.left = True
         self.stage.seen["left"] += 1
@@ -487,13 +443,3 @@ class Depot(Actor):
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
         return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))
-
-
-def _plain_commit(commit: Commit) -> Commit:
-    """A trace takes maps by text only."""
-    entries = [_plain(entry) if isinstance(entry, Record) else entry for entry in commit.entries]
-    return Commit(commit.ledger, commit.token, entries)
-
-
-def _plain(record: Record) -> Record:
-    return record._replace(audience={str(slot): bits for slot, bits in record.audience.items()})  # type: ignore[misc]

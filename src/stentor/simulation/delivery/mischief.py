@@ -66,7 +66,7 @@ class Mischief:
             mend()
         for depot in self._cast.depots.values():
             depot.disk.faults = SOUND_DISK
-            depot.torn = False
+            depot.ledgers.is_torn = False
         for actor in self._cast.actors:
             actor.cut_at = -1
         self._insist()
@@ -149,7 +149,7 @@ class Mischief:
     def _cut_in_commit(self) -> bool:
         depot = self._depot()
         if depot is not None:
-            depot.torn = True
+            depot.ledgers.is_torn = True
             self._soon(depot.start)
         return depot is not None
 
@@ -256,7 +256,9 @@ class Mischief:
             return False
         holder, number = self._stage.random.choice(there), len(self._cast.readers)
         page, slowness = holder.page, holder.slowness
-        rival = Reader(self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}")
+        rival = self._cast.kinds.reader(
+            self._stage, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}"
+        )
         rival.revoked = holder.revoked
         self._cast.readers.append(rival)
         self._stage.contested.add(rival.name)
@@ -269,7 +271,7 @@ class Mischief:
             return False
         holder, plan = self._stage.random.choice(there), self._cast.plan
         seat = f"{holder.short}#{len(self._cast.authors)}"
-        rival = Author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
+        rival = self._cast.kinds.author(self._stage, holder.short, max(plan.events // 2, 2), plan.pause, seat)
         rival.revoked = holder.revoked
         self._cast.authors.append(rival)
         self._stage.contested.add(rival.name)
@@ -308,11 +310,11 @@ class Mischief:
         """What an author sent in any of its lives comes once more, long after it was sent."""
         random = self._stage.random
         authors = [each for each in self._cast.authors if each.sent]
-        if not authors or self._cast.plan.hold or self._cast.plan.former:
-            return False  # it would be from another unit, or for a topic that was deleted
+        if not authors or self._cast.plan.hold:
+            return False  # it would be from another unit
         author = random.choice(authors)
-        block = random.choice(author.sent)
-        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last())
+        block, version = random.choice(author.sent)
+        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last(), version=version)
 
         def come() -> None:
             for depot in self._cast.serving():

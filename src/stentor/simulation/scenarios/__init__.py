@@ -1,7 +1,7 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, delivery, fuzz, log, network, overlay
+from stentor.simulation.scenarios import access, broker, delivery, fabric, fuzz, log, network, overlay
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
@@ -9,6 +9,7 @@ SCENARIOS: dict[str, Scenario] = {
         access.SCENARIO,
         broker.SCENARIO,
         delivery.SCENARIO,
+        fabric.SCENARIO,
         fuzz.SCENARIO,
         log.SCENARIO,
         overlay.SCENARIO,

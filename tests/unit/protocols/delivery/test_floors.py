@@ -3,7 +3,8 @@
 import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
-from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask, end_name, repository_name
+from stentor.model.communication import end_name, repository_name
+from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Peer

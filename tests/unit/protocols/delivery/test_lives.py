@@ -3,6 +3,7 @@
 import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
+from stentor.model.communication import end_name, repository_name
 from stentor.model.control import (
     Denial,
     GossipRequest,
@@ -15,8 +16,6 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    end_name,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id

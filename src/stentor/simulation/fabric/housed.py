@@ -1,0 +1,148 @@
+"""An actor of reliable delivery as a whole node on a host of the world: its letters travel over real links.
+
+The host decides when the process lives. Whatever starts it builds the node of the actor's next life; the actor's own
+machine is inside that node, watched. An actor that is done for good leaves a process that does nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stentor.machine import Effect, Input, Machine
+from stentor.model.ids import Incarnation
+from stentor.nodes.application import Confirm, Connect, Deny, Disconnect, Halt, MakeRoom, Moved, Settle, TurnEnded
+from stentor.nodes.client import Settings
+from stentor.protocols.delivery.dialogue import Forbid
+from stentor.protocols.delivery.post import Arrived, Heard, Post, Publish
+from stentor.simulation.delivery.actor import Actor
+from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
+from stentor.simulation.fabric.watched import WatchedTrail
+
+_WINDOW = 1 << 20
+
+
+class Nobody:
+    """The machine of a process that has nothing to do any more."""
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        return []
+
+
+class _Application:
+    """An actor, as the world sees it."""
+
+    def __init__(self, actor: "Housed") -> None:
+        self.told, self.died = actor.act, actor.died
+
+
+class Housed(Actor):
+    """Comes before the class of an actor among the bases, and puts it on a host."""
+
+    stage: FabricStage
+    trail: WatchedTrail
+
+    def __init__(self, stage: FabricStage, *args: Any, **kwargs: Any) -> None:
+        super().__init__(stage, *args, **kwargs)
+        self.host = stage.world.add(self.seat, self._build, _Application(self))
+        stage.principals[self.seat] = self.principal
+        self._node: Machine | None = None
+        self._is_building = False
+
+    @property
+    def clock(self) -> int:
+        return self.host.now
+
+    # ---- lives
+
+    def start(self) -> None:
+        if not self.host.up:
+            self.host.start()
+
+    def _build(self) -> Machine:
+        """Begin the next life, if there is one."""
+        self._node, self._is_building = None, True
+        super().start()
+        self._is_building = False
+        return self._node if self._node is not None else Nobody()
+
+    def begin(self, machine: Machine) -> None:
+        self.trail = WatchedTrail()
+        super().begin(machine)
+        self._node = self.compose(machine)
+
+    def compose(self, machine: Machine) -> Machine:
+        """Return the node around a machine."""
+        raise NotImplementedError
+
+    def link_settings(self, incarnation: Incarnation) -> Settings:
+        return Settings(
+            name=self.name,
+            addresses=self.stage.draw_addresses(self.node if self.is_repository else ""),
+            incarnation=incarnation,
+            window=_WINDOW,
+            buffer=_WINDOW,
+            heartbeat=HEARTBEAT,
+            can_move=not self.is_repository,
+        )
+
+    def crash(self, why: str = "crash") -> None:
+        if self.host.up:
+            self.note(why)
+            self.host.crash(power=False)
+
+    def died(self) -> None:
+        super().crash("dies")
+
+    def connect(self) -> None:
+        """Its client dials by itself."""
+
+    def wander(self) -> None:
+        """It is told where to go when its node is made."""
+
+    def roam(self, pause: int) -> None:  # noqa: ARG002
+        self.host.handle(Moved(self.stage.draw_addresses()))
+
+    def later(self, delay: int, action: Callable[[], None]) -> None:
+        """Unless it crashes before, and when its process runs."""
+        life = self.life
+        self.stage.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
+
+    # ---- steps
+
+    def handle(self, happened: Input) -> None:
+        if self._is_building:
+            self.stage.world.tell(self.seat, happened)
+        else:
+            self.host.handle(happened)
+
+    def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None:
+        """The machine inside the node has made a step."""
+        for happened in inputs:
+            if isinstance(happened, Arrived | Heard):
+                self.stage.book.watch(self.name, self.node, happened.blocks)
+        first, *more = inputs or (TurnEnded(),)  # a repository that has opened a ledger may have heard nothing
+        did = self.did(first, effects)
+        for happened in more:
+            did += self.did(happened, [])
+        rows = self.trail.take_fresh()
+        if self.trail.on:
+            self.testify(did, rows)
+        for effect in effects:
+            if isinstance(effect, Post | Publish):
+                self._acts[type(effect)](effect)
+        self.observe()
+
+    def act(self, effect: Effect) -> None:
+        """Do what the node leaves to its application."""
+        match effect:
+            case Connect():
+                self._links += 1
+                self.link, self.node = self._links, effect.node
+            case Disconnect():
+                self.link = 0
+            case Halt() if Forbid in self._acts:
+                self._acts[Forbid](Forbid(effect.code, effect.reason))
+                self.crash("halts")  # its application is told an error, and ends
+            case Confirm() | Deny() | Settle() | MakeRoom():
+                pass  # the machine inside is told what it must know of that
+            case _:
+                self._acts[type(effect)](effect)

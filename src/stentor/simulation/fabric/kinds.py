@@ -1,0 +1,198 @@
+"""Who takes part in a fabric: the actors of reliable delivery, as whole nodes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from stentor.machine import Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
+from stentor.model.record import Holdings
+from stentor.model.trace import Trace
+from stentor.nodes.end import End
+from stentor.nodes.repository import Concluded
+from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.simulation.delivery import hearing
+from stentor.simulation.delivery.actor import TOPIC, Actor
+from stentor.simulation.delivery.author import Author
+from stentor.simulation.delivery.cast import Kinds
+from stentor.simulation.delivery.depot import YEAR, Depot
+from stentor.simulation.delivery.owner import Owner
+from stentor.simulation.delivery.reader import Reader
+from stentor.simulation.delivery.scholar import Scholar
+from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.stranger import Stranger
+from stentor.simulation.disk import SimulatedDisk
+from stentor.simulation.fabric.brokers import FabricStage
+from stentor.simulation.fabric.housed import Housed, Nobody
+from stentor.simulation.fabric.watched import WatchedNode, WatchedRetrieval, watched_end
+from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
+
+
+class HousedOwner(Housed, Owner):
+    def compose(self, machine: Machine) -> Machine:
+        return _letter_writer(self, machine)
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.stepped((happened,), effects)
+        return effects
+
+
+class HousedScholar(Housed, Scholar):
+    def compose(self, machine: Machine) -> Machine:
+        assert isinstance(machine, Retrieval)
+        machine.__class__ = WatchedRetrieval
+        assert isinstance(machine, WatchedRetrieval)
+        machine.watch = self.stepped
+        return _letter_writer(self, machine)
+
+
+class Forge(Input, frozen=True):
+    """A stranger has thought of a letter."""
+
+    post: Post
+
+
+class HousedStranger(Housed, Stranger):
+    """It has the id that brokers give it: no name was found with that of somebody else."""
+
+    def compose(self, machine: Machine) -> Machine:
+        return _letter_writer(self, machine)
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        return [happened.post] if isinstance(happened, Forge) else []
+
+    def _send(self, post: Post) -> None:
+        self.later(0, lambda: self.handle(Forge(post)))
+
+
+def _letter_writer(actor: Housed, machine: Any) -> Machine:
+    """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
+    trail = actor.trail
+    end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    end._post.trail = machine.trail = trail
+    return end
+
+
+class HousedAuthor(Housed, Author):
+    def compose(self, machine: Machine) -> Machine:
+        assert isinstance(machine, ReliablePublisher)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+
+
+class HousedScribe(HousedAuthor, Scribe):
+    pass
+
+
+class HousedReader(Housed, Reader):
+    def compose(self, machine: Machine) -> Machine:
+        assert isinstance(machine, ReliableSubscriber)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+
+
+class HousedDepot(Housed, Depot):
+    """A repository node over its ledgers; the checkers look at the topic of the run alone."""
+
+    def __init__(self, stage: FabricStage, *args: Any, **kwargs: Any) -> None:
+        super().__init__(stage, *args, **kwargs)
+        self._lead = 0  # of the clock on its wall
+        self._acts[Open] = self._open
+        self._acts[Concluded] = lambda _: stage.seen.update(["concluded"])
+
+    def new_disk(self, ledger: str) -> SimulatedDisk:
+        return self.stage.new_disk(self.seat, ledger)
+
+    @property
+    def wall(self) -> int:
+        return self.host.now + self._lead
+
+    def _build(self) -> Machine:
+        if self.dead:
+            return Nobody()
+        self._lead = YEAR + self.stage.now - self.host.now
+        self.begin(Nobody())
+        assert self._node is not None
+        return self._node
+
+    def compose(self, machine: Machine) -> Machine:  # noqa: ARG002
+        link = self.link_settings(self.stage.begin_life(self.name))
+        topics = self.ledgers.topics()
+        return WatchedNode(link, self.settings, topics, TOPIC, self, self.trail)
+
+    def manages(self, repository: Repository) -> None:
+        """Also one that had left, and was invited again."""
+        self.repository = repository
+        if self.left:
+            self.left = self.leaving = False
+
+    def replied(self, token: int) -> None:
+        self.stage.book.receipts.add((self.short, token))
+
+    def cut_power(self, why: str = "power cut") -> None:
+        self.note(why)
+        self.host.crash(power=True, silent=True)
+        self.stage.seen["power-cut"] += 1
+
+    def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None:
+        for happened in inputs:
+            self._came.note(happened, self.wall)
+            if isinstance(happened, Opened) and not happened.reason and self.repository is not None:
+                self.forget_dropped(self.repository)
+        super().stepped(inputs, effects)
+        if self.repository is not None and self.repository.is_open:
+            self._is_opening = False
+
+    def testify(self, did: hearing.Told, rows: list[Trace]) -> None:
+        Actor.testify(self, did, rows)
+        self.check_noted(rows)
+
+    # ---- the ledgers
+
+    def _open(self, effect: Open) -> None:
+        self.ledgers.queue(effect.ledger, lambda: self._load(effect.ledger))
+
+    def _load(self, ledger: str) -> None:
+        try:
+            holdings = self.ledgers.open(ledger)
+        except LedgerDamaged as damaged:
+            if ledger == TOPIC:
+                self.destroyed(damaged)
+            self.handle(Opened(ledger, Holdings(), str(damaged), wall=self.wall))
+            return
+        except LedgerError as error:
+            self.handle(Opened(ledger, Holdings(), str(error), wall=self.wall))
+            return
+        if ledger == TOPIC:
+            self.look_into(holdings)
+        self.handle(Opened(ledger, holdings, wall=self.wall))
+
+    def writing(self, commit: Commit) -> None:
+        if commit.ledger == TOPIC:
+            super().writing(commit)
+
+    def written(self, commit: Commit) -> None:
+        if commit.ledger == TOPIC:
+            super().written(commit)
+
+    def read(self, ledger: str, excerpt: Excerpt) -> None:
+        if ledger == TOPIC:
+            super().read(ledger, excerpt)
+
+    def _collect(self, collect: Collect) -> None:
+        if collect.ledger == TOPIC:
+            super()._collect(collect)
+        else:
+            self.ledgers.collect(collect)
+
+    def _discard(self, discard: Discard) -> None:
+        if discard.ledger != TOPIC:
+            self.ledgers.queue(discard.ledger, lambda: self.ledgers.discard(discard.ledger))
+            return
+        assert self.repository is not None
+        registry, self.repository = self.repository.registry, None
+        self.ledgers.queue(TOPIC, lambda: self.throw_away(registry))
+
+
+HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar, HousedStranger)

@@ -1,0 +1,154 @@
+"""The machines inside whole nodes, watched: whoever judges a run is told of each of their steps.
+
+A node composes its machines with a client, so what they say leaves it as bytes. A watched machine is the machine
+itself; it tells what it was told and what it decided before the node acts on it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from stentor.machine import Effect, Input
+from stentor.model.control import Registration
+from stentor.model.errors import Refused
+from stentor.model.trace import Trace
+from stentor.nodes.client import Settings
+from stentor.nodes.containment import senders_of
+from stentor.nodes.end import End
+from stentor.nodes.repository import RepositoryNode
+from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.trail import Trail
+
+Watch = Callable[[Sequence[Input], list[Effect]], None]
+
+
+class WatchedTrail(Trail):
+    """Remembers the rows of a step apart from those that wait until they are told."""
+
+    __slots__ = ("fresh",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fresh: list[Trace] = []
+
+    def add(self, row: Trace) -> None:
+        if self.on:
+            self.fresh.append(row)
+        super().add(row)
+
+    def take_fresh(self) -> list[Trace]:
+        fresh, self.fresh = self.fresh, []
+        return fresh
+
+
+class WatchedPublisher(ReliablePublisher):
+    watch: Watch
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.watch((happened,), effects)
+        return effects
+
+
+class WatchedSubscriber(ReliableSubscriber):
+    watch: Watch
+
+    @property
+    def wanted(self) -> str | None:
+        """The filter with which it was made."""
+        return self._where
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.watch((happened,), effects)
+        return effects
+
+
+class WatchedRetrieval(Retrieval):
+    watch: Watch
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.watch((happened,), effects)
+        return effects
+
+
+class Stumble(Exception):
+    """A machine fails at what a peer said, for a reason that nobody thought of."""
+
+
+class WatchedRepository(Repository):
+    watch: Watch
+    stumbles = False  # at the next message of a peer
+
+    def step(self, now: int, *happened: Input) -> list[Effect]:
+        effects = super().step(now, *happened)
+        if self.stumbles and senders_of(happened):
+            raise Stumble
+        self.watch(happened, effects)
+        return effects
+
+
+def watched_end(
+    link: Settings, topic: str, machine: ReliablePublisher | ReliableSubscriber, watch: Watch, trail: Trail
+) -> End:
+    """Return the node of a publisher or subscriber, whose machine is watched from now on."""
+    where: str | None = None
+    if isinstance(machine, ReliablePublisher):
+        machine.__class__ = WatchedPublisher
+    else:
+        machine.__class__ = WatchedSubscriber
+    assert isinstance(machine, WatchedPublisher | WatchedSubscriber)
+    machine.watch = watch
+    if isinstance(machine, WatchedSubscriber):
+        where = machine.wanted
+    end = End(link, topic, machine, where)
+    end._post.trail = machine.trail = trail
+    return end
+
+
+class NodeWatcher(Protocol):
+    """Who judges what a repository node does."""
+
+    def manages(self, repository: Repository) -> None:
+        """A machine for the topic begins, the first one or another after one that failed."""
+        ...
+
+    def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None: ...
+
+    def replied(self, token: int) -> None:
+        """The node itself answers an owner or an operator."""
+        ...
+
+
+class WatchedNode(RepositoryNode):
+    """A repository node of which one topic is watched."""
+
+    def __init__(
+        self,
+        link: Settings,
+        settings: RepositorySettings,
+        topics: Sequence[str],
+        watched: str,
+        watcher: NodeWatcher,
+        trail: Trail,
+    ) -> None:
+        super().__init__(link, settings, topics)
+        self._post.trail = trail
+        self._watched, self._watcher = watched, watcher
+
+    def _machine(self, topic: str) -> Repository:
+        machine = super()._machine(topic)
+        if topic == self._watched:
+            machine.__class__ = WatchedRepository
+            assert isinstance(machine, WatchedRepository)
+            machine.watch = self._watcher.stepped
+            self._watcher.manages(machine)
+        return machine
+
+    def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
+        self._watcher.replied(event.token)
+        super()._reply(now, event, refused, report)
