@@ -189,7 +189,8 @@ class Bundle:
             named = {
                 (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
             }
-            peer.cares.update(dict.fromkeys(state.cares, named))
+            if not peer.departed:
+                peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:
                     stream.dismiss(peer.name)
