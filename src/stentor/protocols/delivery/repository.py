@@ -469,6 +469,16 @@ class Repository:
 
     # ---- people
 
+    def validate(self) -> None:
+        """Assert the invariants of what it holds; while it reads its ledger, that is not all there yet."""
+        if not self.is_open:
+            return
+        self.store.validate()
+        self.table.validate()
+        self.gossip.bundle.validate()
+        for reader in self.dispatch.readers.values():
+            reader.validate()
+
     @property
     def health(self) -> TopicHealth:
         trouble = self.unopened or self.commits.trouble or self.damage.trouble
