@@ -28,7 +28,7 @@ from stentor.cli.bench import running
 from stentor.cli.process import Readiness
 from stentor.client.fabric import connect
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Fact, Kind, Line, Record

@@ -18,7 +18,7 @@ from benchmarks.spark.bench import Bench
 from stentor.admin.topics import Registrar
 from stentor.client.fabric import connect
 from stentor.model.attribute import schema_of as kinds_of
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Kind, Line, Record
 from stentor.pipeline.columns import parse_attributes, schema_of

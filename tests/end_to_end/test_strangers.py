@@ -15,6 +15,7 @@ from stentor.admin.topics import Registrar
 from stentor.client import fabric as client
 from stentor.client.stored_reader import Reader
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import (
     ControlEvent,
     Held,
@@ -29,8 +30,6 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     Stretch,
-    end_name,
-    inbox_of,
 )
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id

@@ -11,7 +11,8 @@ from tests.integration.test_reliable import House
 
 from stentor.admin.topics import Registrar
 from stentor.client.fabric import connect
-from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.model.communication import inbox_of, repository_name
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery import repository as repository_module

@@ -24,14 +24,8 @@ from stentor.admin.bundle_choice import check_bundle, check_willing, choose
 from stentor.admin.existing_topic import check_same
 from stentor.client.fabric import Events, Fabric
 from stentor.model.access import ANONYMOUS
-from stentor.model.control import (
-    REPOSITORIES,
-    Registration,
-    RegistrationReceipt,
-    Role,
-    TopicTask,
-    bundle_of,
-)
+from stentor.model.communication import REPOSITORIES, Role, bundle_of
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.mail import MAIL
 from stentor.model.place import UNPROVED, is_operator_name

@@ -7,7 +7,7 @@ import typer
 
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.registrar import WithinOption, registrar, waiting
-from stentor.model.control import Role
+from stentor.model.communication import Role
 from stentor.model.errors import InvalidInput
 
 _Topic = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]

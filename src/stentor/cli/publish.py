@@ -22,6 +22,7 @@ from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.model.attribute import Value
 from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
+from stentor.model.mail import check_no_mail
 from stentor.model.topic import check_topic
 
 _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
@@ -61,7 +62,7 @@ def pub(
     """Publish events; returns when the broker has taken them in, or, with --name, when they are stored."""
     if body is not None and from_ is not None:
         raise InvalidInput("give a body or --from, not both")
-    check_topic(topic)
+    check_no_mail(check_topic(topic))
     attributes = parse_attributes(attr or [])
     source = None if from_ is None else _open(from_)
     given = Given(topic, attributes, source, (body or "").encode(), count, rate)

@@ -25,7 +25,7 @@ from stentor.cli.registrar import (
 from stentor.cli.status import size
 from stentor.config.quantity import span
 from stentor.model.access import ANONYMOUS
-from stentor.model.control import Role
+from stentor.model.communication import Role
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
 

@@ -21,7 +21,8 @@ from typing import NamedTuple, Self
 
 from stentor.client.connection.first_connection import Access
 from stentor.client.event import check_body, check_time
-from stentor.client.named_connection import LINGER, Holder
+from stentor.client.machine_runner import LINGER
+from stentor.client.named_connection import Holder
 from stentor.machine import Effect
 from stentor.model.attribute import Value
 from stentor.model.errors import (
@@ -105,7 +106,7 @@ class Publisher(Holder):
         if self._error is None and self._driver is not None:
             with suppress(StentorError):  # whoever must know calls flush
                 await self.flush(LINGER)
-        await self._end()
+        await self._stop("this one was closed")
 
     async def send(
         self,

@@ -21,7 +21,8 @@ from stentor.client.connection.first_connection import Access
 from stentor.client.event import StoredBatch, StoredEvent
 from stentor.client.lake_backfill import Past, Readers
 from stentor.client.losses import Losses, LostEvents
-from stentor.client.named_connection import LINGER, Holder
+from stentor.client.machine_runner import LINGER
+from stentor.client.named_connection import Holder
 from stentor.client.pace import Pace, settings_of
 from stentor.machine import SECOND, Effect
 from stentor.model.epoch import Epoch
@@ -109,7 +110,7 @@ class Subscription(Holder):
     async def _close_links(self) -> None:
         if self._past is not None:
             await self._past.close()
-        await self._end()
+        await self._stop("this one was closed")
         self._arrived.set()
 
     async def unsubscribe(self, timeout: float | None = 30.0) -> None:

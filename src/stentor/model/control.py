@@ -5,58 +5,19 @@ P is a publisher, S a subscriber, R a repository, B all repositories of the topi
 """
 
 import enum
-from typing import Annotated, Literal
-from urllib.parse import quote
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from stentor.model import ranges
 from stentor.model.access import FactKey, SharedFact
+from stentor.model.communication import Role, check_answerable, end_name
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.held import HandedOut as HandedOut
 from stentor.model.held import Held as Held
 from stentor.model.held import StreamsHeld, Stretches
 from stentor.model.held import Stretch as Stretch
-from stentor.model.topic import LONGEST_TOPIC
-
-Role = Literal["publisher", "subscriber"]
-
-
-def inbox_of(name: str) -> str:
-    """The topic on which whoever is connected under this name is spoken to."""
-    return "$to/" + quote(name, safe=" @.:")  # a name may hold what has a meaning in a topic
-
-
-def bundle_of(topic: str) -> str:
-    """The topic on which all repositories of a topic are spoken to."""
-    return f"$bundle/{topic}"
-
-
-def chorus_of(topic: str, repository: str, number: int) -> str:
-    """The topic on which a repository tells all who want the same of a topic what is stored for them."""
-    return f"$chorus/{repository}/{number:x}/{topic}"
-
-
-WITHIN = "$within/"
-
-
-def within_of(unit: str, topic: str) -> str:
-    """The topic on which events are published that must not leave a unit yet."""
-    return f"{WITHIN}{unit}/{topic}"
-
-
-def end_name(role: Role, name: str, topic: str) -> str:
-    """Under which name a publisher or subscriber of a reliable topic connects: each has a link of its own."""
-    return f"{role}:{name}:{topic}"
-
-
-REPOSITORIES = "$repositories"  # on which all repositories are spoken to
-
-
-def repository_name(name: str) -> str:
-    """Under which name a repository connects."""
-    return f"repository:{name}"
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -69,12 +30,6 @@ class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=Fa
         """Raise InvalidInput if its fields do not fit together; whoever decodes it calls this."""
         if not self.topic:
             raise InvalidInput("a control event about no topic")
-
-
-def check_answerable(name: str) -> None:
-    """Refuse a name under which nobody can be answered: its topic would be too long."""
-    if len(inbox_of(name)) > LONGEST_TOPIC:
-        raise InvalidInput(f"{name[:40]!r}…: nobody who is called that can be spoken to")
 
 
 # ---- finding a repository
@@ -124,6 +79,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     told: bool = False  # … and which was told of some, perhaps by another repository
     keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
     ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
+    answered: bool = False  # a publisher that was answered in this life: whoever did that knows where earlier ones end
 
     def check(self) -> None:
         super().check()

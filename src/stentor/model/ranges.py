@@ -208,7 +208,8 @@ class RangedDecoder(Generic[T]):
             return wrong
         if place is None or kind is None or not 0 < int(place[1]) <= len(kind.__struct_fields__):
             return wrong
-        return f"the {kind.__struct_fields__[int(place[1]) - 1]} of a {kind.__name__}: {wrong[: place.start()]}"
+        field = kind.__struct_fields__[int(place[1]) - 1]
+        return f"the {field} of the message {kind.__struct_config__.tag!r}: {wrong[: place.start()]}"
 
 
 def _pass(value: object) -> None:

@@ -379,7 +379,7 @@ class Broker:
             return
         handler = (self._messages if client.hop is None else self._from_peers).get(type(message))
         if handler is None or not client.connection.greeted:
-            raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+            raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
         answer = handler(now, client, message)
         if answer is not None:
             self._guests.post(client.connection.outbox, answer)

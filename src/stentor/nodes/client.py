@@ -212,7 +212,7 @@ class Client(ClientLink):
         else:
             handler = self._messages.get(type(message))
             if handler is None or connection.greeted == isinstance(message, Welcome | Challenge):
-                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
             handler(now, message)
 
     # ---- what becomes of the link

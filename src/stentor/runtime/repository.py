@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import msgspec
 
 from stentor.machine import Effect, StopRequested
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.ids import Incarnation
 from stentor.model.token import FabricToken
 from stentor.nodes.client import Settings
-from stentor.nodes.repository import Conclude, Concluded, RepositoryNode
+from stentor.nodes.conclusion import Conclude, Concluded
+from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver

@@ -26,6 +26,7 @@ from stentor.protocols.dissemination.interest import Interest
 from stentor.simulation.atlas import Spot
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.trace import Trace
+from stentor.simulation.validation import validate_sometimes
 from stentor.simulation.workload import Interest as Wish
 
 HEARTBEAT = SECOND
@@ -35,21 +36,21 @@ _PASSING = MILLISECOND // 100  # that a delivery takes
 ROUTINE = (Digest, Marker, Echo)  # said whether or not there is news
 
 
-class Heard(Input, frozen=True):
+class Heard(Input, frozen=True, tag="overlay heard"):
     """A neighbour's words."""
 
     peer: str
     messages: tuple[Message, ...]
 
 
-class Befell(Input, frozen=True):
+class Befell(Input, frozen=True, tag="overlay befell"):
     """Something else that a site had to deal with."""
 
     what: str
     detail: str = ""
 
 
-class Say(Effect, frozen=True):
+class Say(Effect, frozen=True, tag="overlay say"):
     peer: str
     message: Message
 
@@ -364,6 +365,7 @@ class Mesh:
             assert isinstance(outbox, Mailbox)
             self._carry(outbox, effects)
         site.forwarder.touched.clear()
+        validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
         self.trace.step(self.now, site.name, happened, effects)
         dialled, site.dialled = site.dialled, []
         for address in dialled:

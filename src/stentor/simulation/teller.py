@@ -23,7 +23,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import SharedFact
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -51,7 +51,7 @@ class TellerBeat(Timer, frozen=True, gc=False, tag="teller beat"):
     """It is time for a heartbeat."""
 
 
-class Told(Input, frozen=True):
+class Told(Input, frozen=True, tag="told frame"):
     """The repository has facts to tell, if it is connected."""
 
     topic: str
@@ -59,11 +59,11 @@ class Told(Input, frozen=True):
     token: int = 0
 
 
-class Connected(Effect, frozen=True):
+class Connected(Effect, frozen=True, tag="connected"):
     """A broker takes it."""
 
 
-class Confirmed(Effect, frozen=True):
+class Confirmed(Effect, frozen=True, tag="confirmed"):
     """A receipt came."""
 
     token: int
@@ -135,7 +135,7 @@ class Teller:
             case Rejection() | Farewell():
                 self._end(now)
             case _:
-                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
 
     def _beat(self, now: int, connection: Connection) -> None:
         if connection.silent(now):

@@ -1,11 +1,15 @@
-"""What happened, as a digest that is the same wherever a seed is replayed, and for people as lines of text."""
+"""What happened, as a digest that is the same wherever a seed is replayed, and for people as lines of text.
+
+A digest proves that a change of the code changed no behaviour. So it holds tags and values, and no name that only the
+code knows: classes, modules, fields and timers can be renamed, and every digest stays.
+"""
 
 from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, Input, Received, Send
+from stentor.machine import SECOND, Effect, Input, Opened, Received, Send
 from stentor.model.errors import FrameError
 from stentor.model.position import Position
 from stentor.wire import frame
@@ -22,23 +26,23 @@ class Trace:
 
     def __init__(self, keep: bool = False) -> None:
         self._digest = blake2b(digest_size=16)
-        self._encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=_canonical)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=_canonical)
         self._keep = keep
         self.lines: list[str] = []
         self.steps = 0
 
     def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
         self.steps += 1
-        self._add((time, node, type(happened).__name__, happened, [(type(each).__name__, each) for each in effects]))
+        self._add((time, node, _readable(happened), effects))
         if self._keep:
             self._write(time, node, _describe(happened))
             self.lines += [f"{'':28}-> {_describe(each)}" for each in effects]
 
-    def note(self, time: int, node: str, what: str) -> None:
-        """Something that happens to a node rather than inside it."""
+    def note(self, time: int, node: str, what: str, detail: str = "") -> None:
+        """Something that happens to a node rather than inside it; people read the detail, which no digest holds."""
         self._add((time, node, what))
         if self._keep:
-            self._write(time, node, what)
+            self._write(time, node, f"{what} {detail}" if detail else what)
 
     def digest(self) -> str:
         return self._digest.hexdigest()
@@ -48,6 +52,13 @@ class Trace:
 
     def _write(self, time: int, node: str, what: str) -> None:
         self.lines.append(f"{time / SECOND:14.9f} {node:12} {what}")
+
+
+def _readable(happened: Input) -> Input:
+    """Return an input without the records of a ledger, which are read once, by the machine."""
+    if not isinstance(happened, Opened):
+        return happened
+    return msgspec.structs.replace(happened, holdings=msgspec.structs.replace(happened.holdings, lines=(), rows=()))
 
 
 def _canonical(value: object) -> object:

@@ -190,7 +190,7 @@ def test_a_second_hello_is_refused(stage: "Stage") -> None:
 def test_nothing_else_is_heard_before_hello(stage: "Stage", word: Message) -> None:
     peer = stage.peer()
     rejection = rejected(peer, PREAMBLE, word)
-    assert rejection == Rejection(Refusal.PROTOCOL, f"a {type(word).__name__} has no place here")
+    assert rejection == Rejection(Refusal.PROTOCOL, f"the message {word.tag!r} has no place here")
 
 
 def test_events_before_hello_are_refused(stage: "Stage") -> None:

@@ -274,7 +274,7 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
     desk = Desk()
     desk.open()
     effects = desk.hear(PREAMBLE, word)
-    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"a {type(word).__name__} has no place here")]
+    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"the message {word.tag!r} has no place here")]
     assert isinstance(told(effects)[0], Disconnect)
 
 
@@ -284,7 +284,7 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
 )
 def test_a_clients_own_words_have_no_place_in_a_brokers_mouth(word: Message) -> None:
     effects = Desk().connected().hear(word)
-    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"a {type(word).__name__} has no place here")]
+    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"the message {word.tag!r} has no place here")]
 
 
 def test_before_the_welcome_frames_are_small() -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
-from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
+from stentor.model.communication import chorus_of
+from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync
 from stentor.model.position import Position
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans

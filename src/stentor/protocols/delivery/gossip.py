@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import MILLISECOND, Report
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     FactsRequest,
@@ -24,9 +25,6 @@ from stentor.model.control import (
     GossipVoid,
     Held,
     Retransmission,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
@@ -65,6 +63,7 @@ class Gossip:
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
+        self._has_joined: bool | None = None  # the bundle was there before us; None until our ledger is read
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
@@ -82,7 +81,7 @@ class Gossip:
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
-        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
+        self.awaits: Callable[[int], bool] = lambda _: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -129,6 +128,9 @@ class Gossip:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
+        had_joined, self._has_joined = self._has_joined, self._registry.has_joined(self._settings.name)
+        if self._has_joined and had_joined is False:
+            self.company.join(now)
         if len(self.bundle.peers) > before:
             self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
@@ -146,10 +148,12 @@ class Gossip:
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
     def lost(self, stream: Stream) -> None:
-        """Some of this turned out to be damaged: others must not count on it. Those who have forgotten it say so again,
-        and then it is forgotten here, too.
-        """
+        """Some of this turned out to be damaged: others must not count on it."""
         self.changed[stream] = None
+        self._ask_floors(stream)
+
+    def _ask_floors(self, stream: Stream) -> None:
+        """Have those who have forgotten more of a stream than we say so again: then it is forgotten here, too."""
         for peer in self.bundle.peers.values():
             if stream.floors.get(peer.name, 0) > stream.floor:
                 peer.told = False
@@ -391,7 +395,9 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        known = [each for each in self._store.streams.unsettled if self._store.is_introduced(each.id)]
+        is_agreed = peer.facts == self._registry.digest  # else it may know what came before a life that is new to us
+        unsettled, is_introduced = self._store.streams.unsettled, self._store.is_introduced
+        known = [each for each in unsettled if (each.top or is_agreed) and is_introduced(each.id)]
         wanted = self.bundle.wants(peer, known, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:
@@ -430,14 +436,22 @@ class Gossip:
                 self._registered = self._registry.registrations
         return True
 
+    def knows_all(self, now: int) -> bool:
+        """Whether every member is here, has told all that it has, and has registered what is registered here."""
+        members = [peer for peer in self.bundle.peers.values() if not peer.departed]
+        return self.company.is_here(now) and all(peer.facts == self._registry.digest for peer in members)
+
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         self.ask_all(now)
-        self._floors.rise(self._store.streams.unsettled)
+        living, unsettled = self.living(now), self._store.streams.unsettled
+        self._floors.rise(unsettled)
+        for stream in [each for each in unsettled if self._floors.is_orphaned(each, living)]:
+            self._ask_floors(stream)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return any(peer.asked for peer in self.living(now))
+        return any(peer.asked for peer in living)
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
@@ -449,7 +463,7 @@ class Gossip:
         streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits(now):
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.communication import inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name

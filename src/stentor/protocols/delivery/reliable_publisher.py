@@ -12,6 +12,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.attribute import LARGEST_ATTRIBUTES
+from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name, within_of
 from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
@@ -20,11 +21,6 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-    within_of,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
@@ -249,7 +245,7 @@ class ReliablePublisher:
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
             self.topic, self.name, "publisher", attempt, self._principal, self.incarnation, self.outstanding.last,
-            node=self.steering.node, resumes=self._resumes,
+            node=self.steering.node, resumes=self._resumes, answered=self.recovered is not None,
         )  # fmt: skip
 
     @property

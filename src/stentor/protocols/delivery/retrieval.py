@@ -67,7 +67,7 @@ class Leaf(NamedTuple):
 # ---- what the application says, and is told
 
 
-class Enquired(Input, frozen=True):
+class Enquired(Input, frozen=True, tag="enquired"):
     """What is there to be read? The request is completed here: who asks, and its token."""
 
     token: int
@@ -75,7 +75,7 @@ class Enquired(Input, frozen=True):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class Sought(Input, frozen=True):
+class Sought(Input, frozen=True, tag="sought"):
     """Get these events, from these repositories."""
 
     token: int
@@ -86,33 +86,33 @@ class Sought(Input, frozen=True):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class Taken(Input, frozen=True, gc=False):
+class Taken(Input, frozen=True, gc=False, tag="taken"):
     """The application has taken a leaf of this, and wants another one."""
 
     token: int
 
 
-class Dropped(Input, frozen=True, gc=False):
+class Dropped(Input, frozen=True, gc=False, tag="dropped"):
     """The application wants no more of this."""
 
     token: int
 
 
-class Finished(Input, frozen=True):
+class Finished(Input, frozen=True, tag="finished"):
     """The application is done with these."""
 
     topic: str
     done: Position
 
 
-class Tell(Effect, frozen=True):
+class Tell(Effect, frozen=True, tag="tell stock"):
     """This is there."""
 
     token: int
     available: Available
 
 
-class Give(Effect, frozen=True):
+class Give(Effect, frozen=True, tag="give"):
     """Some of what was sought."""
 
     token: int
@@ -120,7 +120,7 @@ class Give(Effect, frozen=True):
     rest: Position  # what is still to come
 
 
-class Fail(Effect, frozen=True):
+class Fail(Effect, frozen=True, tag="fail"):
     """It cannot be had."""
 
     token: int

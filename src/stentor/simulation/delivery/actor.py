@@ -31,9 +31,10 @@ from stentor.simulation.delivery.post_office import PostOffice
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Appointment, Schedule
 from stentor.simulation.trace import Trace
+from stentor.simulation.validation import validate_sometimes
 
 TOPIC = "orders"
-_MOST_STEPS = 60_000
+MOST_STEPS = 60_000
 _BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, StentorError)
 
 
@@ -216,9 +217,10 @@ class Actor:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")
             return
-        self.record(happened, effects)
+        validate_sometimes(self.name, self.machine, stage.trace.steps, stage.anomalies)
+        stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
-        if stage.trace.steps > _MOST_STEPS:
+        if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
         if self.cut_at >= 0 and effects:
@@ -236,9 +238,6 @@ class Actor:
             self.cut_short()
             return
         self.observe()
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        self.stage.trace.step(self.stage.now, self.seat, happened, effects)
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
         """What its traces of this step must tell."""

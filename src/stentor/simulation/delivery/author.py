@@ -5,7 +5,7 @@ from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.mail import RECIPIENT

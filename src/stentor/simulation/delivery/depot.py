@@ -18,6 +18,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
+from stentor.model.communication import chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     GossipSync,
     Held,
@@ -29,9 +30,6 @@ from stentor.model.control import (
     RepositoryAck,
     Sync,
     TopicTask,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
@@ -48,7 +46,6 @@ from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.ledger_trace import plain_effect, plain_input
 from stentor.simulation.ledgers import SimulatedLedgers
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
@@ -136,9 +133,7 @@ class Depot(Actor):
         try:
             holdings = self.ledgers.open(TOPIC)
         except LedgerDamaged as damaged:
-            self.note(f"{damaged}")
-            self.stage.seen["destroyed"] += 1
-            self.dead = self.shelf.dead = True  # sequence numbers must not begin anew: its name is not used again
+            self.destroyed(damaged)
             return
         except LedgerError as error:
             self.note(f"cannot be opened: {error}")
@@ -152,6 +147,12 @@ class Depot(Actor):
             return
         self.forget_dropped(self.repository)
         self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def destroyed(self, damaged: LedgerDamaged) -> None:
+        """Sequence numbers must not begin anew: its name is not used again."""
+        self.note(f"{damaged}")
+        self.stage.seen["destroyed"] += 1
+        self.die()
 
     def look_into(self, holdings: Holdings) -> None:
         """A machine begins with what its ledger holds."""
@@ -218,11 +219,6 @@ class Depot(Actor):
         super().handle(happened)
 
     # ---- the ledger
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        if isinstance(happened, Opened):
-            self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
-        super().record(plain_input(happened), [plain_effect(each) for each in effects])
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
@@ -423,10 +419,6 @@ class Depot(Actor):
         repository = self.repository
         if repository is None:
             return
-        try:
-            repository.store.streams.validate()
-        except AssertionError as error:
-            self.accuse("raised", f"{self.short} is not as it says: {error}")
         self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.damage.is_found:
             for key, stream in repository.store.streams.items():

@@ -90,7 +90,11 @@ class Mischief:
         book = self._stage.book
         for depot in self._cast.serving():
             repository = depot.repository
-            if repository is None or repository.gossip.ready or not repository.is_open:
+            if repository is None or not repository.is_open:
+                continue
+            if all(each.alive or each.dead for each in self._cast.depots.values()):
+                self._stage.seen["unknown-life-accepted"] += len(repository.lives.unknown.accept_loss())
+            if repository.gossip.ready:
                 continue
             streams = repository.store.streams.items()
             keys = [(*key, number) for key, stream in streams for number in numbers(repository.lives.awaited(stream))]

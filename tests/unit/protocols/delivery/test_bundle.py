@@ -5,7 +5,8 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
 from stentor.model.access import TopicTerms
-from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask, repository_name
+from stentor.model.communication import repository_name
+from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle, Peer
@@ -47,6 +48,20 @@ def test_others_are_asked_for_different_events() -> None:
     assert bundle.wants(second, streams.values(), settled=0, most=30, since=8) == (Held(*STREAM, 0, ((1, 30),)),), (
         "the first does not answer"
     )
+
+
+def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "unit"})
+    peer = bundle.peers["r2"]
+    held = (Held(*STREAM, 0, ((1, 3),)),)
+    state = GossipState(TOPIC, "r2", True, held, 0, False, True, unit="unit", cares=("billing",))
+    bundle.take_state(peer, state, streams)
+    assert peer.cares == {"billing": {STREAM: 3}}
+    bundle.admit({"r1": ""})
+    bundle.take_state(peer, state, streams)
+    assert not peer.cares
+    bundle.validate()
 
 
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:

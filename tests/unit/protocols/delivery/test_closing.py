@@ -6,15 +6,8 @@ import pytest
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    Denial,
-    GossipState,
-    Held,
-    PublisherOrder,
-    RecoveryResponse,
-    TopicTask,
-    end_name,
-)
+from stentor.model.communication import end_name
+from stentor.model.control import Denial, GossipState, Held, PublisherOrder, RecoveryResponse, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.position import Position

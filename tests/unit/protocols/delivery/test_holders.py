@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
+from stentor.model.communication import Role, end_name, repository_name
 from stentor.model.control import (
     Denial,
     GossipSync,
@@ -13,12 +14,9 @@ from stentor.model.control import (
     RecoveryResponse,
     Registration,
     RegistrationReceipt,
-    Role,
     SubscriberEnd,
     Sync,
     TopicTask,
-    end_name,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id

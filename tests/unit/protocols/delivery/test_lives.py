@@ -1,10 +1,14 @@
 """The lives of a publisher: what an earlier one had acknowledged comes before what a later one sends."""
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle, block
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
+from stentor.model.communication import end_name, repository_name
 from stentor.model.control import (
     Denial,
+    GossipRequest,
+    GossipState,
+    Held,
     Migrate,
     PublisherOrder,
     Recovery,
@@ -12,12 +16,12 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    end_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind
 from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.post import Heard
 from stentor.protocols.delivery.registry import KnownPublisher, Registry
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.streams import Streams
@@ -119,6 +123,99 @@ def test_what_another_one_can_send_is_not_given_up() -> None:
     repository.store.streams[SHOP, 5].learn("r2", ((1, 2),))
     (lost,) = repository.gaps.accept_loss(bundle.now)
     assert lost.spans == ((3, 3),)
+
+
+def unheard() -> PaperBundle:
+    """r1 was away while life 5 published 1 … 3 and life 6 was answered, and came back when all others had died."""
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r2")
+    bundle.kill("r1")
+    bundle.publish(1, 3)
+    bundle.recover("publisher", "shop", "r2", incarnation=6, attempt=6 << 15)
+    bundle.kill("r2")
+    bundle.kill("r3")
+    bundle.start("r1")
+    bundle.pass_time(31_000)
+    assert is_ready(bundle, "r1")
+    return bundle
+
+
+def ask_again(bundle: PaperBundle, attempt: int) -> RecoveryResponse | Denial:
+    """Life 6, which was answered before, asks r1 to steer it; return the answer."""
+    bundle.clear()
+    recovery = Recovery(TOPIC, "shop", "publisher", (6 << 15) + attempt, "", 6, 2, answered=True)
+    bundle.say("publisher", "shop", recovery, "r1")
+    answers: list[RecoveryResponse | Denial] = [*bundle.told(RecoveryResponse, "shop"), *bundle.told(Denial, "shop")]
+    assert len(answers) == 1
+    return answers[0]
+
+
+@pytest.mark.req("RD-30")
+def test_a_life_that_was_answered_elsewhere_is_not_steered_by_one_that_has_not_heard_of_it() -> None:
+    bundle = unheard()
+    bundle.publish(1, 2, incarnation=6)
+    answer = ask_again(bundle, 1)
+    assert isinstance(answer, Denial)
+    assert answer.code is Refusal.BUSY
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    assert isinstance(ask_again(bundle, 2), RecoveryResponse)
+    assert stored(bundle, "r1") == [(5, 1), (5, 2), (5, 3), (6, 1), (6, 2)]
+
+
+@pytest.mark.req("RD-30")
+def test_a_life_that_follows_one_which_was_answered_elsewhere_is_not_steered_either() -> None:
+    bundle = unheard()
+    bundle.clear()
+    bundle.publish(1, 2, incarnation=6)
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=7 << 15)
+    assert [denial.code for denial in bundle.told(Denial, "shop")] == [Refusal.BUSY]
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=(7 << 15) + 1)
+    bundle.publish(1, 2, incarnation=7)
+    assert stored(bundle, "r1") == [(5, 1), (5, 2), (5, 3), (6, 1), (6, 2), (7, 1), (7, 2)]
+
+
+@pytest.mark.req("RD-30")
+def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_operator_accepts_that() -> None:
+    bundle = unheard()
+    ask_again(bundle, 1)
+    assert is_ready(bundle, "r1"), "whoever has answered it may come back at once"
+    bundle.pass_time(31_000)
+    assert not is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {"shop": [(6, 1, 2)]}
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    bundle.pass_time(1000)
+    assert is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {}
+    assert isinstance(ask_again(bundle, 2), RecoveryResponse)
+
+
+@pytest.mark.req("RD-30")
+def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came_before_it() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=7)
+    bundle.kill("r2")
+    registry = bundle.repositories["r1"].registry
+
+    def asked(digest: int) -> list[GossipRequest]:
+        """What r1 asks of r2, which has two events of life 6 and a registry of this digest."""
+        state = GossipState(
+            TOPIC, "r2", True, (Held(SHOP, 6, 0, ((1, 2),)),), digest, whole=True, version=registry.version
+        )
+        bundle.clear()
+        bundle.step("r1", Heard(publisher_id(KEEPER, repository_name("r2")), [state]))
+        bundle.pass_time(1000)
+        return bundle.told(GossipRequest)
+
+    assert not asked(registry.digest + 1), "where life 5 ended, which r1 has not heard of, is among what it asks for"
+    assert asked(registry.digest)
+
+
+def test_a_life_that_was_answered_by_nobody_who_is_left_is_steered() -> None:
+    bundle = PaperBundle("r1")
+    assert isinstance(ask_again(bundle, 1), RecoveryResponse)
 
 
 @pytest.mark.req("RD-25")

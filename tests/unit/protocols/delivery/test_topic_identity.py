@@ -7,6 +7,7 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 from stentor.machine import Discard, TimerFired
 from stentor.model.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.access import TOPIC as TERMS
+from stentor.model.communication import repository_name
 from stentor.model.control import (
     Denial,
     GossipAck,
@@ -20,7 +21,6 @@ from stentor.model.control import (
     RepositoryNak,
     Retransmission,
     Stretch,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
