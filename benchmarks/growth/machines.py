@@ -22,6 +22,7 @@ from stentor.machine import (
     StartTimer,
     TimerFired,
 )
+from stentor.model.access import ANONYMOUS
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
@@ -42,7 +43,7 @@ from stentor.storage.ledger import Ledger
 from stentor.storage.shelf import open_ledger
 from stentor.wire.block import Block, Origin, encode
 
-KEEPER = "keeper"  # the principal of all repositories
+KEEPER = ANONYMOUS  # the principal of all repositories, as it is without TLS
 _BODY = b"x" * 100
 
 

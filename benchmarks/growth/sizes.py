@@ -6,26 +6,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from benchmarks.backlog import resident
 from benchmarks.growth.machines import Bundle
+from benchmarks.growth.point import Point
+from benchmarks.growth.topics import topics
 from stentor.model.control import TopicTask
 
 _PUBLISHERS = 10
 _MINUTE = 60.0
-
-
-class Point(msgspec.Struct):
-    """What one size costs."""
-
-    kind: str
-    size: int
-    idle_cpu_s: float  # of a processor in a minute without any client
-    resident_mib: float  # that the process takes, less what it took before
-    opened_s: float  # to open the ledger again, and all that is in it
-    each_ms: float  # of a processor to come to that size, for each
-    held: int  # streams that the repositories still know
 
 
 def lives(folder: Path, size: int) -> Point:
@@ -60,33 +48,6 @@ def lives(folder: Path, size: int) -> Point:
     begin = time.perf_counter()
     bundle.open("r1")
     return Point("lives", size, idle / 2, memory, time.perf_counter() - begin, 1000 * taken / size, held)
-
-
-def topics(folder: Path, size: int) -> Point:
-    """Topics that were used once, each with a ledger of its own."""
-    before = resident(os.getpid())
-    begin = time.process_time()
-    bundles = []
-    for number in range(size):
-        bundle = Bundle(folder, ("r1",), f"topic/{number}", "sqlite")
-        bundle.owner(TopicTask.CREATE)
-        bundle.owner(TopicTask.GRANT, name="shop")
-        bundle.pass_time(10)
-        bundle.recover("publisher", "shop", 1, "r1")
-        bundle.publish("shop", 1, 1, 10)
-        bundle.settle()
-        bundles.append(bundle)
-    taken = time.process_time() - begin
-    for bundle in bundles:
-        bundle.pass_time(_MINUTE)
-    idle = sum(bundle.pass_time(_MINUTE) for bundle in bundles)
-    memory = resident(os.getpid()) - before
-    held = sum(len(bundle.machine("r1").store.streams) for bundle in bundles)
-    begin = time.perf_counter()
-    for bundle in bundles:
-        bundle.close("r1")
-        bundle.open("r1")
-    return Point("topics", size, idle, memory, time.perf_counter() - begin, 1000 * taken / size, held)
 
 
 def subscribers(folder: Path, size: int) -> Point:

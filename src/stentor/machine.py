@@ -237,6 +237,12 @@ class Open(Effect, frozen=True, gc=False, tag="open"):
     ledger: str
 
 
+class CloseLedger(Effect, frozen=True, gc=False, tag="close ledger"):
+    """The ledger of a topic is not needed for now: close it once all that was asked of it is done."""
+
+    ledger: str
+
+
 class Discard(Effect, frozen=True, gc=False, tag="discard"):
     """The ledger of a topic is not needed any more: delete it."""
 

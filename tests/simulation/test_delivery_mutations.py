@@ -597,7 +597,7 @@ def nobody_ends_a_topic_that_was_deleted_elsewhere(patch: pytest.MonkeyPatch) ->
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (lives_are_never_closed, {"not-converged"}),
-    (streams_are_settled_too_soon, {"raised"}),
+    (streams_are_settled_too_soon, {"invalid-state"}),
     (mail_is_kept_for_those_who_came, {"lost-write"}),
     (age_is_measured_between_events, {"forgotten-early"}),
     (what_is_fetched_is_young, {"false-stored-time"}),

@@ -8,6 +8,7 @@ import msgspec
 from stentor.machine import (
     MILLISECOND,
     SECOND,
+    CloseLedger,
     Commit,
     CommitFailed,
     Committed,
@@ -25,24 +26,27 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import ANONYMOUS, TopicTerms
+from stentor.model.access import TopicTerms
 from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
 from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
-from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.request_topic import requests_pattern
 from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.application import Connect, Halt, Settle, Tell
 from stentor.nodes.client import Settings
+from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
 from stentor.nodes.orders import LEFT
+from stentor.nodes.repository_report import RepositoryReporter
+from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
+from stentor.nodes.unserved_topics import UnservedTopics
 from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.post import (
     AccessShared,
@@ -62,18 +66,9 @@ from stentor.wire.block import Block
 _LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
-_EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
 _WRITE_TRACES = SECOND  # between commits of them
 _MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in moments, or cannot be opened at all
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
-
-
-class Conclude(Input, frozen=True, gc=False, tag="conclude"):
-    """Somebody is about to stop this repository: it tells its last traces, and does nothing else any more."""
-
-
-class Concluded(Effect, frozen=True, gc=False, tag="concluded"):
-    """Its last traces are kept, as far as it can see to that."""
 
 
 class RepositoryNode:
@@ -84,7 +79,6 @@ class RepositoryNode:
         self._settings = settings
         self._post = Correspondence(link)
         self._kept = kept_of(settings.name)  # the traces that we hear
-        self._unserved = deque(sorted(topics, key=lambda topic: topic != self._kept))  # there is no room for more
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
@@ -92,7 +86,10 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
-        self._room = TopicRoom(settings, self._managed)
+        self._sleeping = SleepingTopics()  # Invariant: no topic is both here and in `_managed`.
+        self._room = TopicRoom(settings, self._managed, self._sleeping)
+        self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
+        self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._offenders = Offenders()
         self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
@@ -120,12 +117,12 @@ class RepositoryNode:
             assert isinstance(happened, TimerFired)
             assert isinstance(happened.timer, TopicTick)
             topic = happened.timer.topic
+            self._wake(now, topic)
             self._tell_one(now, topic, *self._traces_for(now, topic), happened)
+            self._let_sleep(now, topic)
         else:
-            effects, told = self._post.step(now, happened)
-            self._take(now, effects, told)
-        effects, told = self._post.send(now, [])
-        self._take(now, effects, told)
+            self._take(now, *self._post.step(now, happened))
+        self._take(now, *self._post.send(now, []))
         self._found_traces(now)
         self._watch_traces(now)
         if self._room.is_retiring and self._managed.keys() <= {self._kept}:
@@ -140,18 +137,17 @@ class RepositoryNode:
         self._post.listen(now, requests_pattern(self._settings.name))
         self._post.listen(now, REPOSITORIES)
         self._serve_more(now)
-        if self._unserved:
-            for topic in self._unserved:
-                self._post.listen(now, bundle_of(topic))  # whoever asks is told why
-            self._effects.append(
-                Report("error", "topics are not served", {"topics": len(self._unserved), "reason": NO_FILES})
-            )
+        for topic in self._unserved:
+            self._post.listen(now, bundle_of(topic))  # whoever asks is served at once, or told why not
+        if reason := self._unserved.trouble:
+            count = len(self._unserved)
+            self._effects.append(Report("error", "topics are not served", {"topics": count, "reason": reason}))
         self._effects.append(Serve())
 
     def _serve_more(self, now: int) -> None:
         """Take up topics that have a ledger here, as many as there is room for."""
-        while self._unserved and self._room.has_ledger():
-            self._manage(now, self._unserved.popleft())
+        for topic in self._unserved.take(now):
+            self._manage(now, topic)
 
     def _manage(self, now: int, topic: str, owner: str = "") -> ManagedTopic:
         """Take up a topic, whose ledger is there or is made."""
@@ -164,6 +160,29 @@ class RepositoryNode:
             self._post.listen(now, bundle_of(topic))
         self._effects.append(Open(topic))
         return managed
+
+    def _let_sleep(self, now: int, topic: str) -> None:
+        """Close a topic to its ledger if nothing happens there."""
+        managed = self._managed.get(topic)
+        if managed is not None and managed.machine.can_sleep(now) and not self._is_concluding:
+            self._effects += [self._sleeping.put(now, managed.machine), CloseLedger(topic)]
+            managed.machine.store.release()
+            del self._managed[topic]
+        self._serve_more(now)
+
+    def _wake(self, now: int, topic: str) -> bool:
+        """Open a topic if it sleeps, or waits to be served; return whether it does not sleep any more."""
+        if self._unserved.take_one(topic):
+            self._manage(now, topic)
+        if topic not in self._sleeping:
+            return True
+        if not self._room.has_ledger():
+            self._effects.append(wake_later(now, topic))
+            return False
+        machine = self._machine(topic)
+        self._managed[topic] = ManagedTopic(machine, self._sleeping.hand_over(topic, machine).owner)
+        self._effects.append(Open(topic))
+        return True
 
     # ---- traces
 
@@ -264,19 +283,25 @@ class RepositoryNode:
         for each in filter(None, (self._offenders.admit(now, each) for each in queue)):
             match each:
                 case Linked():
-                    for topic in self._managed:
-                        told_by_topic.setdefault(topic, []).append(each)
+                    told_by_topic.update({topic: [*told_by_topic.get(topic, ()), each] for topic in self._managed})
+                    self._announce_sleeping(now)
                 case Arrived():
                     self._arrived(each, told_by_topic)
                 case Heard():
                     if not self._is_concluding:
                         self._heard(now, each, told_by_topic)
                 case Vouched():
-                    told_by_topic.setdefault(each.topic, []).append(each)
+                    if not self._sleeping.ignores(each):
+                        told_by_topic.setdefault(each.topic, []).append(each)
                 case _:
                     assert isinstance(each, Listening), each
         for topic, inputs in told_by_topic.items():
             self._hand(now, topic, inputs)
+
+    def _announce_sleeping(self, now: int) -> None:
+        """Tell the broker on a new link what topics would tell it if they were awake."""
+        for topic, facts in self._sleeping.notices():
+            self._share(now, ShareAccess(topic, facts, 0))
 
     def _share(self, now: int, share: ShareAccess) -> None:
         self._notice += 1
@@ -355,6 +380,7 @@ class RepositoryNode:
             told.setdefault(topic, []).append(Arrived(blocks))
 
     def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
+        self._wake(now, topic)
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
             if len(managed.heard) < _MOST_HEARD:  # what is dropped comes again
@@ -371,7 +397,9 @@ class RepositoryNode:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
         for event in heard.events:
-            if is_forged(heard, event) or (isinstance(event, Registration) and self._answered(now, heard, event)):
+            if is_forged(heard, event) or not self._wake(now, event.topic):
+                continue
+            if isinstance(event, Registration) and self._answered(now, heard, event):
                 continue
             if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
                 continue
@@ -421,15 +449,7 @@ class RepositoryNode:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} cannot serve {event.topic} now: {NO_FILES}")
             if event.task is not TopicTask.CREATE:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
-            if self._settings.name not in event.repositories:
-                raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
-            if max(event.born, event.after) > self._post.wall(now) // MILLISECOND + _EARLY:
-                raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
-            if event.topic == MAIL and not is_operator_name(event.sender):
-                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
-            if event.topic.startswith("$") and event.topic != MAIL:
-                raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
-            self._room.check(event.topic, event.principal)
+            self._room.check_creation(event, self._post.wall(now) // MILLISECOND)
             self._manage(now, event.topic, event.principal)
         except Refused as refused:
             self._reply(now, event, refused)
@@ -439,13 +459,8 @@ class RepositoryNode:
     def _drain(self, now: int, heard: Heard, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         name = self._settings.name
-        if not is_operator_name(event.sender):
-            if event.principal == ANONYMOUS:
-                raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
-            if event.principal != self._principal:
-                raise Refused(
-                    Refusal.NOT_AUTHORISED, f"only {self._principal}, who runs {name}, or an operator can make it leave"
-                )
+        self._room.check_operator(event.sender, event.principal)
+        self._wake(now, next(iter(self._sleeping), ""))  # one that sleeps has its topic alone: it must be asked, too
         bundles = {topic: managed for topic, managed in self._managed.items() if topic != self._kept}
         for topic, managed in bundles.items():
             machine = managed.machine
@@ -463,27 +478,12 @@ class RepositoryNode:
     def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
         receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
-        rest, told = self._post.send(now, [Post(inbox_of(event.sender), (receipt,))])
-        self._take(now, rest, told)
+        self._take(now, *self._post.send(now, [Post(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:
-        """Return whether each topic is served, without what takes long to count; traces are no topic of users."""
-        unserved = dict.fromkeys(self._unserved, TopicHealth(ready=False, leaving=False, trouble=NO_FILES))
-        served = {topic: managed.machine.health for topic, managed in self._managed.items() if topic != self._kept}
-        return dict(sorted((unserved | served).items()))
+        """Return whether each topic is served, without what takes long to count."""
+        return self._reporter.health()
 
     def status(self, now: int, only: str = "") -> dict[str, object]:
-        """What an operator wants to see, of all topics or of one."""
-        chosen = sorted(topic for topic in ((only,) if only else self._managed) if topic in self._managed)
-        topics = {topic: self._managed[topic].machine.status(now) for topic in chosen}
-        traces = topics.pop(self._kept, None)
-        return {
-            "repository": self._settings.name,
-            "principal": self._principal,
-            "unit": self._settings.unit,
-            "accepts": self._settings.accepts,
-            "most_topics": self._settings.topics,
-            "most_bytes": self._settings.most_bytes,
-            "topics": topics,
-            "traces": traces,
-        }
+        """Return what an operator wants to see, of all topics or of one."""
+        return self._reporter.status(now, self._principal, only)

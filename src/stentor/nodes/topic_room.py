@@ -10,17 +10,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stentor.model.access import TOPIC, SharedFact, TopicTerms
+from stentor.model.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
+from stentor.model.control import Registration
 from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
+from stentor.model.mail import MAIL
+from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.report import Unwillingness
 from stentor.model.topic import matches
 from stentor.model.trace import kept_of
 from stentor.nodes.managed_topic import ManagedTopic
+from stentor.nodes.sleeping_topics import SleepingTopic
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.tail import TailBudget
 
 NO_FILES = "too many ledgers: raise `ulimit -n` and start this repository again, or move topics to another one"
+_EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
 _FOR_TRACES = 1  # a ledger that a repository has for itself
 _terms = msgspec.msgpack.Decoder(TopicTerms)
 
@@ -30,8 +35,13 @@ class TopicRoom:
     known.
     """
 
-    def __init__(self, settings: RepositorySettings, managed: Mapping[str, ManagedTopic]) -> None:
-        self._settings, self._managed = settings, managed
+    def __init__(
+        self,
+        settings: RepositorySettings,
+        managed: Mapping[str, ManagedTopic],
+        sleeping: Mapping[str, SleepingTopic],
+    ) -> None:
+        self._settings, self._managed, self._sleeping = settings, managed, sleeping
         self._kept = kept_of(settings.name)  # traces, which are no topic of users
         self.operator = ""
         self.is_retiring = False  # it leaves all topics, and ends
@@ -40,6 +50,28 @@ class TopicRoom:
     def has_ledger(self) -> bool:
         """Return whether one more ledger can be open."""
         return len(self._managed) < self._settings.ledgers
+
+    def check_operator(self, name: str, principal: str) -> None:
+        """Raise Refused unless this is whoever runs this repository, or an operator."""
+        if is_operator_name(name):
+            return
+        if principal == ANONYMOUS:
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+        if principal != self.operator:
+            who = f"only {self.operator}, who runs {self._settings.name}, or an operator can make it leave"
+            raise Refused(Refusal.NOT_AUTHORISED, who)
+
+    def check_creation(self, event: Registration, now: int) -> None:
+        """Raise Refused if a topic is not to be created here that way; `now` is in milliseconds since 1970."""
+        if self._settings.name not in event.repositories:
+            raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
+        if max(event.born, event.after) > now + _EARLY:
+            raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
+        if event.topic == MAIL and not is_operator_name(event.sender):
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+        if event.topic.startswith("$") and event.topic != MAIL:
+            raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
+        self.check(event.topic, event.principal)
 
     def unwillingness(self, topic: str, owner: str) -> Unwillingness | None:
         """Return why a topic of this owner would be refused; None if it would not, or is managed here already."""
@@ -52,7 +84,8 @@ class TopicRoom:
 
     def check(self, topic: str, owner: str) -> None:
         """Raise Refused if this repository does not want to manage this topic of this owner."""
-        settings, known = self._settings, [each for name, each in self._managed.items() if name != self._kept]
+        settings, awake = self._settings, [each for name, each in self._managed.items() if name != self._kept]
+        owners = [*(each.owner for each in awake), *(each.owner for each in self._sleeping.values())]
         if self.is_retiring:
             raise Refused(Refusal.CLOSING, f"{settings.name} is about to leave")
         if settings.accepts and not any(matches(pattern, topic) for pattern in settings.accepts):
@@ -61,23 +94,23 @@ class TopicRoom:
                 f"{settings.name} accepts {', '.join(settings.accepts)} only, and {topic} is none of these",
             )
         stored = sum(each.machine.size for each in self._managed.values())
+        stored += sum(each.size for each in self._sleeping.values())
         if 0 < settings.most_bytes <= stored:
             raise Refused(
                 Refusal.TOO_MANY,
                 f"{settings.name} has {stored:,} bytes on its disk and takes new topics up to {settings.most_bytes:,}: "
                 "raise its most_bytes, or delete topics",
             )
-        if len(known) + _FOR_TRACES >= settings.ledgers:
-            raise Refused(
-                Refusal.TOO_MANY, f"{settings.name} manages {counted(len(known), 'topic')} and has {NO_FILES}"
-            )
-        if len(known) >= settings.topics:
+        topics = counted(len(owners), "topic")
+        if len(awake) + _FOR_TRACES >= settings.ledgers:
+            raise Refused(Refusal.TOO_MANY, f"{settings.name} manages {topics} and has {NO_FILES}")
+        if len(owners) >= settings.topics:
             raise Refused(
                 Refusal.TOO_MANY,
-                f"{settings.name} manages {counted(len(known), 'topic')} already: delete some with "
+                f"{settings.name} manages {topics} already: delete some with "
                 "`stentor topic delete TOPIC`, or raise its most_topics, or reliable_topics in [limits]",
             )
-        if owner != self.operator and [each.owner for each in known].count(owner) >= settings.topics_per_owner:
+        if owner != self.operator and owners.count(owner) >= settings.topics_per_owner:
             raise Refused(
                 Refusal.TOO_MANY,
                 f"{settings.name} takes {counted(settings.topics_per_owner, 'topic')} of one owner, and {owner} has "

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from stentor.machine import (
+    CloseLedger,
     Collect,
     Commit,
     CommitFailed,
@@ -42,7 +43,7 @@ class _Measure(Effect, frozen=True, gc=False, tag="measure"):
     ledger: str
 
 
-_Effect = Open | Commit | Scan | Recall | Collect | Discard | _Measure
+_Effect = Open | CloseLedger | Commit | Scan | Recall | Collect | Discard | _Measure
 
 
 class Cabinet(Protocol):
@@ -55,10 +56,11 @@ class Cabinet(Protocol):
 class _Desk:
     """One ledger and what waits to be done with it."""
 
-    __slots__ = ("blocked", "busy", "failure", "ledger", "queries", "queue", "timer")
+    __slots__ = ("blocked", "busy", "failure", "ledger", "queries", "queue", "timer", "topic")
 
-    def __init__(self) -> None:
-        self.queue: deque[Open | Commit | Collect | Discard] = deque()
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.queue: deque[Open | CloseLedger | Commit | Collect | Discard] = deque()
         self.queries: deque[Scan | Recall | _Measure] = deque()  # take turns with those that change something
         self.busy = False
         self.ledger: Ledger | None = None
@@ -69,6 +71,11 @@ class _Desk:
     @property
     def idle(self) -> bool:
         return not self.queue and not self.queries
+
+    def close(self) -> None:
+        ledger, self.ledger = self.ledger, None
+        if ledger is not None:
+            ledger.close()
 
 
 class CommitTimes:
@@ -96,9 +103,9 @@ class CommitTimes:
 
 
 class Ledgers:
-    """Carries out Open, Commit, Scan, Recall, Collect and Discard, and tells what came of them on the event loop."""
+    """Carries out what is asked of ledgers, and tells what came of it on the event loop."""
 
-    EFFECTS = (Open, Commit, Scan, Recall, Collect, Discard)
+    EFFECTS = (Open, CloseLedger, Commit, Scan, Recall, Collect, Discard)
 
     def __init__(
         self,
@@ -122,10 +129,10 @@ class Ledgers:
             return  # the node ends
         desk = self._desks.get(effect.ledger)
         if desk is None:
-            desk = self._desks[effect.ledger] = _Desk()
+            desk = self._desks[effect.ledger] = _Desk(effect.ledger)
         if isinstance(effect, _Measure):
             desk.timer = None
-        elif desk.timer is None:
+        elif desk.timer is None and not isinstance(effect, CloseLedger):
             desk.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
         if isinstance(effect, Scan | Recall | _Measure):
             desk.queries.append(effect)
@@ -172,7 +179,10 @@ class Ledgers:
         desk.busy = not desk.idle and not self._failed
         if desk.busy:
             self._threads.submit(self._work, desk)
-        elif not any(each.busy for each in self._desks.values()):
+            return
+        if desk.ledger is None and desk.timer is None and not desk.failure and self._desks.get(desk.topic) is desk:
+            del self._desks[desk.topic]  # it is closed: a desk for every topic that sleeps would take much memory
+        if not any(each.busy for each in self._desks.values()):
             self._all_rest.set()
 
     def _notify(self, inputs: Sequence[Input]) -> None:
@@ -221,9 +231,7 @@ class Ledgers:
         try:
             match effect:
                 case Open():
-                    if desk.ledger is not None:  # a machine failed, and another one begins with what is there
-                        desk.ledger.close()
-                        desk.ledger = None
+                    desk.close()  # if a machine failed, and another one begins with what is there
                     desk.ledger, desk.blocked = self._cabinet.open(effect.ledger), 0
                     self._notify([Opened(effect.ledger, desk.ledger.load(), wall=time.time_ns())])
                 case Scan():
@@ -240,17 +248,15 @@ class Ledgers:
                 case _Measure():
                     if desk.ledger is not None:
                         self._notify([Measured(effect.ledger, desk.ledger.usage())])
+                case CloseLedger():
+                    desk.close()
                 case Discard():
-                    if desk.ledger is not None:
-                        desk.ledger.close()
-                        desk.ledger = None
+                    desk.close()
                     self._cabinet.discard(effect.ledger)
         except (StentorError, OSError) as error:
             desk.failure = str(error)
             if isinstance(effect, Open):
-                if desk.ledger is not None:  # what it had opened by then is given back
-                    desk.ledger.close()
-                    desk.ledger = None
+                desk.close()  # what it had opened by then is given back
                 self._notify([Opened(effect.ledger, Holdings(), str(error))])
             elif isinstance(effect, Scan):
                 self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])

@@ -13,7 +13,8 @@ from stentor.model.communication import repository_name
 from stentor.model.ids import Incarnation
 from stentor.model.token import FabricToken
 from stentor.nodes.client import Settings
-from stentor.nodes.repository import Conclude, Concluded, RepositoryNode
+from stentor.nodes.conclusion import Conclude, Concluded
+from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver

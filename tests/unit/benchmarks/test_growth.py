@@ -10,9 +10,5 @@ def test_lives_of_publishers_leave_no_streams_behind(tmp_path: Path) -> None:
     assert 20 <= few.held == many.held <= 40, "each of ten publishers has its newest life at two repositories"
 
 
-def test_topics_are_opened_again(tmp_path: Path) -> None:
-    assert sizes.topics(tmp_path, 2).held == 2
-
-
 def test_subscribers_are_registered_and_served(tmp_path: Path) -> None:
     assert sizes.subscribers(tmp_path, 3).size == 3

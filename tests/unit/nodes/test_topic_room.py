@@ -24,7 +24,7 @@ def room(owners: list[str], **most: Any) -> TopicRoom:
     }
     for topic in topics[:-1]:
         managed[topic].machine.size = 1000
-    made = TopicRoom(settings, managed)
+    made = TopicRoom(settings, managed, {})
     made.operator = "operator"
     return made
 

@@ -42,6 +42,12 @@ class LifeClosing:
         self._looked_at = 0
         store.streams.is_closed = registry.is_closed
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there are lives that are closed once nothing was heard of them for a while."""
+        outlived = self._registry.is_outlived
+        return not self._settings.lake and any(outlived(*stream.id) for stream in self._store.streams.collected)
+
     def recall(self) -> None:
         """Leave out what a ledger tells of subscribers and lives that were closed since it was written down."""
         self._registry.closings = {}
@@ -127,9 +133,7 @@ class LifeClosing:
 
     def _is_past(self, now: int, stream: Stream) -> bool:
         """Whether a stream is an older life of its publisher, of which nothing comes any more."""
-        known = self._registry.publishers.get(stream.id[0])
-        is_older = known is not None and stream.id[1] < known.incarnation and stream.id[1] not in known.resumed
-        return is_older and self._is_quiet(now, stream)
+        return self._registry.is_outlived(*stream.id) and self._is_quiet(now, stream)
 
     def _is_quiet(self, now: int, stream: Stream) -> bool:
         return now - max(stream.heard, stream.seen, self._gossip.company.since) >= self._settings.close_after

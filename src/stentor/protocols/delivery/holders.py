@@ -94,13 +94,19 @@ class Holders:
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
     def obey(self) -> None:
-        """Turn away whom we steer although the registry knows of a newer life."""
-        for name, reader in list(self._readers.items()):
+        """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
+        since: looking at all would cost a topic with many subscribers more with each.
+        """
+        renewed = self._registry.take_renewed_lives()
+        for name in [name for role, name in renewed if role == "subscriber" and name in self._readers]:
+            reader = self._readers[name]
             if reader.incarnation < self._registry.life_of("subscriber", name):
                 del self._readers[name]
                 self.turn_away("subscriber", name, reader.inbox, reader.attempt)
-        for number, publisher in list(self.publishers.items()):
-            if life_of(publisher.attempt) < self._registry.life_of("publisher", publisher.name):
+        names = {name for role, name in renewed if role == "publisher"}
+        for number, publisher in list(self.publishers.items()) if names else ():
+            is_older = life_of(publisher.attempt) < self._registry.life_of("publisher", publisher.name)
+            if publisher.name in names and is_older:
                 del self.publishers[number]
                 self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
 

@@ -12,14 +12,14 @@ from stentor.model.access import ACCESS, AWAITED, GRANT, MEMBER, TOPIC, Grant, M
 from stentor.model.communication import Role
 from stentor.model.control import Recovery
 from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.facts import Facts, Stamped
+from stentor.model.facts import Stamped
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.model.mail import mail_filter
 from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
-from stentor.protocols.delivery.fact_history import FactHistory
+from stentor.protocols.delivery.fact_history import RecentFacts
 from stentor.protocols.delivery.registered import (
     MOST_ENDS,
     MOST_RESUMED,
@@ -71,8 +71,7 @@ class Registry:
     def __init__(self, repository: str, *, is_mail: bool = False) -> None:
         self._repository = repository
         self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
-        self._facts = Facts()
-        self._history = FactHistory()
+        self._facts = RecentFacts()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
@@ -83,6 +82,7 @@ class Registry:
         self.publishers: dict[int, KnownPublisher] = {}
         self._renewed: dict[int, None] = {}  # publishers of whom there is news
         self._renewed_names: set[str] = set()  # subscribers of which something was registered, since somebody looked
+        self._renewed_lives: set[tuple[str, str]] = set()  # roles and names with newer lives, since somebody looked
         self._is_renewed = False  # … or of the topic, which concerns all
         self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, KnownSubscription] = {}
@@ -93,7 +93,6 @@ class Registry:
         for key, value in facts.items():
             if key.startswith(PREFIXES):
                 self._put(key, _stored.decode(value))
-        self._history = FactHistory()  # what a ledger held is no news
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
@@ -137,9 +136,7 @@ class Registry:
         return self._facts.newer_than(versions)
 
     def registered_since(self, digest: int) -> tuple[SharedFact, ...] | None:
-        """Return what whoever knows all of this digest does not know; None if it may also know what we do not."""
-        keys = self._history.since(digest)
-        return None if keys is None else tuple(self.shared(key) for key in sorted(keys))
+        return self._facts.since(digest)
 
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
@@ -148,7 +145,6 @@ class Registry:
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
     def _put(self, key: str, fact: Stamped) -> None:
-        self._history.note(self._facts.digest, key)
         self._facts.put(key, fact)
         self.changed = True
         if not key.startswith((LIFE, _PUBLISHER)):
@@ -160,6 +156,8 @@ class Registry:
         self._is_renewed = self._is_renewed or key == TOPIC
         if kind in ("subscription", "grant"):
             self._renewed_names.add(name.removeprefix("subscriber/") if kind == "grant" else name)
+        elif kind == "life":
+            self._renewed_lives.add((name.partition("/")[0], name.partition("/")[2]))
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
@@ -270,8 +268,8 @@ class Registry:
         """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
         if self.deleted:
             return (self.shared(TOPIC), *(self._awaited(name) for name in self.members if len(self.members) > 1))
-        found = sorted(key for key in self._facts if key.startswith(ACCESS))
-        return tuple(self.shared(key) for key in found if keys is None or key in keys)
+        found = sorted(key for key in (self._facts if keys is None else keys) if key.startswith(ACCESS))
+        return tuple(self.shared(key) for key in found)
 
     def _awaited(self, member: str) -> SharedFact:
         """Return that a member must hear that the topic is deleted; that it has, which it says itself, is newer."""
@@ -480,6 +478,11 @@ class Registry:
         return version == life + 1 and holding_values.decode(value).is_free
 
     # ---- who holds a name
+
+    def take_renewed_lives(self) -> list[tuple[str, str]]:
+        """Remove and return the roles and names of which newer lives became known."""
+        renewed, self._renewed_lives = self._renewed_lives, set()
+        return sorted(renewed)
 
     def life_of(self, role: Role, name: str) -> int:
         """Return the newest life that holds a name; 0 if there was none."""

@@ -81,6 +81,7 @@ from stentor.wire.block import Block
 
 _LOAD = 4 << 20  # bytes read at once
 _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be closed, a disk mounted by then
+_SHORTEST_SLEEP = 3600 * SECOND  # of a topic with events: looking after 100,000 of them must cost next to nothing
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
 # What counts before all is read: nobody may be answered by one who knows nothing.
 _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
@@ -112,7 +113,7 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip, streams.strangers))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
@@ -146,14 +147,14 @@ class Repository:
             lambda: self.size,
         )  # fmt: skip
         self.conflicts = Conflicts(topic, store, self.dispatch)
-        self.gone = False  # it has left the bundle
-        self.is_open = False  # it knows what its ledger held
+        self.gone = self.is_open = False  # it has left the bundle; it knows what its ledger held
         self._rest = Rest(store, self.registry, self.dispatch, self.gossip, self.commits, self.notices)
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
         self._id = self.size = 0  # under which we send; bytes on the disk
-        self._timer = TopicTick(topic)
+        self.is_announced = False  # brokers know all that its ledger tells of who may do what
+        self.timer = TopicTick(topic)
         self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
@@ -187,7 +188,7 @@ class Repository:
         """What came at once is answered at once."""
         self.store.wall = now + self._wall_lead
         if self._rest.is_over(now, happened):
-            self.dispatch.effects.append(StartTimer(self._timer, now + IDLE))
+            self.dispatch.effects.append(StartTimer(self.timer, now + IDLE))
         for self.handling in happened:
             if self.is_open or isinstance(self.handling, _BEFORE):
                 self._inputs[type(self.handling)](now, self.handling)
@@ -209,6 +210,8 @@ class Repository:
             return
         facts = opened.holdings.facts
         self.registry.load(facts)
+        if self.is_announced:
+            self.registry.unshared.clear()
         self.store.load(opened.holdings)
         self._facts = self.gossip.facts = self.registry.digest
         self.gossip.company.recall(facts)
@@ -234,7 +237,7 @@ class Repository:
         """Try again later; other topics go on."""
         self.unopened = reason
         self._report("error", "a ledger cannot be opened", reason=reason)
-        self.dispatch.effects.append(StartTimer(self._timer, now + _OPEN_AGAIN))
+        self.dispatch.effects.append(StartTimer(self.timer, now + _OPEN_AGAIN))
 
     def _load_tail(self, first: int) -> None:
         """Read what readers have not been shown, before anything else."""
@@ -244,7 +247,7 @@ class Repository:
             self.is_open, self.unopened = True, ""
             self.lives.recall()
             self.damage.find()
-            self.dispatch.effects.append(StartTimer(self._timer, 0))
+            self.dispatch.effects.append(StartTimer(self.timer, 0))
             if self.gossip.principal:
                 self._introduce()
 
@@ -293,6 +296,9 @@ class Repository:
     def _introduce(self) -> None:
         """There is a link, and it is known what was registered: the broker and the others learn of it."""
         self.membership.introduce()
+        if self.is_announced:
+            self.is_announced = False
+            return
         self.registry.unshared.clear()
         facts = self.registry.access()
         self.commits.then(lambda _: self.notices.tell_all(facts))
@@ -432,15 +438,46 @@ class Repository:
         self.collection.tick(now)
         self.closing.tick(now)
         self.notices.tick(now)
+        if self.registry.changed:  # by what has just been closed, or by the ledger: perhaps nobody ever writes to us
+            self._obey(now)
         is_needless = self.store.next == 1 and not self.registry.known and now - self._opened_at > _FOUNDED_WITHIN
         is_deleted = self.registry.deleted and self.commits.idle and self.notices.is_settled
         may_leave = self.gossip.leaving and not self.notices.is_answering and not self.damage.is_found
         if is_needless or is_deleted or (may_leave and self.membership.leave(now)):
             self.dispatch.effects.append(Discard(self.topic))
             self.gone = True
-        self.dispatch.effects.append(StartTimer(self._timer, now + self._rest.pause(busy)))
+        self.dispatch.effects.append(StartTimer(self.timer, now + self._rest.pause(busy)))
+
+    # ---- sleep
+
+    def can_sleep(self, now: int) -> bool:
+        """Whether another machine may go on from the ledger whenever something happens, and nobody notices. It has
+        rested, so it manages its topic alone and waits for nothing. Topics of our own, and those that are held at
+        borders, are few, and listen to more than their name.
+        """
+        after, is_special = self._settings.sleep_after, self.mailboxes.is_mail or self.dispatch.held
+        rests = self.is_open and not self.gone and after > 0 and self._rest.has_lasted(now, after)
+        if not rests or is_special or not self.registry.created or not self.testimony.is_kept or self.closing.is_due:
+            return False
+        return not (self.dispatch.readers or self.dispatch.recalls or self.gossip.sharing or self.health.trouble)
+
+    def sleeps_until(self, now: int) -> int | None:
+        """Return when something that is stored may be too old to be kept; None if nothing is stored."""
+        terms = self.registry.terms
+        age = min(terms.keep, terms.expire or terms.keep) * self._settings.age_unit
+        return now + max(age, _SHORTEST_SLEEP) if self.store.streams.event_count else None
 
     # ---- people
+
+    def validate(self) -> None:
+        """Assert the invariants of what it holds; while it reads its ledger, that is not all there yet."""
+        if not self.is_open:
+            return
+        self.store.validate()
+        self.table.validate()
+        self.gossip.bundle.validate()
+        for reader in self.dispatch.readers.values():
+            reader.validate()
 
     @property
     def health(self) -> TopicHealth:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stentor.machine import MILLISECOND, SECOND, Input, Measured, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Input, Measured, Scanned, TimerFired
 from stentor.protocols.delivery.access_notices import AccessNotices
 from stentor.protocols.delivery.commits import Commits
 from stentor.protocols.delivery.dispatch import Dispatch
@@ -23,6 +23,7 @@ class Rest:
         self._store, self._registry, self._dispatch = store, registry, dispatch
         self._gossip, self._commits, self._notices = gossip, commits, notices
         self._rests = False
+        self._active_at = 0  # when something last happened that was no look of our own at what is stored
 
     def pause(self, busy: bool) -> int:
         """Return how long it is until the topic is looked at again."""
@@ -36,9 +37,16 @@ class Rest:
         known = self._gossip.ready and all(reader.doubt is not None for reader in dispatch.readers.values())
         return known and not (waits or self._gossip.bundle.peers) and self._commits.idle and self._notices.is_settled
 
+    def has_lasted(self, now: int, duration: int) -> bool:
+        """Return whether it rests, and nothing has happened for so long but for the time that has passed."""
+        return self._rests and now - self._active_at >= duration
+
     def is_over(self, now: int, happened: Iterable[Input]) -> bool:
         """Return whether this ends a rest; for nobody who waits time has passed meanwhile."""
-        if not self._rests or all(isinstance(each, TimerFired | Measured) for each in happened):
+        if all(isinstance(each, TimerFired | Measured | Scanned) for each in happened):
+            return False
+        self._active_at = now
+        if not self._rests:
             return False
         self._rests = False
         self._dispatch.tick(now)

@@ -28,6 +28,7 @@ class RepositorySettings(msgspec.Struct, frozen=True, kw_only=True):
     collect_every: int = 5 * SECOND  # between looks at what may be forgotten
     age_unit: int = SECOND  # in which topics say how long events are kept; simulations have no time for seconds
     close_after: int = 60 * SECOND  # that nothing was heard of an older life of a publisher before it is closed
+    sleep_after: int = 10 * SECOND  # of rest, after which a topic is closed to its ledger; 0 is never
     rectify_after: int = SECOND  # of silence, after which a subscriber is told again
     unsaved: int = 64 << 20  # bytes that may wait for a disk that takes nothing
     accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all

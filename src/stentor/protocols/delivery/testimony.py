@@ -64,6 +64,11 @@ class Testimony:
         """The sequence number up to which the ledger may forget records: what is traced of them is kept."""
         return self._kept_upto if self._trail.on and self._kept_upto < self._traced_upto else _NO_LIMIT
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether all that there was to trace is traced, and these traces are kept."""
+        return not self._progress and self.forgettable_upto == _NO_LIMIT
+
     # ---- events
 
     def stored(self, now: int, entries: Iterable[Entry], peer: str = "") -> None:

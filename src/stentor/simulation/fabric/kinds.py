@@ -6,8 +6,8 @@ from typing import Any
 from stentor.machine import Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
 from stentor.model.record import Holdings
 from stentor.model.trace import Trace
+from stentor.nodes.conclusion import Concluded
 from stentor.nodes.end import End
-from stentor.nodes.repository import Concluded
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber

@@ -1,7 +1,7 @@
 """What goes wrong with whole nodes beside what goes wrong with their machines: each strike concerns a node by name."""
 
 from stentor.machine import MILLISECOND, SECOND, StopRequested
-from stentor.nodes.repository import Conclude
+from stentor.nodes.conclusion import Conclude
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.fabric.brokers import FabricStage

@@ -14,6 +14,7 @@ from stentor.machine import (
     MILLISECOND,
     SECOND,
     Close,
+    CloseLedger,
     Collect,
     Commit,
     Committed,
@@ -108,6 +109,8 @@ class _Ledgers:
                 self._answer(Scanned(effect.ledger, effect.token, found.records, found.damaged))
             case Collect():
                 self._open[effect.ledger].collect(effect.end)
+            case CloseLedger():
+                self._open.pop(effect.ledger).close()
             case Discard():
                 del self._open[effect.ledger], self._disks[effect.ledger]
             case _:

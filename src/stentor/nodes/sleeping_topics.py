@@ -1,0 +1,83 @@
+"""Topics that sleep: of these, a repository has nothing in memory but what it must know without their ledgers.
+
+A topic that rests still takes a quarter of a MiB, most of it its open ledger, three files, and a look every 5 seconds.
+So one that nobody reads, and that this repository manages alone, is closed to its ledger (decision 71). The next letter
+or event opens it again, as after a restart; a timer does, when what it stores may have become too old to be kept.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stentor.machine import SECOND, Effect, StartTimer, StopTimer
+from stentor.model.access import SharedFact
+from stentor.model.facts import portions
+from stentor.model.status import TopicHealth
+from stentor.protocols.delivery.post import Vouched
+from stentor.protocols.delivery.repository import Repository, TopicTick
+from stentor.protocols.delivery.steered_publisher import SteeredPublisher
+
+_WAKE_AGAIN = 5 * SECOND  # while there is no file for one more ledger; whoever wrote a letter repeats it meanwhile
+_facts = msgspec.msgpack.Decoder(tuple[SharedFact, ...])
+
+
+class SleepingTopic(msgspec.Struct, frozen=True):
+    """What is known of one. Texts that are seldom looked at are kept as bytes: there may be 100,000 of them."""
+
+    owner: str
+    version: int  # of the topic: another one of its name has another version
+    size: int  # bytes on the disk
+    access: bytes  # the facts that brokers are told on every link
+    report: bytes  # what operators are told
+    publishers: tuple[SteeredPublisher, ...]  # that we steer: they need not notice that it slept
+
+
+class SleepingTopics(dict[str, SleepingTopic]):
+    """All of one repository, by name."""
+
+    def put(self, now: int, machine: Repository) -> Effect:
+        """Note what must be known of a topic that falls asleep; return what becomes of its timer."""
+        self[machine.topic] = SleepingTopic(
+            machine.registry.terms.owner,
+            machine.registry.version,
+            machine.size,
+            msgspec.msgpack.encode(machine.registry.access()),
+            msgspec.json.encode(machine.status(now)),
+            tuple(machine.enrolment.publishers.values()),
+        )
+        until = machine.sleeps_until(now)
+        return StopTimer(machine.timer) if until is None else StartTimer(machine.timer, until)
+
+    def hand_over(self, topic: str, machine: Repository) -> SleepingTopic:
+        """Take a topic out, and tell the machine that goes on with it what it knew before."""
+        sleeping = self.pop(topic)
+        machine.size = sleeping.size
+        machine.is_announced = True
+        machine.enrolment.publishers.update({each.id: each for each in sleeping.publishers})
+        return sleeping
+
+    def notices(self) -> Iterator[tuple[str, tuple[SharedFact, ...]]]:
+        """Return what brokers are told of all of them on a new link."""
+        for topic, sleeping in self.items():
+            for portion in portions(_facts.decode(sleeping.access)):
+                yield topic, portion
+
+    def ignores(self, vouched: Vouched) -> bool:
+        """Return whether what a broker says of a topic is nothing for which it must wake."""
+        sleeping = self.get(vouched.topic)
+        return sleeping is not None and vouched.ended < sleeping.version
+
+    def health(self) -> dict[str, TopicHealth]:
+        """Return how they are: one that is in trouble, or not ready, does not sleep."""
+        return dict.fromkeys(self, TopicHealth(ready=True, leaving=False, trouble=""))
+
+    def report(self, topic: str) -> dict[str, Any]:
+        """Return what operators are told of one of them."""
+        found: dict[str, Any] = msgspec.json.decode(self[topic].report)
+        return found
+
+
+def wake_later(now: int, topic: str) -> Effect:
+    """Return what makes somebody try again to wake a topic for which there is no room now."""
+    return StartTimer(TopicTick(topic), now + _WAKE_AGAIN)
