@@ -29,7 +29,8 @@ class UnknownLives:
     """Those that publishers of one topic have told one repository of."""
 
     def __init__(self, settings: RepositorySettings, registry: Registry, gossip: Gossip, strangers: Strangers) -> None:
-        self._settings, self._registry, self._gossip, self._strangers = settings, registry, gossip, strangers
+        self._settings, self._registry = settings, registry
+        self._gossip, self._strangers = gossip, strangers
         self._refused: dict[int, _Refusal] = {}  # the last one of each publisher
         self._accepted: dict[int, int] = {}  # by publisher, the last life whose facts an operator gave up
 
