@@ -50,7 +50,8 @@ class UnknownLives:
 
     def _answered(self, sender: int) -> list[int]:
         """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
-        heard = [stream for stream in self._strangers.streams.values() if stream.ordered]  # or of a deleted topic
+        # Blocks without an order may be of an earlier topic of this name, which was deleted.
+        heard = [stream for stream in self._strangers.streams.values() if stream.ordered]
         lives = [stream.id[1] for stream in heard if stream.id[0] == sender]
         lives += [self._refused[sender].life] if sender in self._refused else []
         return [life for life in lives if not self._registry.is_introduced(sender, life)]
