@@ -29,7 +29,8 @@ class UnknownLives:
     """Those that publishers of one topic have told one repository of."""
 
     def __init__(self, settings: RepositorySettings, registry: Registry, gossip: Gossip, strangers: Strangers) -> None:
-        self._settings, self._registry, self._gossip, self._strangers = settings, registry, gossip, strangers
+        self._settings, self._registry = settings, registry
+        self._gossip, self._strangers = gossip, strangers
         self._refused: dict[int, _Refusal] = {}  # the last one of each publisher
         self._accepted: dict[int, int] = {}  # by publisher, the last life whose facts an operator gave up
 
@@ -49,7 +50,9 @@ class UnknownLives:
 
     def _answered(self, sender: int) -> list[int]:
         """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
-        lives = [life for publisher, life in self._strangers.streams if publisher == sender]
+        # Blocks without an order may be of an earlier topic of this name, which was deleted.
+        heard = [stream for stream in self._strangers.streams.values() if stream.ordered]
+        lives = [stream.id[1] for stream in heard if stream.id[0] == sender]
         lives += [self._refused[sender].life] if sender in self._refused else []
         return [life for life in lives if not self._registry.is_introduced(sender, life)]
 
