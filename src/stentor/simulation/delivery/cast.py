@@ -78,6 +78,7 @@ class Cast:
             void_after=2500 * MILLISECOND,
             void_anew=700 * MILLISECOND,
             rectify_after=250 * MILLISECOND,
+            sleep_after=300 * MILLISECOND,
             collect_every=(100 if plan.close_after < SECOND else 300) * MILLISECOND,
             close_after=plan.close_after,
             age_unit=AGE_UNIT,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from stentor.machine import Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
+from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
 from stentor.model.record import Holdings
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
@@ -100,6 +100,7 @@ class HousedDepot(Housed, Depot):
         self._lead = 0  # of the clock on its wall
         self._acts[Open] = self._open
         self._acts[Concluded] = lambda _: stage.seen.update(["concluded"])
+        self._acts[CloseLedger] = self._fall_asleep
 
     def new_disk(self, ledger: str) -> SimulatedDisk:
         return self.stage.new_disk(self.seat, ledger)
@@ -152,6 +153,11 @@ class HousedDepot(Housed, Depot):
 
     def _open(self, effect: Open) -> None:
         self.ledgers.queue(effect.ledger, lambda: self._load(effect.ledger))
+
+    def _fall_asleep(self, effect: CloseLedger) -> None:
+        """Its ledger is left as a crash would leave it: the next machine begins with what is on the disk."""
+        if effect.ledger == TOPIC:
+            self.stage.seen["asleep"] += 1
 
     def _load(self, ledger: str) -> None:
         try:
