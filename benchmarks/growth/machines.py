@@ -23,6 +23,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -30,13 +31,8 @@ from stentor.model.control import (
     Recovery,
     Rectify,
     Registration,
-    Role,
     SubscriberAck,
     TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess

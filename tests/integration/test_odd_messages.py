@@ -11,17 +11,8 @@ from tests.integration.test_reliable import House, bodies, house, take
 from tests.integration.test_strange_peers import undisturbed
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    GossipState,
-    Probe,
-    Recovery,
-    Registration,
-    TopicTask,
-    bundle_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of
+from stentor.model.control import ControlEvent, GossipFacts, GossipState, Probe, Recovery, Registration, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
 from stentor.model.messages import Echo, Marker, Order, Subscription, Topic

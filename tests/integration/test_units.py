@@ -7,9 +7,9 @@ from tests.integration.house import PATIENCE, node, run
 from tests.integration.test_reliable import House
 from tests.integration.test_topic_budgets import start
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.errors import InvalidInput
-from stentor.registration import Registrar
 
 
 @pytest.mark.req("GE-24")

@@ -7,10 +7,10 @@ from tests.integration.house import PATIENCE, node, run, until
 from tests.integration.test_reliable import House
 from tests.integration.test_topic_budgets import ledgers, start
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.control import Registration, TopicTask
 from stentor.model.errors import Refusal, Refused
-from stentor.registration import Registrar
 
 pytestmark = pytest.mark.req("RD-33")
 

@@ -18,6 +18,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import schema_of
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name, within_of
 from stentor.model.control import (
     ControlEvent,
     GossipAck,
@@ -28,16 +29,10 @@ from stentor.model.control import (
     Recovery,
     Registration,
     Retransmission,
-    Role,
     SubscriberAck,
     SubscriberEnd,
     SubscriberNak,
     TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-    within_of,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record

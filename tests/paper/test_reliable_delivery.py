@@ -3,6 +3,7 @@
 import pytest
 from tests.paper.bundle import DAY, KEEPER, TOPIC, PaperBundle, block
 
+from stentor.model.communication import Role, repository_name
 from stentor.model.control import (
     Denial,
     GossipAck,
@@ -19,10 +20,8 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    Role,
     Sync,
     TopicTask,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id

@@ -13,7 +13,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "access": (200, 20),
     "broker": (200, 20),
     "delivery": (200, 20),
-    "fabric": (200, 20),
+    "fabric": (100, 10),
     "fuzz": (60, 20),  # each has some 250 messages
     "log": (200, 100),
     "network": (130, 13),

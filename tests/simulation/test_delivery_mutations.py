@@ -10,7 +10,8 @@ import pytest
 from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import CommitFailed
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck, bundle_of
+from stentor.model.communication import bundle_of
+from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck
@@ -324,6 +325,14 @@ def one_that_leaves_is_not_heard(patch: pytest.MonkeyPatch) -> None:
             original(self, now, sender, event, blocks)
 
     patch.setattr(Gossip, "hear", hear)
+
+
+def events_wait_for_ever_for_their_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "drop_waiting", always(None))
+
+
+def letters_to_a_deleted_topic_are_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Registry, "is_former", always(False))
 
 
 def one_leaves_with_what_nobody_else_has(patch: pytest.MonkeyPatch) -> None:
@@ -647,6 +656,8 @@ RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (floors_are_not_written_down, {"not-converged"}),
     (members_are_invited_once, {"not-converged"}),
     (one_leaves_with_what_nobody_else_has, {"lost-write"}),
+    (letters_to_a_deleted_topic_are_stored, {"former-topic"}),
+    (events_wait_for_ever_for_their_order, {"not-converged"}),
     (who_moves_listens_to_its_former_unit, {"left-its-unit"}),
     (closed_lives_are_stored_again, {"duplicate", "not-converged"}),
     (lives_are_closed_while_others_have_something_of_them, {"duplicate", "lost-write", "not-converged"}),

@@ -8,9 +8,7 @@ from tests.simulation import digests
 from stentor.simulation.scenarios import SCENARIOS
 
 # Faults that are known and not mended yet: docs/roadmap.md, item 8. Whoever mends one takes it out.
-OPEN: dict[tuple[str, int], set[str]] = {
-    ("delivery", 51): {"lives-out-of-order"},
-}
+OPEN: dict[tuple[str, int], set[str]] = {}
 
 
 @pytest.mark.parametrize(("name", "first", "count"), digests.CHUNKS)
@@ -55,7 +53,13 @@ EXPECTED = {
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
         "revoke roam rot sync-error torn"
     ),
-    "fabric": "attached delivered published traced",
+    "fabric": (
+        "attached author-crash batch break concluded cut-in-commit death delivered disk-full ended-well fenced "
+        "flipped-bytes forged half-open join "
+        "jump kill leave left lost-block lost-bytes partition partition-asymmetric power-cut published reader-crash "
+        "redelivered repeated-bytes revoke roam rot stall stop stop-broker stop-repository stumble swapped-bytes "
+        "sync-error torn traced"
+    ),
     "fuzz": "assured insiders messages news orders",
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (

@@ -3,6 +3,7 @@
 from textwrap import wrap
 from xml.etree import ElementTree as Tree
 
+from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, LinkSeen, Survey, UnitSeen, concerns
 from stentor.cli.layout import (
     RADIUS,
     Layout,
@@ -15,7 +16,6 @@ from stentor.cli.layout import (
     title_of,
 )
 from stentor.model.count import counted, noun
-from stentor.survey import SUSPECTED, UP, BrokerSeen, LinkSeen, Survey, UnitSeen, concerns
 
 _FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _INK, _SOFT, _ALARM = "#0f172a", "#64748b", "#b91c1c"

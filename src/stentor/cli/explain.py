@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from stentor import operation
+from stentor.admin import network as operation
+from stentor.admin.survey import WITHIN, survey
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.route import check_broker
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.attribute import Value
 from stentor.model.count import counted
 from stentor.model.errors import StentorError
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation, HopView
-from stentor.survey import WITHIN, survey
 
 _AT_ONCE = 16  # visits
 

@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 from stentor.cli.drawing import draw, short
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json, printable
 from stentor.model.count import counted
 from stentor.model.errors import StentorError
-from stentor.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 
 _COLOURS = {UP: "green", SUSPECTED: "yellow", "down": "red", "unreachable": "red"}
 _SHARPNESS = 2.0  # pixels of a PNG for each of the SVG

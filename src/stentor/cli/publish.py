@@ -17,12 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stentor.cli.options import AttributesOption, StayOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
-from stentor.client import Fabric, connect
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.model.attribute import Value
 from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
+from stentor.model.mail import check_no_mail
 from stentor.model.topic import check_topic
-from stentor.reliable import Publisher, Stored
 
 _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
 _BATCH = 1000  # events that are handed over at once, if they do not come from a file
@@ -61,7 +62,7 @@ def pub(
     """Publish events; returns when the broker has taken them in, or, with --name, when they are stored."""
     if body is not None and from_ is not None:
         raise InvalidInput("give a body or --from, not both")
-    check_topic(topic)
+    check_no_mail(check_topic(topic))
     attributes = parse_attributes(attr or [])
     source = None if from_ is None else _open(from_)
     given = Given(topic, attributes, source, (body or "").encode(), count, rate)

@@ -7,6 +7,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from stentor.admin.survey import Survey, survey, within_unit
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
@@ -14,7 +15,6 @@ from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
-from stentor.survey import Survey, survey, within_unit
 
 
 class Step(msgspec.Struct, frozen=True):

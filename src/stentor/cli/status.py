@@ -7,13 +7,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stentor.admin.topics import Registrar, RepositoryReport
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.count import counted
 from stentor.model.status import NodeStatus
-from stentor.registration import Registrar, RepositoryReport
 
 _SHOWN = 20
 _ANSWERS_WITHIN = 2.0  # seconds that repositories are given to tell of troubles

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.admin.topics import NOBODY, Incomplete, Registrar, TopicReport
 from stentor.cli.holders import leave, steer
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
@@ -24,10 +25,9 @@ from stentor.cli.registrar import (
 from stentor.cli.status import size
 from stentor.config.quantity import span
 from stentor.model.access import ANONYMOUS
-from stentor.model.control import Role
+from stentor.model.communication import Role
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
 
 _MOST_AWAITED = 3  # ranges that are named in a table, where there is little room
 app = typer.Typer(

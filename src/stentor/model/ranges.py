@@ -162,6 +162,7 @@ RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
 Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
 Units = Annotated[tuple[Path, ...], Meta(max_length=4096)]
 Nanoseconds = Annotated[tuple[Nanosecond, ...], Meta(max_length=MOST_ITEMS)]
+AnyClientNames = Annotated[tuple[AnyClientName, ...], Meta(max_length=MOST_ITEMS)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 

@@ -133,13 +133,14 @@ class Broker:
         )  # fmt: skip
         self._turns = Turns(self._guests, self._act)
         self._now = 0
+        self._is_routine = False  # this step brought events only, which change neither routes nor profiles nor access
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: self._started,
             Appended: self._appended,
             AppendFailed: self._append_failed,
-            LinkOpened: self._opened,
+            LinkOpened: lambda now, opened: self._guests.admit(now, opened, self.ready),
             LinkLost: self._lost,
-            CertificateEnded: self._certificate_ended,
+            CertificateEnded: self._guests.end_certificate,
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
@@ -173,18 +174,17 @@ class Broker:
     def step(self, now: int, happened: Input) -> list[Effect]:
         self._now = now
         if type(happened) is Received:
+            self._is_routine = True
             self._received(now, happened.link, happened.data)
         else:
+            self._is_routine = False
             self._inputs[type(happened)](now, happened)
         return self._flush()
 
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
-        if self._access.changed:
-            self._access.review(self._now)
-        self.network.settle()
-        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
-            self._turns.schedule(self._now)
+        if not self._is_routine:
+            self._settle()
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
             ready = outbox.release()
@@ -194,6 +194,14 @@ class Broker:
         effects += self._effects
         self._effects = []
         return effects
+
+    def _settle(self) -> None:
+        """Bring up to date what depends on more than events."""
+        if self._access.changed:
+            self._access.review(self._now)
+        self.network.settle()
+        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
+            self._turns.schedule(self._now)
 
     def _act(self, effect: Effect) -> None:
         self._effects.append(effect)
@@ -215,7 +223,7 @@ class Broker:
         if client.rest is not None:
             client.backlog.append(data)
             return
-        self._turns.begin(is_turn=False)
+        self._turns.is_untouched = True
         self._read(now, client, data)
 
     def _read(self, now: int, client: Guest, data: bytes) -> None:
@@ -223,9 +231,8 @@ class Broker:
             chunk = client.connection.feed(now, data)
             if chunk is not None:
                 self._take(now, client, chunk, 0)
-        except FrameError as error:
-            self._guests.refuse(now, client, error.code, str(error))
         except Exception as error:
+            self._is_routine = False
             self._guests.contain(now, client, error)
 
     def _take(self, now: int, client: Guest, data: bytes, position: int) -> None:
@@ -258,7 +265,9 @@ class Broker:
             if kind == PARCEL:
                 self._relay(now, client, data, position, length)
                 position += length
-            elif kind == EVENTS:
+                continue
+            self._is_routine = False
+            if kind == EVENTS:
                 if not self._turns.can_do(Work.DEFINITION):
                     self._turns.postpone(now, client, data, position)
                     return
@@ -336,8 +345,6 @@ class Broker:
         (data, position), client.rest = client.rest, None
         try:
             self._take(now, client, data, position)
-        except FrameError as error:
-            self._guests.refuse(now, client, error.code, str(error))
         except Exception as error:
             self._guests.contain(now, client, error)
         while client.backlog and client.rest is None and link in self._guests:
@@ -347,20 +354,12 @@ class Broker:
 
     # ---- links
 
-    def _opened(self, now: int, happened: LinkOpened) -> None:
-        self._guests.admit(now, happened, self.ready)
-
     def _lost(self, now: int, happened: LinkLost) -> None:
         client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.forget(now, client, happened.reason)
         else:
             self.network.unreachable(now, happened.link, happened.reason)
-
-    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
-        client = self._guests.links.get(happened.link)
-        if client is not None:
-            self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
 
     def _hear(self, now: int, client: Guest, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:

@@ -2,10 +2,21 @@
 
 from collections.abc import Callable, Iterator
 
-from stentor.machine import SECOND, Close, Effect, LinkOpened, Report, Send, StartTimer, StopTimer, Timer
+from stentor.machine import (
+    SECOND,
+    CertificateEnded,
+    Close,
+    Effect,
+    LinkOpened,
+    Report,
+    Send,
+    StartTimer,
+    StopTimer,
+    Timer,
+)
 from stentor.model.access import ANONYMOUS
 from stentor.model.count import counted
-from stentor.model.errors import Refusal
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
@@ -108,8 +119,18 @@ class Guests:
         self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
         self.forget(now, guest, reason)
 
+    def end_certificate(self, now: int, happened: CertificateEnded) -> None:
+        guest = self.links.get(happened.link)
+        if guest is not None:
+            self.refuse(now, guest, Refusal.UNAUTHENTICATED, happened.reason)
+
     def contain(self, now: int, guest: Guest, error: Exception) -> None:
-        """Send somebody away at whose message we failed; the node ends if that fails too, or our own state is wrong."""
+        """Send somebody away who sent what may not be, or at whose message we failed; the node ends if that fails too,
+        or our own state is wrong.
+        """
+        if isinstance(error, FrameError):
+            self.refuse(now, guest, error.code, str(error))
+            return
         if isinstance(error, FATAL):
             raise error
         for report in self._faults.report(now, error, peer=guest.connection.name or guest.connection.address):

@@ -18,7 +18,7 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import FlowTable, Route
 from stentor.wire.frame import SHORTEST_EVENTS
-from stentor.wire.head import FLOW, HEADER, LAST_FIRST, last_offset_of
+from stentor.wire.head import FLOW, HEADER, LAST_FIRST, PUBLISHER_AND_FIRST, last_offset_of
 from stentor.wire.parcel import first_frame
 from stentor.wire.run import split
 
@@ -70,9 +70,8 @@ class Herald:
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
         if self._on:
-            denied = self._forwarder.table.denied
             for route, start, _, _ in runs:
-                if route is not denied:
+                if self._is_chosen(data, start) and route is not self._forwarder.table.denied:
                     self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
@@ -80,13 +79,17 @@ class Herald:
         if not self._on:
             return
         start = first_frame(data, at)
-        if start + SHORTEST_EVENTS <= at + length:
+        if start + SHORTEST_EVENTS <= at + length and self._is_chosen(data, start):
             self._notice(now, peer, data, start)
+
+    def _is_chosen(self, data: bytes, at: int) -> bool:
+        """Return whether a frame is one of the few that are traced, the same ones at every broker on their way."""
+        publisher, first = PUBLISHER_AND_FIRST.unpack_from(data, at)
+        # whoever reads a frame with a number beyond the last refuses it; a broker does not look into frames for that
+        return not ((first ^ publisher) * _SPREAD >> 32) & self._rare and first <= LAST_FIRST
 
     def _notice(self, now: int, peer: str, data: bytes, at: int) -> None:
         length, _, _, _, _, topic, publisher, _, numbers, first, born, _, _ = HEADER.unpack_from(data, at)
-        if ((first ^ publisher) * _SPREAD >> 32) & self._rare or first > LAST_FIRST:
-            return  # whoever reads the second kind refuses it; a broker does not look into frames for that
         state = self._forwarder.table.topics.get(TopicId(topic))
         if state is None or state.name.startswith("$"):
             return

@@ -26,18 +26,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    bundle_of,
-    inbox_of,
-    repository_name,
-    within_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
+from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
@@ -417,8 +407,8 @@ class RepositoryNode:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
-                unwilling = self._room.unwillingness(event.topic, event.principal)
-                self._reply(now, event, report=msgspec.json.encode({**self.status(now), "unwilling": unwilling}))
+                status = {"unwilling": self._room.unwillingness(event.topic, event.principal)}
+                self._reply(now, event, report=msgspec.json.encode(status | self.status(now, event.topic)))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
                 self._drain(now, heard, event)
@@ -482,9 +472,10 @@ class RepositoryNode:
         served = {topic: managed.machine.health for topic, managed in self._managed.items() if topic != self._kept}
         return dict(sorted((unserved | served).items()))
 
-    def status(self, now: int) -> dict[str, object]:
-        """What an operator wants to see."""
-        topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
+    def status(self, now: int, only: str = "") -> dict[str, object]:
+        """What an operator wants to see, of all topics or of one."""
+        chosen = sorted(topic for topic in ((only,) if only else self._managed) if topic in self._managed)
+        topics = {topic: self._managed[topic].machine.status(now) for topic in chosen}
         traces = topics.pop(self._kept, None)
         return {
             "repository": self._settings.name,

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stentor.client.stored_reader import Leaf
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
-from stentor.reading import Leaf
 from stentor.storage.lake import types_of
 from stentor.wire.block import Block
 from stentor.wire.head import HEADER_SIZE, SPARSE, TIMES, UNIFORM

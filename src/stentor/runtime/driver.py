@@ -168,10 +168,11 @@ class Driver:
         link = self.links.get(effect.link)
         if link is None:
             return
-        link.unsent.extend(effect.data)
         if self._gathers:
-            link.flush()
-        elif link not in self._unflushed:
+            link.write(effect.data)
+            return
+        link.unsent.extend(effect.data)
+        if link not in self._unflushed:
             if not self._unflushed:
                 self.loop.call_soon(self._flush)
             self._unflushed[link] = None

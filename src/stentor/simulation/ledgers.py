@@ -22,7 +22,7 @@ from stentor.machine import (
 from stentor.model.record import Holdings
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.simulation.schedule import Schedule
-from stentor.storage.ledger import Excerpt, Ledger, LedgerError, LedgerFull
+from stentor.storage.ledger import Excerpt, Ledger, LedgerError, LedgerFailed, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
 _SEGMENT = 4 << 10  # bytes, so that a run has several
@@ -62,7 +62,8 @@ class _Desk:
 
     @property
     def opened(self) -> Ledger:
-        assert self.ledger is not None, "a ledger is opened before it is used"
+        if self.ledger is None:
+            raise LedgerFailed("the ledger is not open")
         return self.ledger
 
 
@@ -117,9 +118,14 @@ class SimulatedLedgers:
     # ---- what is written
 
     def commit(self, commit: Commit) -> None:
-        desk, now = self._desk(commit.ledger), self._schedule.now
+        desk = self._desk(commit.ledger)
+        self.queue(commit.ledger, lambda: self._write(desk, commit))
+
+    def queue(self, ledger: str, action: Callable[[], None]) -> None:
+        """Do something with a ledger after all that it was asked to write before."""
+        desk, now = self._desk(ledger), self._schedule.now
         desk.busy_until = max(desk.busy_until, now) + self.draw_delay()
-        self._later(desk.busy_until - now, lambda: self._write(desk, commit))
+        self._later(desk.busy_until - now, action)
 
     def _write(self, desk: _Desk, commit: Commit) -> None:
         self._watch.writing(commit)
@@ -167,8 +173,8 @@ class SimulatedLedgers:
         self._later(self.draw_delay(), lambda: self._read(scan))
 
     def _read(self, scan: Scan) -> None:
-        ledger = self._desk(scan.ledger).opened
         try:
+            ledger = self._desk(scan.ledger).opened
             excerpt = ledger.scan(ledger.find(scan.time) if scan.time else scan.first, scan.budget)
         except LedgerError as error:
             self._tell(Scanned(scan.ledger, scan.token, [], [], str(error)))

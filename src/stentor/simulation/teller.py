@@ -23,7 +23,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import SharedFact
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits

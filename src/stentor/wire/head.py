@@ -35,6 +35,7 @@ LAST_FIRST: Final = LAST_NUMBER - LARGEST_COUNT  # whatever follows this first n
 FLOW: Final = slice(4, 32)
 LENGTH_AND_COUNT: Final = struct.Struct("<I28xH")
 LENGTH_SCHEMA_AND_COUNT: Final = struct.Struct("<I20xQH")
+PUBLISHER_AND_FIRST: Final = struct.Struct("<16xQ16xQ")
 
 # A head as numpy sees it, for many frames at once. `shared` is what frames of a run may have in common, `own` the rest.
 HEAD: Final = np.dtype({

@@ -18,17 +18,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Registration,
-    Role,
-    TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-)
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Registration, TopicTask
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess

@@ -99,6 +99,11 @@ class Agreement:
             for theirs in known.values():
                 theirs.pop(stream, None)
 
+    def forget(self, name: str) -> None:
+        """A subscriber is none any more. If the name subscribes again, nobody knows anything of that yet."""
+        self._known.pop(name, None)
+        self._handed.pop(name, None)
+
     def _tell(self, notes: Mapping[str, Noted], *, asking: bool = False, whole: bool = False) -> GossipSync:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
@@ -230,7 +235,4 @@ class Agreement:
         if overdue and now - self._asked >= _AGAIN:
             self._asked = now
             self._gossip.say(self._tell({name: claim.noted for name, claim in overdue.items()}, asking=True))
-        for name in self._known.keys() - self._table.destinations.keys():
-            del self._known[name]
-            del self._handed[name]
         return bool(self._claims or self._guests)

@@ -149,8 +149,7 @@ class Damage:
         return any(stream.damaged.within(*span) for span in stream.offered_by(peer))
 
     def _name(self, stream: Stream) -> str:
-        known = self._registry.publishers.get(stream.id[0])
-        return known.name if known is not None else f"{stream.id[0]:016x}"
+        return self._registry.publisher_name(stream.id[0]) or f"{stream.id[0]:016x}"
 
     def _report(self, level: str, what: str, **details: str) -> None:
         self._dispatch.effects.append(Report(level, what, {"topic": self._topic, **details}))

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from stentor.model.control import ControlEvent, SubscriberEnd, Sync, end_name, inbox_of
+from stentor.model.communication import end_name, inbox_of
+from stentor.model.control import ControlEvent, SubscriberEnd, Sync
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment

@@ -97,6 +97,7 @@ class ReportLoss(Effect, frozen=True, gc=False, tag="report loss"):
     """
 
     lost: tuple[Held, ...]
+    lost_by: tuple[str, ...] = ()  # the names of their publishers, in the same order; "" if nobody knows it
 
 
 class Assure(Effect, frozen=True, gc=False, tag="assure"):

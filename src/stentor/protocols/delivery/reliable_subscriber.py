@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from stentor.machine import Effect, Input, StartTimer, Timer, TimerFired
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -18,9 +19,6 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import Incarnation
 from stentor.model.record import StreamId

@@ -41,12 +41,8 @@ from stentor.machine import (
     Timer,
     TimerFired,
 )
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Retransmission,
-    repository_name,
-)
+from stentor.model.communication import repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
@@ -80,6 +76,7 @@ from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.unknown_lives import UnknownLives
 from stentor.wire.block import Block
 
 _LOAD = 4 << 20  # bytes read at once
@@ -109,13 +106,13 @@ class Repository:
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
         budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
         self.store = store = Store(streams, budget, audience, bool(settings.unit))
-        self.dispatch = Dispatch(topic, store, settings)
+        self.dispatch = Dispatch(topic, store, settings, self.registry.publisher_name)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry)
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
@@ -327,8 +324,9 @@ class Repository:
             if handler is not None:
                 handler(now, heard.sender, event)
             elif isinstance(event, Retransmission) and not self.gossip.knows(heard.sender):
+                may_come = not self.commits.full and not self.registry.is_former(event.version)
                 for block in heard.blocks:
-                    if block.publisher == heard.sender and not self.commits.full:
+                    if block.publisher == heard.sender and may_come:
                         self._receive(now, block, ordered=True)
             else:
                 self.gossip.hear(now, heard.sender, event, heard.blocks)
@@ -338,6 +336,8 @@ class Repository:
         known = self.registry.is_authorised(sender)
         if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
             return  # it was authorised once
+        if self.registry.is_former(event.version):
+            return  # it was sent to a topic of this name that was deleted: without it, its events are not stored
         acknowledged = ((1, event.acknowledged), *event.singles)
         stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)
@@ -457,19 +457,23 @@ class Repository:
         trouble = self.unopened or self.commits.trouble or self.damage.trouble
         return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
-    def status(self, now: int) -> dict[str, Any]:
-        """What an operator wants to see."""
+    def status(self, now: int, client: str = "") -> dict[str, Any]:
+        """What an operator wants to see: of all clients, or of the one of this name. A topic may have so many that a
+        change of one of them must not cost a look at all.
+        """
         store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
+        publishers = sorted(each.name for each in self.enrolment.publishers.values() if client in ("", each.name))
+        readers = [name for name in ([client] if client else dispatch.readers) if name in dispatch.readers]
         return {
             "topic": self.topic,
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
             "bytes": self.size,
-            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "steers": sorted([*publishers, *readers]),
             "awaits": self.lives.described(),
-            **survey.topic(store, registry, self.damage),
-            "subscribers": survey.subscribers(store, registry, table, dispatch),
+            **survey.topic(store, registry, self.damage, client),
+            "subscribers": survey.subscribers(store, registry, table, dispatch, client),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
-            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
+            "steered_publishers": publishers,
         }

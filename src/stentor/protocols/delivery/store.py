@@ -470,6 +470,7 @@ class Store:
                     self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
             self.mark_floor(stream)
+        self._tail.forget(self.first - 1)
 
     def abandon(self, key: StreamId) -> bool:
         """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""

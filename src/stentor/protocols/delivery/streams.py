@@ -69,10 +69,12 @@ class Streams(dict[StreamId, Stream]):
         """Return this life of a publisher, else the newest, that begins with something stored, and up to where it has
         no gap: what comes after one was never acknowledged. The newest of those that are closed is `told`.
         """
-        found = {life: stream.known for life, stream in self.lives(key[0]).items()}
-        if found.get(key[1]):
-            return key[1], found[key[1]]
-        return max([told, *(each for each in found.items() if each[1])])
+        lives = self.lives(key[0])
+        for life in (key[1], *sorted(lives, reverse=True)):
+            known = lives[life].known if life in lives else 0
+            if known:
+                return (life, known) if life == key[1] else max(told, (life, known))
+        return told
 
     def is_over(self, key: StreamId) -> bool:
         """Return whether nothing is left of a life, and nothing more of it will be stored."""
@@ -91,6 +93,11 @@ class Streams(dict[StreamId, Stream]):
         those that have dropped the life do not say so any more.
         """
         return line.last <= self[line.stream].floor and self.is_closed(line.stream)
+
+    def is_forgotten(self, line: Line) -> bool:
+        """Return whether all that this line tells of is forgotten here, or of a life that is over."""
+        stream = self.get(line.stream)
+        return self.is_over(line.stream) or (stream is not None and line.last <= stream.floor)
 
     def current(self, held: Iterable[Held]) -> list[Held]:
         """Return those of these that are not about lives that are over."""

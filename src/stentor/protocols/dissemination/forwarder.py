@@ -58,11 +58,11 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                choice = Choice(self.table.roster) if route.audiences else _NOBODY
-                cargo = (piece, count, route.takers, choice)
+                choice = Choice(self.table.roster) if route.audiences else None
+                cargo = (piece, count, route.takers, _NOBODY if choice is None else choice)
                 for sink in route.sinks:
                     sink(cargo)
-                if isinstance(choice, Choice):
+                if choice is not None:
                     self._choose(route, data, start, end, choice)
                 elif not route.sinks:
                     self.unrouted += count

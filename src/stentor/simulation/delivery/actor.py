@@ -34,7 +34,7 @@ from stentor.simulation.trace import Trace
 from stentor.simulation.validation import validate_sometimes
 
 TOPIC = "orders"
-_MOST_STEPS = 60_000
+MOST_STEPS = 60_000
 _BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, StentorError)
 
 
@@ -220,7 +220,7 @@ class Actor:
         validate_sometimes(self.name, self.machine, stage.trace.steps, stage.anomalies)
         stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
-        if stage.trace.steps > _MOST_STEPS:
+        if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
         if self.cut_at >= 0 and effects:

@@ -19,6 +19,8 @@ from stentor.simulation.delivery.scribe import Scribe
 from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.workload import CONDITIONS, Condition, mail_condition
 
+_OBEYED_WITHIN = 30 * SECOND
+
 
 class Kinds(NamedTuple):
     """Who plays the parts."""
@@ -29,6 +31,7 @@ class Kinds(NamedTuple):
     scribe: type[Scribe] = Scribe
     reader: type[Reader] = Reader
     scholar: type[Scholar] = Scholar
+    stranger: type[Stranger] = Stranger
 
 
 BARE = Kinds()  # machines of reliable delivery alone
@@ -55,7 +58,7 @@ class Cast:
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [kinds.scholar(stage, "scholar")] if plan.scholars else []
         twins = [self.owner, *self.scholars]
-        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
+        self.strangers = [kinds.stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan
@@ -158,8 +161,9 @@ class Cast:
         self._obey()
 
     def _obey(self) -> None:
-        schedule = self.stage.schedule
+        schedule, limit = self.stage.schedule, self.stage.now + _OBEYED_WITHIN
         while self.owner.wishes:
+            assert schedule.now < limit, f"nobody does in peace what the owner wants: {self.owner.wishes[0]}"
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
         assert not self.owner.refused, self.owner.refused

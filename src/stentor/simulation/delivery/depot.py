@@ -18,6 +18,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
+from stentor.model.communication import chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     GossipSync,
     Held,
@@ -29,9 +30,6 @@ from stentor.model.control import (
     RepositoryAck,
     Sync,
     TopicTask,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
@@ -135,9 +133,7 @@ class Depot(Actor):
         try:
             holdings = self.ledgers.open(TOPIC)
         except LedgerDamaged as damaged:
-            self.note(f"{damaged}")
-            self.stage.seen["destroyed"] += 1
-            self.dead = self.shelf.dead = True  # sequence numbers must not begin anew: its name is not used again
+            self.destroyed(damaged)
             return
         except LedgerError as error:
             self.note(f"cannot be opened: {error}")
@@ -151,6 +147,12 @@ class Depot(Actor):
             return
         self.forget_dropped(self.repository)
         self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+
+    def destroyed(self, damaged: LedgerDamaged) -> None:
+        """Sequence numbers must not begin anew: its name is not used again."""
+        self.note(f"{damaged}")
+        self.stage.seen["destroyed"] += 1
+        self.die()
 
     def look_into(self, holdings: Holdings) -> None:
         """A machine begins with what its ledger holds."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation

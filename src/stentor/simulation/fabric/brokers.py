@@ -11,10 +11,10 @@ from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.protocols.delivery.post import Post
 from stentor.simulation.delivery.actor import TOPIC, Stage
-from stentor.simulation.delivery.plan import NODES
 from stentor.simulation.delivery.post_office import Addressee, PostOffice
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.doorman import Doorman
+from stentor.simulation.fabric.plan import NODES
 from stentor.simulation.host import Factory, Host
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.topology import Link, Topology
@@ -23,24 +23,23 @@ from stentor.wire.block import Block
 
 HEARTBEAT = 0.5  # seconds; who is silent for three of them is gone
 _LIMITS = Limits(window=1 << 20, queue=1 << 20, heartbeat=HEARTBEAT, hello_within=1.0)
-_NUMBERS = dict(zip(NODES, ((1, 1, 1), (1, 1, 2), (1, 2), (2, 1), (2, 2)), strict=True))
 _LINKS: tuple[Link, ...] = tuple((near, far, 0.0) for near, far in pairwise(NODES))
 
 
 class FabricWorld(World):
-    """A world of nodes with ledgers, in which an exception that a repository survives is an anomaly, too."""
+    """A world of nodes with ledgers. An exception that a repository survives is an anomaly, unless it is on purpose."""
 
     def reported(self, host: Host, report: Report) -> None:
         super().reported(host, report)
-        if report.what == "a message could not be handled":
+        if report.what == "a message could not be handled" and "Stumble" not in str(report.details["error"]):
             self.anomalies.append(Anomaly("unhandled", f"{host.name}: {report.details['trace']}"))
 
 
 class _NoOffice(PostOffice):
-    """Carries nothing: what actors send leaves their nodes as bytes."""
+    """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
 
     def post(self, sender: Addressee, post: Post) -> None:
-        pass
+        self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         pass
@@ -55,7 +54,7 @@ class FabricStage(Stage):
         self.world = world
         self.principals: dict[str, str] = {}  # by host
         self._random = Random(f"{seed}/brokers of a fabric")
-        self._numbers, self._links = dict(_NUMBERS), list(_LINKS)
+        self._numbers, self._links = dict(NODES), list(_LINKS)
         if not units:
             topology = Topology(self._random, self._random.randint(1, 2), self._random.choice((1, 1, 2, 2, 3, 4)))
             self._numbers, self._links = topology.brokers, topology.links
@@ -97,6 +96,7 @@ class FabricStage(Stage):
 
     def new_disk(self, host: str, ledger: str) -> SimulatedDisk:
         """Return a disk of a host that fails when its power is cut."""
-        disk = SimulatedDisk(self.world.stream(f"{host}/disk/{ledger}"))
-        self.world.hosts[host].disks.append(disk)
+        disks = self.world.hosts[host].disks
+        disk = SimulatedDisk(self.world.stream(f"{host}/disk/{ledger}"), disks[0].faults)
+        disks.append(disk)
         return disk

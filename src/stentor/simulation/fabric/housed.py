@@ -141,6 +141,7 @@ class Housed(Actor):
                 self.link = 0
             case Halt() if Forbid in self._acts:
                 self._acts[Forbid](Forbid(effect.code, effect.reason))
+                self.crash("halts")  # its application is told an error, and ends
             case Confirm() | Deny() | Settle() | MakeRoom():
                 pass  # the machine inside is told what it must know of that
             case _:

@@ -7,9 +7,12 @@ from stentor.machine import Collect, Commit, Discard, Effect, Input, Machine, Op
 from stentor.model.record import Holdings
 from stentor.model.trace import Trace
 from stentor.nodes.end import End
+from stentor.nodes.repository import Concluded
+from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
@@ -19,26 +22,58 @@ from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.fabric.brokers import FabricStage
 from stentor.simulation.fabric.housed import Housed, Nobody
-from stentor.simulation.fabric.watched import WatchedNode, watched_end
-from stentor.storage.ledger import Excerpt, LedgerError
+from stentor.simulation.fabric.watched import WatchedNode, WatchedRetrieval, watched_end
+from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 
 class HousedOwner(Housed, Owner):
     def compose(self, machine: Machine) -> Machine:
         return _letter_writer(self, machine)
 
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.stepped((happened,), effects)
+        return effects
+
 
 class HousedScholar(Housed, Scholar):
     def compose(self, machine: Machine) -> Machine:
+        assert isinstance(machine, Retrieval)
+        machine.__class__ = WatchedRetrieval
+        assert isinstance(machine, WatchedRetrieval)
+        machine.watch = self.stepped
         return _letter_writer(self, machine)
+
+
+class Forge(Input, frozen=True, tag="forge"):
+    """A stranger has thought of a letter."""
+
+    post: Post
+
+
+class HousedStranger(Housed, Stranger):
+    """It has the id that brokers give it: no name was found with that of somebody else."""
+
+    def compose(self, machine: Machine) -> Machine:
+        return _letter_writer(self, machine)
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        return [happened.post] if isinstance(happened, Forge) else []
+
+    def _send(self, post: Post) -> None:
+        self.later(0, lambda: self.handle(Forge(post)))
 
 
 def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
-    return End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    trail = actor.trail
+    end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    end._post.trail = machine.trail = trail
+    return end
 
 
 class HousedAuthor(Housed, Author):
@@ -64,6 +99,7 @@ class HousedDepot(Housed, Depot):
         super().__init__(stage, *args, **kwargs)
         self._lead = 0  # of the clock on its wall
         self._acts[Open] = self._open
+        self._acts[Concluded] = lambda _: stage.seen.update(["concluded"])
 
     def new_disk(self, ledger: str) -> SimulatedDisk:
         return self.stage.new_disk(self.seat, ledger)
@@ -86,7 +122,10 @@ class HousedDepot(Housed, Depot):
         return WatchedNode(link, self.settings, topics, TOPIC, self, self.trail)
 
     def manages(self, repository: Repository) -> None:
+        """Also one that had left, and was invited again."""
         self.repository = repository
+        if self.left:
+            self.left = self.leaving = False
 
     def replied(self, token: int) -> None:
         self.stage.book.receipts.add((self.short, token))
@@ -112,11 +151,16 @@ class HousedDepot(Housed, Depot):
     # ---- the ledgers
 
     def _open(self, effect: Open) -> None:
-        self.later(self.ledgers.draw_delay(), lambda: self._load(effect.ledger))
+        self.ledgers.queue(effect.ledger, lambda: self._load(effect.ledger))
 
     def _load(self, ledger: str) -> None:
         try:
             holdings = self.ledgers.open(ledger)
+        except LedgerDamaged as damaged:
+            if ledger == TOPIC:
+                self.destroyed(damaged)
+            self.handle(Opened(ledger, Holdings(), str(damaged), wall=self.wall))
+            return
         except LedgerError as error:
             self.handle(Opened(ledger, Holdings(), str(error), wall=self.wall))
             return
@@ -144,11 +188,11 @@ class HousedDepot(Housed, Depot):
 
     def _discard(self, discard: Discard) -> None:
         if discard.ledger != TOPIC:
-            self.ledgers.discard(discard.ledger)
+            self.ledgers.queue(discard.ledger, lambda: self.ledgers.discard(discard.ledger))
             return
         assert self.repository is not None
         registry, self.repository = self.repository.registry, None
-        self.throw_away(registry)
+        self.ledgers.queue(TOPIC, lambda: self.throw_away(registry))
 
 
-HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar)
+HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar, HousedStranger)

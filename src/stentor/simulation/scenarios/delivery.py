@@ -4,11 +4,10 @@ from collections import Counter
 from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.simulation.delivery.actor import TOPIC, Endless, Stage
+from stentor.simulation.delivery.actor import MOST_STEPS, TOPIC, Endless, Stage
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.mischief import Mischief
 from stentor.simulation.delivery.plan import (
-    LONGEST,
     Plan,
     draw_ages,
     draw_brief_lives,
@@ -27,16 +26,12 @@ from stentor.simulation.delivery.plan import (
     draw_visits,
 )
 from stentor.simulation.delivery.post_office import CALM, PostOffice
+from stentor.simulation.delivery.recovery import recover
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.trace import Trace
-
-_LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
-_ACCEPTED_AFTER = 4 * SECOND  # an operator waits for longer than gaps are waited for, which damage must not become
-_STANDSTILL = 5 * SECOND  # without new events, after which a slow application is not waited for any more
-_REST = 300 * MILLISECOND  # that it must stay so
 
 
 class _Play:
@@ -70,7 +65,8 @@ class _Play:
         try:
             self.cast.found()
             self._suffer()
-            self._recover()
+            self.stage.office.weather = CALM
+            recover(self.cast, self.mischief, self.verdict, MOST_STEPS)
             self.verdict.judge()
         except Endless as endless:
             self.stage.anomalies.append(Anomaly("endless", str(endless)))
@@ -89,29 +85,6 @@ class _Play:
             stage.schedule.run(begin + time)
             self.mischief.strike(what)
         stage.schedule.run(begin + plan.duration)
-
-    def _recover(self) -> None:
-        """Nothing goes wrong any more; wait until all is quiet."""
-        stage, schedule = self.stage, self.stage.schedule
-        stage.office.weather = CALM
-        self.mischief.mend()
-        for actor in self.cast.actors:
-            actor.start()
-        begin, seen = stage.now, stage.seen
-        news = seen["delivered"] - seen["redelivered"]  # a slow application is no standstill while it gets new events
-        limit = begin + LONGEST
-        while schedule.now < limit:
-            schedule.run(schedule.now + _LOOK)
-            self.mischief.accept_losses()
-            if schedule.now > begin + _ACCEPTED_AFTER:
-                self.mischief.accept_damage()
-            if not self.verdict.troubles():
-                schedule.run(schedule.now + _REST)
-                if not self.verdict.troubles():
-                    return
-            if seen["delivered"] - seen["redelivered"] > news:
-                news = seen["delivered"] - seen["redelivered"]
-                limit = max(limit, schedule.now + _STANDSTILL)
 
     def statistics(self) -> dict[str, int]:
         counts = Counter({"steps": self.stage.trace.steps})

@@ -1,77 +1,73 @@
 """A whole fabric: brokers in a network, repository nodes over their ledgers, publishers, subscribers and readers."""
 
 from collections import Counter
-from random import Random
 
 import msgspec
 
 from stentor.machine import MILLISECOND
+from stentor.nodes.containment import REFUSED_FOR
 from stentor.simulation.adversary import Adversary
 from stentor.simulation.delivery.cast import Cast
-from stentor.simulation.delivery.mischief import Mischief
-from stentor.simulation.delivery.plan import LONGEST, Plan, draw_plan
+from stentor.simulation.delivery.plan import LONGEST
+from stentor.simulation.delivery.recovery import recover
 from stentor.simulation.delivery.verdict import Verdict
+from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.fabric.brokers import FabricStage, FabricWorld
 from stentor.simulation.fabric.kinds import HOUSED
-from stentor.simulation.faults import Faults
-from stentor.simulation.outcome import Outcome
+from stentor.simulation.fabric.mischief import FabricMischief
+from stentor.simulation.fabric.plan import draw_fabric, draw_faults
+from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 
-_LOOK = 100 * MILLISECOND  # between looks at whether all is quiet
-_REST = 300 * MILLISECOND  # that it must stay so
 _MOST_STEPS = 200_000
-
-
-def _draw_plan(random: Random) -> Plan:
-    plan = draw_plan(random)
-    return msgspec.structs.replace(plan, strikes=(), keep=0)
 
 
 class _Play:
     """One run: a bundle is founded in peace, then things go wrong, then everything must come right."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
-        self.plan = _draw_plan(Random(f"{seed}/fabric"))
-        self.world = FabricWorld(seed, Faults(), keep_trace=keep_trace)
+        self.plan = draw_fabric(seed)
+        self.world = FabricWorld(seed, draw_faults(seed), keep_trace=keep_trace)
         self.stage = FabricStage(seed, self.world, self.plan.nodes)
         self.cast = Cast(self.stage, self.plan, seed, HOUSED)
-        self.mischief = Mischief(self.cast)
+        self.mischief = FabricMischief(self.cast)
         self.verdict = Verdict(self.cast)
         self.adversary = Adversary(self.world)
 
     def run(self) -> None:
+        sky, weather = self.world.network.sky, self.world.faults.weather
+        sky.weather = msgspec.structs.replace(weather, damage=0.0)
+        self._have_disks(SOUND_DISK)
         self.stage.open()
         self.cast.found()
+        sky.weather = weather
         self._suffer()
-        self._recover()
+        longest = LONGEST + (REFUSED_FOR if self.stage.seen["stumble"] else 0)
+        recover(self.cast, self.mischief, self.verdict, _MOST_STEPS, longest)
+        if self.world.trace.steps >= _MOST_STEPS:
+            self.world.anomalies.append(Anomaly("endless", f"{self.world.trace.steps} steps"))
         self.verdict.judge()
+
+    def _have_disks(self, faults: DiskFaults) -> None:
+        for disk in [disk for host in self.world.hosts.values() for disk in host.disks]:
+            disk.faults = faults
 
     def _suffer(self) -> None:
         stage, plan, world = self.stage, self.plan, self.world
         begin = stage.now
         world.faults = msgspec.structs.replace(world.faults, until=begin + plan.duration)
+        self._have_disks(world.faults.disk)
         self.adversary.begin()
+        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
-            late = plan.duration if stage.random.random() < 0.3 else 50 * MILLISECOND
+            late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
+        for stranger in self.cast.strangers:
+            stranger.start()
         for time, what in plan.strikes:
             world.run(begin + time)
             self.mischief.strike(what)
         world.run(begin + plan.duration)
-
-    def _recover(self) -> None:
-        """Nothing goes wrong any more; wait until all is quiet."""
-        world = self.world
-        self.mischief.mend()
-        for actor in self.cast.actors:
-            actor.start()
-        limit = world.now + LONGEST
-        while world.now < limit and world.trace.steps < _MOST_STEPS:
-            world.run(world.now + _LOOK)
-            if not self.verdict.troubles():
-                world.run(world.now + _REST)
-                if not self.verdict.troubles():
-                    return
 
     def statistics(self) -> dict[str, int]:
         world = self.world

@@ -35,20 +35,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipState,
-    Recovery,
-    Registration,
-    Retransmission,
-    Role,
-    TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-)
+from stentor.model.communication import REPOSITORIES, Role, bundle_of, end_name, inbox_of, repository_name
+from stentor.model.control import ControlEvent, GossipState, Recovery, Registration, Retransmission, TopicTask
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic

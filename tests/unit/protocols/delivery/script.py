@@ -8,6 +8,7 @@ import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -21,9 +22,6 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted

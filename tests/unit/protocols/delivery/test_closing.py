@@ -3,18 +3,11 @@
 from collections.abc import Iterable
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    Denial,
-    GossipState,
-    Held,
-    PublisherOrder,
-    RecoveryResponse,
-    TopicTask,
-    end_name,
-)
+from stentor.model.communication import end_name
+from stentor.model.control import Denial, GossipState, Held, PublisherOrder, RecoveryResponse, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.position import Position
@@ -96,6 +89,17 @@ def test_nothing_of_a_closed_life_is_stored_again() -> None:
     bundle.recover("publisher", "shop", "r1", attempt=99, incarnation=5)
     (denial,) = bundle.told(Denial, "shop")
     assert denial.code is Refusal.FENCED
+
+
+def test_events_of_an_older_life_do_not_wait_for_ever_for_their_order() -> None:
+    bundle = after_two_lives("r1", "r2")
+    wait(bundle)
+    live(bundle, 7, [1])
+    bundle.arrive(block(9, 2, incarnation=6))
+    assert bundle.repositories["r1"].store.streams[SHOP, 6].waiting
+    wait(bundle, 150)
+    assert not bundle.repositories["r1"].store.streams.unsettled
+    assert lives(bundle) == lives(bundle, "r2") == [7]
 
 
 def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:

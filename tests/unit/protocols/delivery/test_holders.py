@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
+from stentor.model.communication import Role, end_name, repository_name
 from stentor.model.control import (
     Denial,
     GossipSync,
@@ -13,12 +14,9 @@ from stentor.model.control import (
     RecoveryResponse,
     Registration,
     RegistrationReceipt,
-    Role,
     SubscriberEnd,
     Sync,
     TopicTask,
-    end_name,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
@@ -240,6 +238,25 @@ def test_a_fenced_subscriber_cannot_end_the_subscription_of_the_newer_one() -> N
     unsubscribe(bundle, "r1", 5)
     assert answers(bundle) == [("r1", attempt(5), Refusal.FENCED)]
     assert "billing" in bundle.repositories["r1"].table.destinations
+
+
+@pytest.mark.req("RD-32")
+def test_a_subscription_is_ended_for_whoever_holds_it_and_that_life_cannot_come_back() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r2", 5)
+    bundle.clear()
+    bundle.owner("r1", TopicTask.LEAVE, name="billing", principal="eve")
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED]
+    assert answers(bundle) == []
+    bundle.owner("r1", TopicTask.LEAVE, name="billing")
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [None]
+    assert ["has left orders" in denial.reason for denial in bundle.told(Denial)] == [True]
+    assert answers(bundle) == [("r2", attempt(5), Refusal.FENCED)]
+    come(bundle, "subscriber", "billing", "r1", 5, number=2)
+    assert answers(bundle) == [("r1", attempt(5, 2), Refusal.FENCED)]
+    assert not any(repository.table.destinations for repository in bundle.repositories.values())
+    come(bundle, "subscriber", "billing", "r1", 7)
+    assert answers(bundle) == [("r1", attempt(7), None)]
 
 
 def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> None:

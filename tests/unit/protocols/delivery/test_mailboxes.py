@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stentor.machine import SECOND, Commit, Committed, Effect, Input, Opened, Report, Scan, Scanned, TimerFired
 from stentor.model.access import TopicTerms
 from stentor.model.attribute import Kind, Schema
+from stentor.model.communication import Role, end_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -16,9 +17,7 @@ from stentor.model.control import (
     Recovery,
     RepositoryAck,
     Retransmission,
-    Role,
     SubscriberNak,
-    end_name,
 )
 from stentor.model.errors import Refused
 from stentor.model.filter import Filter

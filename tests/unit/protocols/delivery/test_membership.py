@@ -3,6 +3,7 @@
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
 from stentor.machine import Report
+from stentor.model.communication import repository_name
 from stentor.model.control import (
     GossipState,
     RecoveryResponse,
@@ -10,7 +11,6 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id

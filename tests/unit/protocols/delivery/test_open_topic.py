@@ -18,15 +18,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import TopicTerms
-from stentor.model.control import (
-    Denial,
-    Recovery,
-    RecoveryResponse,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    end_name,
-)
+from stentor.model.communication import end_name
+from stentor.model.control import Denial, Recovery, RecoveryResponse, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Post, ShareAccess

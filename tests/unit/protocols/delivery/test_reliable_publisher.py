@@ -3,6 +3,7 @@
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -15,10 +16,6 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
@@ -316,7 +313,7 @@ def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compa
     assert effects == [
         Post(
             inbox_of(repository_name("r")),
-            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2),),
+            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2, answered=True),),
         )
     ]
     effects = bench.hear(RecoveryResponse("t", "r", attempt, 2, ("r", "q"), LIFE - 1, 17))

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.protocols.delivery.script import Event, events_of, frame, some
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.communication import bundle_of, chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -21,10 +22,6 @@ from stentor.model.control import (
     SubscriberEnd,
     SubscriberNak,
     Sync,
-    bundle_of,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id

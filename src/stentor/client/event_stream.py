@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from stentor.event import Batch, Event
-from stentor.link_log import LinkLog
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.settling import Settled
+from stentor.client.event import Batch, Event
 from stentor.machine import Input
 from stentor.model.errors import Closed, Refused
 from stentor.model.ids import SubscriptionId
 from stentor.nodes.application import Confirm, Deliver, Demanded, Deny, Unwished, Wished
 from stentor.nodes.client import Client
 from stentor.protocols.delivery.subscriber import frames
-from stentor.settling import Settled
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from stentor.client.pace import Pace, settings_of
 from stentor.machine import MILLISECOND
 from stentor.model.errors import InvalidInput
-from stentor.pace import Pace, settings_of
 from stentor.protocols.delivery.settings import SubscriberSettings
 
 

@@ -26,28 +26,36 @@ from typing import Literal, Self, Unpack, overload
 
 import msgspec
 
-from stentor.best_effort import BestEffort
-from stentor.bundles import Bundles
-from stentor.event import check_body
-from stentor.events import Events as Events
-from stentor.events import Subscriptions
-from stentor.first_connection import Access, FirstConnection
-from stentor.holder import incarnation
-from stentor.link_log import LinkLog
-from stentor.machine import Effect, Input, StopRequested
-from stentor.mail import Mail
+from stentor.client.connection.best_effort import BestEffort
+from stentor.client.connection.bundles import Bundles
+from stentor.client.connection.first_connection import Access
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.own_name import fresh_name, made_up_name
+from stentor.client.connection.questions import Questions
+from stentor.client.connection.settling import settle
+from stentor.client.connection.url import addresses_of
+from stentor.client.event import check_body
+from stentor.client.event_stream import Events as Events
+from stentor.client.event_stream import Subscriptions
+from stentor.client.machine_runner import LINGER, MachineRunner
+from stentor.client.mail import Mail
+from stentor.client.named_connection import incarnation
+from stentor.client.pace import Pace
+from stentor.client.reliable_endpoints import Ends
+from stentor.client.reliable_publisher import Publisher, Resume
+from stentor.client.reliable_subscription import From, Subscription
+from stentor.client.stored_reader import PAGES, Reader, reading
+from stentor.machine import Effect, Input
 from stentor.model.attribute import Value
-from stentor.model.control import bundle_of, inbox_of
+from stentor.model.communication import bundle_of, inbox_of
 from stentor.model.errors import (
     Closed,
-    Fenced,
     InvalidInput,
     LinkBroken,
-    Refusal,
-    Refused,
     StentorError,
 )
 from stentor.model.ids import SubscriptionId
+from stentor.model.mail import check_no_mail
 from stentor.model.messages import ExplanationRequest, StatusRequest
 from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
@@ -63,7 +71,6 @@ from stentor.nodes.application import (
     Disconnect,
     FlowCheckRequested,
     FlushRequested,
-    Halt,
     MakeRoom,
     Moved,
     Offered,
@@ -76,18 +83,8 @@ from stentor.nodes.application import (
     TurnEnded,
 )
 from stentor.nodes.client import Client, Settings
-from stentor.own_name import fresh_name, made_up_name
-from stentor.pace import Pace
-from stentor.questions import Questions
-from stentor.reading import PAGES, Reader, reading
-from stentor.reliable import Ends, From, Publisher, Resume, Subscription
-from stentor.runtime.driver import Driver
-from stentor.settling import settle
-from stentor.url import addresses_of
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
-_LINGER = 5.0  # seconds that a client that is closed gives what waits to be sent
-_LARGEST_WINDOW = 1 << 32  # a broker's word is good: what it grants may wait to be written
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
@@ -120,8 +117,10 @@ def connect(
     )
 
 
-class Fabric:
+class Fabric(MachineRunner):
     """A connected client. Made by `connect`."""
+
+    _unopened = "not connected: use `async with stentor.connect(…) as fabric`"
 
     def __init__(
         self,
@@ -140,10 +139,11 @@ class Fabric:
         certificates = tls or os.environ.get("STENTOR_TLS") or None
         secret = None if certificates else token or os.environ.get("STENTOR_TOKEN") or None
         self.name = name or made_up_name(certificates)
-        self._access = Access(
+        access = Access(
             self.url, str(certificates) if certificates else None, timeout, wait, str(secret) if secret else None, stay
         )
-        self._access.check()
+        access.check()
+        super().__init__(access, LinkLog("stentor.client", f"client {self.name!r}"))
         self._client = Client(
             Settings(
                 name=self.name,
@@ -156,18 +156,11 @@ class Fabric:
                 can_move=not stay,
             )
         )
-        self._driver: Driver | None = None
+        self.principal = ""  # who we are to the broker
         self._questions = Questions()
-        self._first: FirstConnection | None = None
         self._room: asyncio.Future[None] | None = None
         self._turn = self._unflushed = False
         self._since_turn = self._numbers = self._moving = 0  # _moving: the token of the last move
-        self._error: Exception | None = None
-        self.trouble = ""  # why the link broke, or was not made
-        self._log = LinkLog("stentor.client", f"client {self.name!r}")
-        self.node = self.principal = ""  # the broker's name, and who we are to it
-        self.connected = False
-        self._changed = asyncio.Event()
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._ends = Ends(self._access, window, self._read)
@@ -186,26 +179,8 @@ class Fabric:
         name = OPERATOR_NAME + fresh_name()
         return connect(self.url, name=name, tls=tls, token=token, timeout=timeout, wait=wait, stay=True)
 
-    async def wait_until(self, *, connected: bool) -> None:
-        """Return when the link to the broker is up, or down."""
-        while self.connected is not connected:
-            self._check()
-            self._changed.clear()
-            await self._changed.wait()
-
     async def __aenter__(self) -> Self:
-        assert self._driver is None, "a fabric is entered once"
-        first = self._first = FirstConnection(self._access)
-        driver = self._driver = Driver(
-            self._client, dialler=first.dialler, application=self._perform, window=_LARGEST_WINDOW
-        )
-        driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
-        driver.start()
-        try:
-            await first.wait()
-        except BaseException:
-            await self.close()
-            raise
+        await self._start(self._client)
         return self
 
     async def __aexit__(
@@ -215,18 +190,15 @@ class Fabric:
 
     async def close(self) -> None:
         """Send what waits, say goodbye and end; every subscription ends with it."""
-        driver = self._driver
-        if driver is None or isinstance(self._error, Closed):
+        if self._driver is None or isinstance(self._error, Closed):
             return
         if self._error is None:
             self._end_turn()
             if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
-                    await self.flush(_LINGER)
+                    await self.flush(LINGER)
         await self._ends.close()
-        self._fail(Closed("this client was closed"))
-        driver.tell(StopRequested())
-        await driver.close()
+        await self._stop("this client was closed")
 
     async def publish(
         self, topic: str, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value
@@ -411,6 +383,7 @@ class Fabric:
         self, topic: str, *, name: str, stored_on: int = 0, buffer: int = 16 << 20, resume: Resume | None = None
     ) -> Publisher:
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
+        check_no_mail(topic)
         return self._ends.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
@@ -418,17 +391,6 @@ class Fabric:
         # a subscription that is already open waits for a broker that is restarted meanwhile
         patience = max(timeout, wait)
         return reading(connect(self.url, tls=tls, token=token, timeout=timeout, wait=patience, window=PAGES), name)
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._driver is None:
-            raise Closed("not connected: use `async with stentor.connect(…) as fabric`")
-
-    def _tell(self, happened: Input) -> None:
-        self._check()
-        assert self._driver is not None
-        self._driver.tell(happened)
 
     # ---- what the machine tells
 
@@ -445,33 +407,23 @@ class Fabric:
             case TellBundle():
                 self._bundles.told(effect)
             case Connect():
-                self.node, self.principal = effect.node, effect.principal
-                self._set_connected(True)
-                self._log.up(effect.node, self.url)
+                self.principal = effect.principal
+                super()._perform(effect)
                 self._questions.answer(Settle(self._moving))
                 if self._first is not None:
                     self._first.succeed()
             case Disconnect():
-                self._set_connected(False)
                 self._forget_flows()
-                self.trouble = effect.reason
-                if self._first is None or self._first.on_disconnect(effect.reason):
-                    self._log.down(effect.reason, self.url)
+                super()._perform(effect)
             case RefuseFlow():
                 self._best_effort.refuse(effect)
-            case Halt():
-                refused = (Fenced if effect.code is Refusal.FENCED else Refused)(effect.code, effect.reason)
-                self._log.refused(refused)
-                self._fail(refused)
+            case _:
+                super()._perform(effect)
 
     def _forget_flows(self) -> None:
         """The link is gone: nobody waits for what its broker would have said."""
         self._best_effort.forget()
         self._questions.give_up(self._checking)
-
-    def _set_connected(self, connected: bool) -> None:
-        self.connected = connected
-        self._changed.set()
 
     def _wake(self) -> None:
         if self._room is not None and not self._room.done():
@@ -480,10 +432,7 @@ class Fabric:
 
     def _fail(self, error: Exception) -> None:
         """Nothing more can be done with this client: everyone who waits is told."""
-        self._error = error
-        self._set_connected(False)
-        if self._first is not None:
-            self._first.fail(error)
+        super()._fail(error)
         self._questions.fail(error)
         self._subscriptions.end(error)
         self._wake()

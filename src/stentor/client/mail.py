@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from stentor.client.reliable_endpoints import Ends
+from stentor.client.reliable_publisher import Publisher, Stored
+from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
 from stentor.model.mail import MAIL, RECIPIENT, address_of
 from stentor.model.ranges import check_client_name
-from stentor.reliable import Ends, Publisher, Stored, Subscription
 
 
 class Mail:

@@ -9,7 +9,7 @@ import pytest
 import stentor
 from stentor import blocking
 
-_API = (Path(__file__).resolve().parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+_API = (Path(__file__).resolve().parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
 _FABRIC = stentor.connect("stentor://127.0.0.1:1")  # none of these is ever opened
 TWINS = {
     "Fabric": (_FABRIC, blocking.BlockingFabric),

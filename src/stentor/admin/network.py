@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stentor.client import Fabric
+from stentor.client.fabric import Fabric
 from stentor.model.access_report import AccessView
 from stentor.model.attribute import Value
 from stentor.model.errors import Refused

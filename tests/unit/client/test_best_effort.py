@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from stentor.best_effort import BestEffort
+from stentor.client.connection.best_effort import BestEffort
 from stentor.model.errors import Refusal, Refused, TopicError
 from stentor.model.ids import topic_id
 from stentor.nodes.application import RefuseFlow

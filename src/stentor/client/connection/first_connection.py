@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from stentor.client.connection.url import addresses_of
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.runtime.dialler import REFUSED, Dialler
 from stentor.runtime.token import load_token
-from stentor.url import addresses_of
 
 HINT = ": is `stentor up` running there?"
 

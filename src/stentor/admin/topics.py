@@ -19,19 +19,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from stentor.answer_belief import Believes, is_introduced, wrote_by
-from stentor.bundle_choice import check_bundle, check_willing, choose
-from stentor.client import Events, Fabric
-from stentor.existing_topic import check_same
+from stentor.admin.answer_belief import Believes, is_introduced, wrote_by
+from stentor.admin.bundle_choice import check_bundle, check_willing, choose
+from stentor.admin.existing_topic import check_same
+from stentor.client.fabric import Events, Fabric
 from stentor.model.access import ANONYMOUS
-from stentor.model.control import (
-    REPOSITORIES,
-    Registration,
-    RegistrationReceipt,
-    Role,
-    TopicTask,
-    bundle_of,
-)
+from stentor.model.communication import REPOSITORIES, Role, bundle_of
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.mail import MAIL
 from stentor.model.place import UNPROVED, is_operator_name
@@ -147,7 +141,7 @@ class Registrar:
         """A topic as each of its repositories sees it; InvalidInput if there is none."""
         return (await self._look(topic, within)).reports
 
-    async def _look(self, topic: str, within: float = WITHIN) -> _Seen:
+    async def _look(self, topic: str, within: float = WITHIN, client: str = "") -> _Seen:
         check_reliable_topic(topic)
         reports: dict[str, TopicReport] = {}
 
@@ -155,7 +149,7 @@ class Registrar:
             reports.update((name, _decode(answers[name], TopicReport)) for name in answers.keys() - reports.keys())
             return bool(reports) and all(reports.keys() >= set(report.members) for report in reports.values())
 
-        registration = self._registration(topic, TopicTask.SHOW)
+        registration = self._registration(topic, TopicTask.SHOW, name=client)
         end = _now() + within
         while True:
             members = BundleMembers(await self._fabric._bundles.find(topic, _LONG_SILENCE))
@@ -275,6 +269,10 @@ class Registrar:
         """Take that back; what a subscriber has not got yet is forgotten."""
         return await self._change(topic, TopicTask.REVOKE, role=role, name=name)
 
+    async def leave(self, topic: str, name: str) -> None:
+        """End the subscription of a name that is ours to use, whoever holds it now: nothing is kept for it any more."""
+        await self._change(topic, TopicTask.LEAVE, name=name)
+
     async def steer(self, topic: str, role: Role, name: str, repository: str, within: float = 30.0) -> None:
         """Move a publisher or subscriber to another repository of its topic; returns when that one steers it. It stays
         there, as if it had chosen that itself.
@@ -284,7 +282,7 @@ class Registrar:
         registration = asking._registration(topic, TopicTask.STEER, role=role, name=name, repositories=(repository,))
         end = _now() + within
         while True:
-            seen, members = await asking._look(topic)
+            seen, members = await asking._look(topic, client=name)
             if repository in seen and seen[repository].does_steer(role, name):
                 return
             bundle = sorted({each for report in seen.values() for each in report.members})
@@ -331,7 +329,7 @@ class Registrar:
     async def _change(self, topic: str, task: TopicTask, *, last: str = "", **what: Any) -> TopicReport:
         """Tell one repository of the bundle, and the next if it does not answer; they tell each other."""
         asking = await self._as_operator()
-        seen, members = await asking._look(topic)
+        seen, members = await asking._look(topic, client=what.get("name", ""))
         inclined = sorted(seen, key=lambda name: (name == last, seen[name].leaving, not seen[name].ready))
         registration = asking._registration(topic, task, **what)
         receipt = await asking._tell(inclined, registration, wrote_by(members), _CHANGED_WITHIN)

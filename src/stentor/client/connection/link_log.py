@@ -4,8 +4,10 @@ A client tries for ever to reach its broker. A trouble is told when it begins, n
 """
 
 import logging
+from collections.abc import Sequence
 
-from stentor.model.position import Position
+from stentor.client.losses import LostEvents
+from stentor.model.count import counted
 from stentor.nodes.client import MOVING
 
 
@@ -52,10 +54,11 @@ class LinkLog:
             self._missed_told[pattern] = total
             self._logger.warning("%s: missed %d events of %r so far: it reads too slowly", self._who, total, pattern)
 
-    def lost(self, events: Position) -> None:
-        if events.streams:
-            what = "%s: %d events are lost, since they were damaged and were given up: %s"
-            self._logger.error(what, self._who, len(events), events.to_text())
+    def lost(self, events: Sequence[LostEvents]) -> None:
+        if events:
+            count = counted(sum(each.last - each.first + 1 for each in events), "event")
+            which = ", ".join(f"{each.first} … {each.last} of {each.name or each.publisher}" for each in events)
+            self._logger.error("%s: lost %s, damaged and given up: %s", self._who, count, which)
 
     def refused(self, error: Exception) -> None:
         """The client is over."""

@@ -7,20 +7,20 @@ import threading
 import time
 from collections.abc import Callable
 
-from stentor.first_connection import Access, FirstConnection
-from stentor.link_log import LinkLog
-from stentor.machine import Effect, Input, StopRequested
-from stentor.model.control import Role, end_name
-from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError, Unresponsive
+from stentor.client.connection.first_connection import Access
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.url import addresses_of
+from stentor.client.machine_runner import MachineRunner, refusal_of
+from stentor.machine import Effect, Input
+from stentor.model.communication import Role, end_name
+from stentor.model.errors import Unresponsive
 from stentor.model.ids import Incarnation
-from stentor.nodes.application import Connect, Disconnect, Halt, Moved
+from stentor.nodes.application import Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.end import End
-from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, DrawLife, Forbid, LifeDrawn
+from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, DrawLife, LifeDrawn
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.runtime.driver import Driver
-from stentor.url import addresses_of
 
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 
@@ -47,13 +47,13 @@ def incarnation() -> Incarnation:
     return Incarnation(_births.next())
 
 
-class Holder:
+class Holder(MachineRunner):
     """Somebody with a link of its own, a steering repository, and an application that waits."""
 
     def __init__(self, access: Access, role: Role, topic: str, name: str, window: int) -> None:
         self.topic, self.name = topic, name
         self.repository = ""  # that steers us
-        self._access = access
+        super().__init__(access, LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}"))
         self._settings = Settings(
             name=end_name(role, name, topic),
             addresses=addresses_of(access.url),
@@ -64,52 +64,20 @@ class Holder:
             secure=access.tls is not None,
             can_move=not access.stay,
         )
-        self._log = LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}")
-        self._driver: Driver | None = None
-        self._first: FirstConnection | None = None
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._tokens = 0
-        self._error: Exception | None = None
-        self.trouble = ""  # why no broker, or no repository, serves us
-        self.node = ""  # the broker's name
-        self.connected = False
-        self._changed = asyncio.Event()
 
     async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
-        assert self._driver is None, "it is entered once"
-        node = End(self._settings, self.topic, machine, where)
-        first = self._first = FirstConnection(self._access)
-        driver = self._driver = Driver(node, dialler=first.dialler, application=self._perform, window=1 << 32)
-        driver.stopped.add_done_callback(lambda stopped: self._fail(StentorError(stopped.result())))
-        driver.start()
-        try:
-            await first.wait(self._describe)
-        except BaseException:
-            await self._end()
-            raise
+        await self._start(End(self._settings, self.topic, machine, where), self._describe)
 
     def _describe(self, within: float) -> str:
         trouble = f" ({self.trouble})" if self.trouble else ""
         hint = f"is it a reliable topic? `stentor topic create {shlex.quote(self.topic)} --reliable` makes it one"
         return f"no repository of {self.topic!r} within {within:g} s{trouble}: {hint}"
 
-    async def _end(self) -> None:
-        driver = self._driver
-        if driver is not None and not isinstance(self._error, Closed):
-            self._fail(Closed("this one was closed"))
-            driver.tell(StopRequested())
-            await driver.close()
-
     @property
     def is_open(self) -> bool:
         return self._driver is not None and self._error is None
-
-    async def wait_until(self, *, connected: bool) -> None:
-        """Return when the link to the broker is up, or down."""
-        while self.connected is not connected:
-            self._check()
-            self._changed.clear()
-            await self._changed.wait()
 
     def move(self, url: str) -> None:
         """Go to another broker; nothing is lost on the way."""
@@ -118,16 +86,6 @@ class Holder:
         self._access = self._access._replace(url=url)
         self._log.moving(url)
         self._tell(Moved(addresses))
-
-    def _tell(self, happened: Input) -> None:
-        assert self._driver is not None
-        self._driver.tell(happened)
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._driver is None:
-            raise Closed("not open: use `async with`")
 
     async def _safe(self, copies: int, timeout: float | None) -> int:
         """Wait until everything said before is safe; on how many repositories it is."""
@@ -162,41 +120,18 @@ class Holder:
                     if effect.code is None:
                         future.set_result(effect.copies)
                     else:
-                        future.set_exception(_refused(effect.code, effect.reason))
+                        future.set_exception(refusal_of(effect.code, effect.reason))
             case DrawLife():
                 assert self._driver is not None
-                self._driver.loop.call_soon(self._tell, LifeDrawn(incarnation()))
+                self._driver.loop.call_soon(self._driver.tell, LifeDrawn(incarnation()))
             case Complain():
                 self.trouble = effect.reason
                 self._log.unsteered(effect.reason)
-            case Connect():
-                self.node = effect.node
-                self._set_connected(True)
-                self._log.up(effect.node, self._access.url)
-            case Disconnect():
-                self.trouble = effect.reason
-                self._set_connected(False)
-                if self._first is None or self._first.on_disconnect(effect.reason):
-                    self._log.down(effect.reason, self._access.url)
-            case Forbid() | Halt():
-                refused = _refused(effect.code, effect.reason)
-                self._log.refused(refused)
-                self._fail(refused)
-
-    def _set_connected(self, connected: bool) -> None:
-        self.connected = connected
-        self._changed.set()
+            case _:
+                super()._perform(effect)
 
     def _fail(self, error: Exception) -> None:
-        self._set_connected(False)
-        if self._error is None or isinstance(error, Closed):
-            self._error = error
-        if self._first is not None:
-            self._first.fail(error)
+        super()._fail(error)
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error)
-
-
-def _refused(code: Refusal, reason: str) -> Refused:
-    return Fenced(code, reason) if code is Refusal.FENCED else Refused(code, reason)

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import NamedTuple
 
-from stentor.event import StoredBatch
+from stentor.client.event import StoredBatch
+from stentor.client.stored_reader import Leaf, Reader
 from stentor.model.position import Position
 from stentor.model.span import Spans
 from stentor.protocols.delivery.dialogue import Portion
-from stentor.reading import Leaf, Reader
 from stentor.wire.block import Block
 
 Readers = Callable[[str], AbstractAsyncContextManager[Reader]]  # makes one that reads under a name

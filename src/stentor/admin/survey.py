@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from stentor import operation
-from stentor.client import connect
-from stentor.first_connection import HINT
+from stentor.admin import network as operation
+from stentor.client.connection.first_connection import HINT
+from stentor.client.fabric import connect
 from stentor.model.errors import StentorError
 from stentor.model.scope import ScopePath
 from stentor.model.view import LinkView, MemberView, NetworkView

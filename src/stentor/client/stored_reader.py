@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
-from stentor.event import Event
+from stentor.client.event import Event
 from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
 from stentor.model.position import Position

@@ -1,0 +1,88 @@
+"""What a seed makes of a fabric: who takes part, what befalls them by name, and what befalls links, hosts and disks."""
+
+from random import Random
+
+import msgspec
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.simulation.delivery.plan import (
+    Plan,
+    draw_brief_lives,
+    draw_plan,
+    draw_returns,
+    draw_rivals,
+    draw_rot,
+    draw_scholars,
+    draw_scribes,
+    draw_strangers,
+    draw_strikes,
+    draw_units,
+)
+from stentor.simulation.disk import SOUND_DISK, DiskFaults
+from stentor.simulation.faults import DAMAGES, Faults, Weather
+
+# What befalls links is the adversary's; a host does a whole step or none; no letter outlives the link it was sent on.
+_NOT_HERE = {"partition", "cut-in-step", "echo"}
+
+
+_OF_NODES = {"stop-broker": 0.2, "stop-repository": 0.2, "stumble": 0.1}  # in so many of the worlds
+
+# Brokers in units and their numbers, each linked with the next one; a network has one depth everywhere.
+NODES: dict[str, tuple[int, ...]] = {
+    "north/hall/b1": (1, 1, 1),
+    "north/hall/b2": (1, 1, 2),
+    "north/yard/b3": (1, 2, 1),
+    "south/quay/b4": (2, 1, 1),
+    "south/quay/b5": (2, 1, 2),
+}
+
+
+def draw_fabric(seed: int) -> Plan:
+    """Links take longer to be found broken than letters to be sent again, so troubles last longer than in delivery."""
+    random = Random(f"{seed}/fabric")
+    duration = random.choice((1, 2, 3)) * SECOND
+    plan = msgspec.structs.replace(
+        draw_plan(random),
+        duration=duration,
+        pause=random.choice((60, 120, 200)) * MILLISECOND,
+        events=random.randrange(6, 24),
+        strikes=draw_strikes(random, duration),
+    )
+    for draw in (
+        draw_units, draw_scribes, draw_returns, draw_rivals, draw_brief_lives, draw_scholars, draw_strangers, draw_rot
+    ):  # fmt: skip
+        plan = draw(Random(f"{seed}/fabric/{draw.__name__}"), plan)
+    strikes = [strike for strike in plan.strikes if strike[1] not in _NOT_HERE]
+    for what, share in _OF_NODES.items():
+        strikes += [(random.randrange(duration), what)] * (random.random() < share)
+    strikes.sort()
+    return msgspec.structs.replace(plan, strikes=tuple(strikes), nodes=tuple(NODES) if plan.nodes else ())
+
+
+def draw_faults(seed: int) -> Faults:
+    """Each seed has troubles of its own: all at once would hide what some of them do alone."""
+    random = Random(f"{seed}/faults")
+
+    def some(rate: float) -> float:
+        return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
+
+    return Faults(
+        weather=Weather(
+            mean_delay=random.choice((1, 1, 5)) * MILLISECOND,
+            cut=0.1,
+            damage=some(random.choice((0.01, 0.002))),
+            damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
+        ),
+        disk=random.choice((SOUND_DISK, SOUND_DISK, DiskFaults(sync_error=0.03, full=0.05))),
+        breaks=some(5.0),
+        latest_notice=4 * SECOND,
+        partitions=some(2.0),
+        mean_partition=SECOND,
+        crashes=some(3.0),
+        mean_downtime=SECOND // 2,
+        stalls=some(1.0),
+        mean_stall=SECOND // 2,
+        jumps=some(0.5),
+        mean_jump=2 * SECOND,
+        drift=random.choice((0, 0, 1000)),
+    )
