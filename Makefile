@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shuffled soak bench bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
+.PHONY: help setup demo test test-shuffled soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, millions of odd
 bench: $(READY) ## us beside nats-server, mosquitto and redis: table, JSON, plot
 	$(BIN)/python -m benchmarks --rounds $(ROUNDS)
 
+bench-against: $(READY) ## COMMIT=… beside this tree, in turns: ratios by row, JSON; fails if a row is slower. SUITE=durable …
+	$(BIN)/python -m benchmarks.against $(COMMIT) $(addprefix --suite=,$(SUITE))
+
 bench-matching: $(READY) ## the index beside a loop and the paper's tree, 100 to 1,000,000 filters: tables, JSON, plot
 	$(BIN)/python -m benchmarks.matching --rounds $(ROUNDS)
 	$(BIN)/python -m benchmarks.subscribing --rounds $(ROUNDS)
@@ -72,4 +75,5 @@ lock: ## pin every dependency with its hashes (needs uv)
 	    --all-extras --no-header pyproject.toml -o requirements.lock
 
 clean: ## forget everything that was built here
-	rm -rf .venv .stentor .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .stentor .against .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	-git worktree prune

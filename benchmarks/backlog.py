@@ -21,18 +21,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
 from stentor.cli.process import Readiness
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Fact, Kind, Line, Record
 from stentor.protocols.delivery.store import HORIZON, SCHEMA, digest_of
-from stentor.registration import Registrar
 from stentor.storage.shelf import open_ledger
 from stentor.wire.block import Block, Origin, encode
 

@@ -22,7 +22,7 @@ from benchmarks.results import Results, Sample
 from benchmarks.traces import NAME, SIZE, TOPIC, Traced
 from benchmarks.trial import Figures
 from stentor.bench import machine
-from stentor.client import connect
+from stentor.client.fabric import connect
 
 RESULTS = Path(__file__).parent / "results"
 RATE = 300  # events a second

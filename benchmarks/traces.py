@@ -22,10 +22,10 @@ from benchmarks.durable.stentor import OverSqlite
 from benchmarks.results import Results, Sample
 from benchmarks.trial import Figures
 from benchmarks.workloads import Goal
+from stentor.admin.topics import Registrar
 from stentor.bench import machine
-from stentor.client import Fabric, connect
-from stentor.registration import Registrar
-from stentor.reliable import Subscription
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_subscription import Subscription
 
 RESULTS = Path(__file__).parent / "results"
 TOPIC, NAME, SIZE = "bench/traces", "bench", 100

@@ -62,7 +62,7 @@ def test_each_room_knows_only_the_rooms_below_it() -> None:
     assert "0 broken" in done.stdout
 
 
-# ---- docs/coverage.md
+# ---- docs/internal/coverage.md
 
 
 class Row:
@@ -75,7 +75,7 @@ class Row:
 
 
 def table() -> dict[str, Row]:
-    text = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internal" / "coverage.md").read_text(encoding="utf-8")
     rows = [Row(line) for line in text.splitlines() if _ID.match(line.strip("| "))]
     found = {row.id: row for row in rows}
     assert len(found) == len(rows), "an id stands in the table once"

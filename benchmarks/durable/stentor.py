@@ -13,9 +13,9 @@ import uvloop
 
 from benchmarks.durable.lane import SIZE, Outcome
 from benchmarks.targets.target import Broker, TargetError
-from stentor.client import connect
-from stentor.registration import Registrar
-from stentor.reliable import Publisher, Stored
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
+from stentor.client.reliable_publisher import Publisher, Stored
 
 _TOPIC, _NAME = "bench/durable", "bench"
 _PARTS, _SMALLEST = 4, 256  # of a window, each awaited as a whole; smaller ones would take a sync each

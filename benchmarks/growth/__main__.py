@@ -6,6 +6,7 @@ process of its own and in a time that is only counted; steady load with processe
 
 import asyncio
 import datetime
+import itertools
 import json
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.growth.sizes import KINDS, Point, run
-from benchmarks.growth.steady import steady
+from benchmarks.growth.steady import Look, steady
 from stentor.bench import machine
 
 mpl.use("Agg")
@@ -50,8 +51,8 @@ def table(points: list[Point]) -> Table:
     return found
 
 
-def draw(points: list[Point], load: list[tuple[float, float]], path: Path) -> None:
-    """A panel for each kind: idle processor time and memory by size; and memory by time under steady load."""
+def draw(points: list[Point], load: list[Look], path: Path) -> None:
+    """A panel for each kind: idle processor time and memory by size; and both by time under steady load."""
     kinds = list(dict.fromkeys(each.kind for each in points))
     panels = len(kinds) + bool(load)
     figure, grid = pyplot.subplots(1, panels, figsize=(5.2 * panels, 3.8), squeeze=False)
@@ -66,11 +67,36 @@ def draw(points: list[Point], load: list[tuple[float, float]], path: Path) -> No
         axes.legend(loc="upper left", fontsize=8)
         other.legend(loc="lower right", fontsize=8)
     if load:
-        grid.flat[-1].plot([at / 60 for at, _ in load], [memory for _, memory in load], color="#4472c4")
-        grid.flat[-1].set(title="steady load: MiB by minutes", ylim=(0, None))
+        _draw_load(grid.flat[-1], load)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
+
+
+def _draw_load(axes: Any, load: list[Look]) -> None:
+    minutes = [each.at_s / 60 for each in load]
+    axes.plot(minutes, [each.repository_mib for each in load], color="#4472c4", label="repository, MiB")
+    axes.plot(minutes, [each.broker_mib for each in load], color="#c55a11", label="broker, MiB")
+    axes.set(title="steady load", xlabel="minutes", ylim=(0, None))
+    axes.legend(loc="lower left", fontsize=8)
+    every = max(len(load) // 60, 1)  # shares of single looks are mostly noise
+    marks = load[::every]
+    shares = [100 * (late.cpu_s - early.cpu_s) / (late.at_s - early.at_s) for early, late in itertools.pairwise(marks)]
+    other = axes.twinx()
+    other.plot([each.at_s / 60 for each in marks[1:]], shares, color="#1b5e20", lw=0.8, label="both, % of a core")
+    other.set_ylim(0, None)
+    other.legend(loc="lower right", fontsize=8)
+
+
+def _describe(load: list[Look]) -> str:
+    """Return what the second and the last third of a steady load took, one after the other."""
+    third = max(len(load) // 3, 1)
+    parts = []
+    for part in (load[third : 2 * third], load[2 * third :]):
+        mib = max(each.broker_mib + each.repository_mib for each in part)
+        share = (part[-1].cpu_s - part[0].cpu_s) / max(part[-1].at_s - part[0].at_s, 1)
+        parts.append(f"{mib:,.1f} MiB and {100 * share:.1f} % of a core")
+    return f"{', at last '.join(parts)}; {load[-1].taken:,} events taken"
 
 
 def main(
@@ -92,17 +118,15 @@ def main(
             with console.status(f"{size:,} {kind}"):
                 points.append(measure(kind, place, size))
         console.print(table([each for each in points if each.kind == kind]))
-    load: list[tuple[float, float]] = []
+    load: list[Look] = []
     if minutes:
         with console.status(f"{minutes:g} minutes of {rate:,} events/s"):
             load = asyncio.run(steady(minutes * 60, rate, place))
-        third = len(load) // 3
-        early, late = (max(memory for _, memory in part) for part in (load[third : 2 * third], load[2 * third :]))
-        console.print(f"steady load, {minutes:g} min of {rate:,} events/s: {early:,.0f} MiB, at last {late:,.0f} MiB")
+        console.print(f"steady load, {minutes:g} min of {rate:,} events/s: {_describe(load)}")
     report: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": msgspec.to_builtins(machine.describe()), "noise_cores": round(noise.cores(), 2),
-        "points": msgspec.to_builtins(points), "steady": {"rate": rate, "mib": load},
+        "points": msgspec.to_builtins(points), "steady": {"rate": rate, "looks": load},
     }  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{out}.json").write_text(json.dumps(report, indent=1))

@@ -23,6 +23,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -30,17 +31,12 @@ from stentor.model.control import (
     Recovery,
     Rectify,
     Registration,
-    Role,
     SubscriberAck,
     TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.storage.ledger import Ledger
 from stentor.storage.shelf import open_ledger
@@ -144,7 +140,7 @@ class Bundle:
             if self._timers.get(name) != at:
                 continue  # another one took its place
             self.now = max(at, self.now + 1)
-            self.step(name, TimerFired(f"repository {self.topic}"))
+            self.step(name, TimerFired(TopicTick(self.topic)))
             self.settle()
         self.now = end
         return time.process_time() - begin

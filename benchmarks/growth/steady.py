@@ -1,24 +1,39 @@
-"""Steady load: one publisher, one subscriber, a broker and a repository as processes; how much memory these take."""
+"""Steady load: one publisher, one subscriber, a broker and a repository as processes; what memory and processor time
+these take as time goes by.
+"""
 
 import asyncio
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.backlog import REPOSITORY, TOPIC, resident
+from stentor.admin.topics import Registrar
+from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
 from stentor.cli.process import Readiness
-from stentor.client import Fabric, connect
-from stentor.registration import Registrar
+from stentor.client.fabric import Fabric, connect
 
 _BATCH = 50
-_LOOK = 1.0  # seconds between looks at the memory
+_LOOK = 5.0  # seconds between looks
 _BODY = b"x" * 100
+_KEEP = 60  # seconds that events are kept: what is stored does not grow from then on either
 
 
-async def steady(seconds: float, rate: int, place: Path | None) -> list[tuple[float, float]]:
-    """Return how many MiB broker and repository took together, by seconds since the beginning."""
+class Look(NamedTuple):
+    """What broker and repository had taken when they were looked at."""
+
+    at_s: float  # since the beginning
+    broker_mib: float
+    repository_mib: float
+    cpu_s: float  # of both together
+    taken: int  # events that the subscriber had got
+
+
+async def steady(seconds: float, rate: int, place: Path | None) -> list[Look]:
+    """Return what broker and repository took, every few seconds."""
     pids: dict[str, int] = {}
 
     def noticed(node: Readiness) -> None:
@@ -28,16 +43,20 @@ async def steady(seconds: float, rate: int, place: Path | None) -> list[tuple[fl
         config = network(TOPOLOGIES["A"], Path(folder), "sqlite")
         async with running(lambda _: None, noticed)(config) as urls, connect(urls["b1"]) as fabric:
             async with Registrar(fabric) as registrar:
-                await registrar.create(TOPIC, (REPOSITORY,), copies=1)
+                await registrar.create(TOPIC, (REPOSITORY,), copies=1, keep=_KEEP)
                 await registrar.grant(TOPIC, "publisher", "load")
                 await registrar.grant(TOPIC, "subscriber", "load")
-            seen: list[tuple[float, float]] = []
-            reader = asyncio.create_task(_read(fabric))
+            seen: list[Look] = []
+            taken = [0]
+            reader = asyncio.create_task(_read(fabric, taken))
             begin = time.monotonic()
             writer = asyncio.create_task(_write(fabric, begin + seconds, rate))
             while not writer.done():
                 await asyncio.sleep(_LOOK)
-                seen.append((round(time.monotonic() - begin, 1), sum(map(resident, pids.values()))))
+                usage = machine.family()
+                cpu_s = sum(usage[pid].own for pid in pids.values())
+                sizes = round(resident(pids["b1"]), 1), round(resident(pids[REPOSITORY]), 1)
+                seen.append(Look(round(time.monotonic() - begin, 1), *sizes, round(cpu_s, 2), taken[0]))
             await writer
             reader.cancel()
             return seen
@@ -52,7 +71,7 @@ async def _write(fabric: Fabric, end: float, rate: int) -> None:
             await asyncio.sleep(max(due - time.monotonic(), 0))
 
 
-async def _read(fabric: Fabric) -> None:
+async def _read(fabric: Fabric, taken: list[int]) -> None:
     async with fabric.subscribe(TOPIC, name="load") as events:
-        async for _ in events.batches():
-            pass
+        async for batch in events.batches():
+            taken[0] += len(batch)

@@ -11,10 +11,10 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from stentor.admin.network import view
 from stentor.cli.bench import running
-from stentor.client import Events, Fabric, connect
+from stentor.client.fabric import Events, Fabric, connect
 from stentor.config import parse
-from stentor.operation import view
 
 HEARTBEAT = 1.0  # seconds
 RATE = 500  # events/s

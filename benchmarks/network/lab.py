@@ -17,6 +17,7 @@ from stentor.machine import (
     Started,
     StartTimer,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.attribute import Kind, Schema, Value
@@ -79,7 +80,7 @@ class Lab:
         self._limits = limits or Limits(heartbeat=3600.0)
         self._queue: deque[tuple[str, Input]] = deque()
         self._other: dict[tuple[str, LinkId], tuple[str, LinkId]] = {}
-        self._timers: dict[tuple[str, str], int] = {}
+        self._timers: dict[tuple[str, Timer], int] = {}
         self._links = 0
 
     def start(self, name: str, dials: Sequence[str], forwarding: str = "content") -> Broker:
@@ -121,7 +122,7 @@ class Lab:
         views = [link for broker in self.brokers.values() for link in broker.view().links]
         return sum(link.events_out for link in views), sum(link.bytes_out for link in views)
 
-    def _due(self) -> list[tuple[str, str]]:
+    def _due(self) -> list[tuple[str, Timer]]:
         return [key for key, due in self._timers.items() if due <= self.now]
 
     def _link(self) -> LinkId:

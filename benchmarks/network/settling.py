@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.network.lab import Lab
 from stentor.cli.bench import running
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.config import parse
 from stentor.model.messages import SettlementRequest
 

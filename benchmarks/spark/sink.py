@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from benchmarks.durable.stentor import OverSegments
 from benchmarks.spark.bench import Bench
-from stentor.client import connect
-from stentor.registration import Registrar
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 
 SIZE, PORTION = 200, 10_000  # bytes of a body; events that the native client publishes at once
 TOPIC = "bench/sink"

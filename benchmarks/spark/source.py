@@ -15,16 +15,16 @@ from benchmarks.backlog import fill, until_ready
 from benchmarks.durable.stentor import OverSegments
 from benchmarks.process import Server
 from benchmarks.spark.bench import Bench
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.attribute import schema_of as kinds_of
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Kind, Line, Record
 from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source import BatchReader
 from stentor.protocols.delivery.store import digest_of
-from stentor.registration import Registrar
 from stentor.wire.block import Block, Origin, encode
 
 OURS, FILES = "stentor", "Arrow files"

@@ -3,6 +3,9 @@
 No clock, socket, file, randomness, thread or log call lives inside a machine. `now` is integer nanoseconds of a
 monotonic clock. Inputs tell what happened (past tense), effects ask for what shall be done (imperative), messages are
 nouns. The same machines run over real sockets (`stentor.runtime`) and in simulation (`stentor.simulation`).
+
+Every input and effect has a tag beside its class. Digests of simulated runs hold tags and values, so that a tag stays
+when its class gets another name.
 """
 
 from collections.abc import Sequence
@@ -23,11 +26,11 @@ MILLISECOND = 1_000_000
 Buffer = bytes | memoryview
 
 
-class Input(msgspec.Struct, frozen=True, gc=False):
+class Input(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     """Something that happened."""
 
 
-class LinkOpened(Input, frozen=True, gc=False):
+class LinkOpened(Input, frozen=True, gc=False, tag="link opened"):
     """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
     `node` that it is one of a node, `scopes` the places that it names, which are all that a broker or repository may
     take, and `attributes` what else it says of its subject.
@@ -47,45 +50,49 @@ class LinkOpened(Input, frozen=True, gc=False):
     token: FabricToken | None = None
 
 
-class CertificateEnded(Input, frozen=True, gc=False):
+class CertificateEnded(Input, frozen=True, gc=False, tag="certificate ended"):
     """What the peer on a link proved holds no longer: its certificate has expired or was revoked."""
 
     link: LinkId
     reason: str
 
 
-class Received(Input, frozen=True, gc=False):
+class Received(Input, frozen=True, gc=False, tag="received"):
     """Bytes came in, cut anywhere."""
 
     link: LinkId
     data: bytes
 
 
-class LinkLost(Input, frozen=True, gc=False):
+class LinkLost(Input, frozen=True, gc=False, tag="link lost"):
     """A stream ended, or a dialled one could not be opened."""
 
     link: LinkId
     reason: str
 
 
-class TimerFired(Input, frozen=True, gc=False):
+class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
+    """What a machine wants to be woken for. Timers that are equal are one: starting it again replaces it."""
+
+
+class TimerFired(Input, frozen=True, gc=False, tag="timer fired"):
     """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, for versions that must
     be newer than those of an earlier life, and for the age of what is stored, which processes and machines outlive.
     It never decides anything else.
     """
 
-    timer: str
+    timer: Timer
     wall: int = 0
 
 
-class Appended(Input, frozen=True, gc=False):
+class Appended(Input, frozen=True, gc=False, tag="appended"):
     """Everything asked for under this token is durable."""
 
     log: str
     token: int
 
 
-class AppendFailed(Input, frozen=True, gc=False):
+class AppendFailed(Input, frozen=True, gc=False, tag="append failed"):
     """The disk said no: nothing under this token may be counted on."""
 
     log: str
@@ -93,14 +100,14 @@ class AppendFailed(Input, frozen=True, gc=False):
     reason: str
 
 
-class Started(Input, frozen=True, gc=False):
+class Started(Input, frozen=True, gc=False, tag="started"):
     """The node begins; `records` is what its logs held, by log, and `wall` the time in nanoseconds since 1970."""
 
     records: dict[str, list[bytes]] = {}
     wall: int = 0
 
 
-class Opened(Input, frozen=True, gc=False):
+class Opened(Input, frozen=True, gc=False, tag="opened"):
     """A ledger is open; this is what it held. With a reason it is not. `wall` is as in TimerFired."""
 
     ledger: str
@@ -109,14 +116,14 @@ class Opened(Input, frozen=True, gc=False):
     wall: int = 0
 
 
-class Committed(Input, frozen=True, gc=False):
+class Committed(Input, frozen=True, gc=False, tag="committed"):
     """Everything asked for under this token, and before it, is durable in the ledger."""
 
     ledger: str
     token: int
 
 
-class CommitFailed(Input, frozen=True, gc=False):
+class CommitFailed(Input, frozen=True, gc=False, tag="commit failed"):
     """Nothing under this token is there; if it is not `fatal`, the same may be tried again."""
 
     ledger: str
@@ -125,7 +132,7 @@ class CommitFailed(Input, frozen=True, gc=False):
     fatal: bool = True
 
 
-class Scanned(Input, frozen=True):
+class Scanned(Input, frozen=True, tag="scanned"):
     """What was found; `damaged` lines are there and cannot be read. With a reason nothing could be read at all."""
 
     ledger: str
@@ -135,7 +142,7 @@ class Scanned(Input, frozen=True):
     reason: str = ""
 
 
-class Recalled(Input, frozen=True):
+class Recalled(Input, frozen=True, tag="recalled"):
     """What a lake had of what was wanted: frames with their schemas. It looked for these events, and found those."""
 
     ledger: str
@@ -146,67 +153,67 @@ class Recalled(Input, frozen=True):
     reason: str = ""  # if the lake could not be read
 
 
-class Measured(Input, frozen=True, gc=False):
+class Measured(Input, frozen=True, gc=False, tag="measured"):
     """A ledger takes so many bytes on its disk; told now and then."""
 
     ledger: str
     size: int
 
 
-class StopRequested(Input, frozen=True, gc=False):
+class StopRequested(Input, frozen=True, gc=False, tag="stop requested"):
     """Somebody wants this node to end in good order."""
 
 
-class Effect(msgspec.Struct, frozen=True, gc=False):
+class Effect(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     """Something to be done."""
 
 
-class Send(Effect, frozen=True):
+class Send(Effect, frozen=True, tag="send"):
     """Write these buffers to a link, in order."""
 
     link: LinkId
     data: Sequence[Buffer]
 
 
-class Close(Effect, frozen=True, gc=False):
+class Close(Effect, frozen=True, gc=False, tag="close"):
     """End a link after what was sent; no `LinkLost` follows."""
 
     link: LinkId
     reason: str
 
 
-class Pause(Effect, frozen=True, gc=False):
+class Pause(Effect, frozen=True, gc=False, tag="pause"):
     """Read no more from a link for now; what has been read already may still come."""
 
     link: LinkId
 
 
-class Resume(Effect, frozen=True, gc=False):
+class Resume(Effect, frozen=True, gc=False, tag="resume"):
     """Read from a link again."""
 
     link: LinkId
 
 
-class Dial(Effect, frozen=True, gc=False):
+class Dial(Effect, frozen=True, gc=False, tag="dial"):
     """Open a link to an address; `LinkOpened` or `LinkLost` with this id follows."""
 
     link: LinkId
     address: str
 
 
-class StartTimer(Effect, frozen=True, gc=False):
-    """Fire at `at`, or up to `jitter` later (the driver draws it); a timer of the same name is replaced."""
+class StartTimer(Effect, frozen=True, gc=False, tag="start timer"):
+    """Fire at `at`, or up to `jitter` later (the driver draws it); an equal timer is replaced."""
 
-    timer: str
+    timer: Timer
     at: int
     jitter: int = 0
 
 
-class StopTimer(Effect, frozen=True, gc=False):
-    timer: str
+class StopTimer(Effect, frozen=True, gc=False, tag="stop timer"):
+    timer: Timer
 
 
-class Append(Effect, frozen=True):
+class Append(Effect, frozen=True, tag="append"):
     """Make records durable at the end of a log; `Appended` or `AppendFailed` with this token follows."""
 
     log: str
@@ -214,7 +221,7 @@ class Append(Effect, frozen=True):
     records: Sequence[bytes]
 
 
-class Rewrite(Effect, frozen=True):
+class Rewrite(Effect, frozen=True, tag="rewrite"):
     """Let a log hold these records and nothing else; `Appended` or `AppendFailed` with this token follows. Whatever
     happens in between, it holds all that it held or all of these.
     """
@@ -224,19 +231,19 @@ class Rewrite(Effect, frozen=True):
     records: Sequence[bytes]
 
 
-class Open(Effect, frozen=True, gc=False):
+class Open(Effect, frozen=True, gc=False, tag="open"):
     """Open the ledger of a topic, make it if it is not there; `Opened` follows."""
 
     ledger: str
 
 
-class Discard(Effect, frozen=True, gc=False):
+class Discard(Effect, frozen=True, gc=False, tag="discard"):
     """The ledger of a topic is not needed any more: delete it."""
 
     ledger: str
 
 
-class Commit(Effect, frozen=True):
+class Commit(Effect, frozen=True, tag="commit"):
     """Make entries durable in a ledger, all or none; `Committed` or `CommitFailed` follows, in order."""
 
     ledger: str
@@ -244,7 +251,7 @@ class Commit(Effect, frozen=True):
     entries: Sequence[Entry]
 
 
-class Scan(Effect, frozen=True, gc=False):
+class Scan(Effect, frozen=True, gc=False, tag="scan"):
     """Read records from `first` on, or from the first of this `time` on; `Scanned` with this token follows."""
 
     ledger: str
@@ -254,7 +261,7 @@ class Scan(Effect, frozen=True, gc=False):
     time: int = 0
 
 
-class Recall(Effect, frozen=True):
+class Recall(Effect, frozen=True, tag="recall"):
     """Get events that are forgotten here from the lake, about so many bytes; or, with a `time`, find the first number
     of each stream that is of this time or later. `Recalled` with this token follows.
     """
@@ -266,14 +273,14 @@ class Recall(Effect, frozen=True):
     time: int = 0
 
 
-class Collect(Effect, frozen=True, gc=False):
+class Collect(Effect, frozen=True, gc=False, tag="collect"):
     """Forget what ends at or before this sequence number."""
 
     ledger: str
     end: int
 
 
-class Report(Effect, frozen=True):
+class Report(Effect, frozen=True, tag="report"):
     """Something people should know; the driver logs it. `level` is debug, info, warning or error."""
 
     level: str
@@ -281,11 +288,11 @@ class Report(Effect, frozen=True):
     details: dict[str, str | int | float]
 
 
-class Serve(Effect, frozen=True, gc=False):
+class Serve(Effect, frozen=True, gc=False, tag="serve"):
     """This node is ready: accept links from now on."""
 
 
-class Stop(Effect, frozen=True, gc=False):
+class Stop(Effect, frozen=True, gc=False, tag="stop"):
     """This node cannot go on: it must be restarted from its log."""
 
     reason: str

@@ -13,7 +13,7 @@ from typing import TypeVar
 from tests.end_to_end.command import PATIENCE, Fabric
 
 import stentor
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.model.errors import StentorError
 from stentor.model.view import LinkView, MemberView, NetworkView
 

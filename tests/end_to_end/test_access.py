@@ -7,7 +7,7 @@ import pytest
 from tests.end_to_end.command import PATIENCE, Fabric, in_process
 
 import stentor
-from stentor.registration import Registrar
+from stentor.admin.topics import Registrar
 
 pytestmark = pytest.mark.req("SC-21")
 

@@ -53,4 +53,4 @@ def test_damage_is_shown_everywhere_until_it_is_accepted(tmp_path: Path) -> None
         assert "nothing is damaged at main" in tell(url, "repository", "accept-loss", "main", "--yes", code=2)
         got = command("sub", "orders", "--name", "billing", "--count", "4", "--url", url)
         assert [line.split()[-1] for line in got.stdout.splitlines()] == ["001", "002", "004", "005"]
-        assert "lost 3 … 3" in got.stderr
+        assert "lost 3 … 3 of shop: damaged" in got.stderr

@@ -12,7 +12,8 @@ from tests.end_to_end.command import PATIENCE, Fabric, gone, in_process
 from tests.end_to_end.network import crosses, member, process, until, view
 
 import stentor
-from stentor.reliable import Publisher, Subscription
+from stentor.client.reliable_publisher import Publisher
+from stentor.client.reliable_subscription import Subscription
 
 TWO = """
 [limits]

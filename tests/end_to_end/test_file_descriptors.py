@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.end_to_end.command import PATIENCE, Fabric
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.errors import Refusal, Refused
-from stentor.registration import Registrar
 
 _FILES = 200  # of which a repository inside a broker has half: 17 ledgers, one of them for traces
 _TOPICS = 40

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.end_to_end.command import PATIENCE, Fabric
 from tests.end_to_end.command import stentor as command
-from tests.end_to_end.network import process
+from tests.end_to_end.network import process, until
 from tests.end_to_end.test_reliable_topics import tell
 
 import stentor
@@ -60,14 +60,18 @@ def test_mail_for_somebody_who_is_away_outlives_a_broker_and_a_repository(tmp_pa
     (tmp_path / "two.toml").write_text(TWO)
     with Fabric("--config", "two.toml", cwd=tmp_path) as running:
         first, second = running.url("b1"), running.url("b2")
-        assert tell(first, "topic", "create", "$mail", "--reliable") == "$mail is reliable on r1, r2, 2 copies\n"
+        until(lambda: "r2" in tell(first, "repository", "status"), "both repositories answer")
+        said = command("send", "alice,bob", "the first of all", "--guaranteed", "--url", first)
+        assert (said.stdout, said.stderr) == ("stored for alice, bob\n", "$mail was created at r1, r2\n")
         asyncio.run(send(first, "shop", 1, 20))
-        assert "stored for alice, bob" in tell(first, "send", "alice,bob", "from a terminal", "--guaranteed")
+        assert tell(first, "send", "alice,bob", "from a terminal", "--guaranteed") == "stored for alice, bob\n"
+        refused = tell(first, "pub", "$mail", "for nobody", "--name", "shop", code=2)
+        assert "mail is sent to somebody: `stentor send NAME BODY --guaranteed`" in refused
         for victim in ("b1", "repositories/r1"):
             os.kill(process(tmp_path, victim), signal.SIGKILL)
-        got = asyncio.run(receive(second, 21))
-        assert got == [*(b"shop %d" % number for number in range(1, 21)), b"from a terminal"]
-        printed = command("sub", "$mail", "--name", "bob", "--count", "1", "--url", second)
+        got = asyncio.run(receive(second, 22))
+        assert got == [b"the first of all", *(b"shop %d" % number for number in range(1, 21)), b"from a terminal"]
+        printed = command("sub", "$mail", "--name", "bob", "--count", "2", "--url", second)
         assert "from a terminal" in printed.stdout, printed.stderr
         asyncio.run(send(first, "shop", 21, 5))
         os.kill(process(tmp_path, "repositories/r2"), signal.SIGKILL)

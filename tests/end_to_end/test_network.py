@@ -16,8 +16,8 @@ from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
 import stentor as api
+from stentor.admin.network import explain, view
 from stentor.model.view import NetworkView
-from stentor.operation import explain, view
 
 NAMES = ("north/library/b1", "north/library/b2", "north/library/b3", "north/hall/b1", "north/hall/b2",
          "south/lab/b1", "south/lab/b2", "south/dorm/b1", "south/dorm/b2")  # fmt: skip

@@ -17,7 +17,7 @@ from tests.end_to_end.command import PATIENCE, Fabric, in_process, stentor
 from tests.end_to_end.network import until
 
 import stentor as library
-from stentor.blocking import BlockingEvents
+from stentor.client.blocking import BlockingEvents
 
 BROKERS = ("north/hall/b1", "north/hall/b2", "north/library/b1", "south/dorm/b1", "south/lab/b1", "south/lab/b2")
 CONFIG = """

@@ -222,9 +222,9 @@ def test_a_subscriber_is_moved_by_hand_and_leaves_for_good(three: Fabric) -> Non
         assert "r3 is no repository of moved: these are r1, r2" in nowhere
         left = tell(url, "topic", "leave", "moved", "--name", "billing")
         assert left == "billing is no subscriber of moved any more; nothing is kept for it\n"
-        with pytest.raises(stentor.Fenced):
+        with pytest.raises(stentor.Fenced, match="billing has left moved: its subscription was ended"):
             events.next(PATIENCE)
-    again = tell(url, "topic", "leave", "moved", "--name", "billing", code=2)
+    again = tell(url, "topic", "leave", "moved", "--name", "billing", code=4)
     assert "billing is no subscriber of moved: there is nothing to leave" in again
 
 

@@ -11,8 +11,11 @@ import pytest
 from tests.end_to_end.command import PATIENCE, Fabric, in_process
 
 import stentor
-from stentor import client
+from stentor.admin.topics import Registrar
+from stentor.client import fabric as client
+from stentor.client.stored_reader import Reader
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import (
     ControlEvent,
     Held,
@@ -27,14 +30,10 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     Stretch,
-    end_name,
-    inbox_of,
 )
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.reading import Reader
-from stentor.registration import Registrar
 from stentor.wire.block import Block, Origin, encode
 from stentor.wire.letter import read, write
 

@@ -13,9 +13,9 @@ import pytest
 from tests.end_to_end.command import PATIENCE, Fabric, fabric
 
 import stentor
+from stentor.admin.topics import Registrar
 from stentor.model.errors import Unreachable
 from stentor.model.trace import TRACE, audience_of, intent_of, kept_of, numbers_of
-from stentor.registration import Registrar
 
 TWO = """
 [fabric]

@@ -15,12 +15,12 @@ from tests.end_to_end.command import PATIENCE, Fabric, alive
 from tests.end_to_end.network import until
 
 import stentor
+from stentor.admin.topics import Registrar, TopicReport
 from stentor.cli.demo.actor import Part
 from stentor.cli.demo.audit import Publication, Verdict, judge
 from stentor.cli.demo.evidence import Began, Ended, Got, Reader
 from stentor.cli.demo.flights import Flight, flights
 from stentor.cli.demo.stage import stored
-from stentor.registration import Registrar, TopicReport
 
 TOPIC = "flights/nyc"
 BROKERS = ("b1", "b2")

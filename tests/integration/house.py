@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from tests.integration.ports import free_port
 
-from stentor.client import Events, Fabric, connect
-from stentor.event import Batch, Event
+from stentor.client.event import Batch, Event
+from stentor.client.fabric import Events, Fabric, connect
 from stentor.gateways.http.app import HttpServer, application
 from stentor.gateways.http.broker import broker_node
 from stentor.machine import StopRequested

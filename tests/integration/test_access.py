@@ -15,7 +15,7 @@ from tests.integration.house import Node, node, run, take, until
 from tests.integration.peer import Peer
 
 import stentor
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.model.access import Grant, Membership, TopicTerms
 from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.policies.access import AccessRule

@@ -12,7 +12,7 @@ from tests.integration.peer import Peer
 from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation

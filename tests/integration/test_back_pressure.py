@@ -8,7 +8,7 @@ from tests.integration.house import node, prove_well, run, standstill, until
 from tests.integration.peer import NO_ATTRIBUTES, Peer, pretender
 
 import stentor
-from stentor import client
+from stentor.client import fabric as client
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Credit, Echo, Marker, Receipt, StatusRequest, Subscription

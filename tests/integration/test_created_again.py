@@ -3,12 +3,19 @@
 from pathlib import Path
 
 import pytest
-from tests.integration.house import PATIENCE, node, run, until
+from tests.integration.house import PATIENCE, Node, node, run, until
 from tests.integration.test_reliable import House, bodies, take
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.errors import Refused
-from stentor.registration import Registrar
+
+
+def awaited(broker: Node) -> set[str]:
+    """Which repositories have not heard yet that a topic was deleted, as far as a broker knows."""
+    charter = broker.broker.network.access.charters.find("orders")
+    assert charter is not None
+    return set(charter.awaited)
 
 
 @pytest.mark.parametrize("second", ["r1", "r2"])
@@ -53,8 +60,10 @@ def test_a_topic_that_is_deleted_while_a_repository_is_down_is_deleted_there_whe
             await here.stop("r2")
             async with connect(here.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 assert await registrar.delete("orders") == ("r2",)
+                await until(lambda: awaited(broker) == {"r2"})
                 here.start("r2")
                 await until(lambda: here.hosts["r2"].node.linked and not here.hosts["r2"].node.health())
+                await until(lambda: awaited(broker) == set())
             for name in ("r1", "r2"):
                 await here.stop(name)
 
@@ -80,6 +89,7 @@ def test_a_repository_that_slept_through_the_end_of_a_topic_serves_the_one_creat
                 await here.create("r1")
                 here.start("r2")
                 await until(lambda: here.hosts["r2"].node.linked and not here.hosts["r2"].node.health())
+                await until(lambda: awaited(broker) == set())
                 await registrar.add("orders", "r2")
                 await until(lambda: "orders" in (seen := here.hosts["r2"].node.health()) and seen["orders"].ready)
             async with here.client() as fabric:

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.house import PATIENCE, run, until_asked
 from tests.integration.test_reliable import House, bodies, house, take
 
-from stentor.client import Fabric
+from stentor.admin.topics import Registrar, TopicReport
+from stentor.client.fabric import Fabric
 from stentor.model.errors import Refused
-from stentor.registration import Registrar, TopicReport
 from stentor.storage.shelf import find_shelf
 
 STORAGES = ["sqlite", "segments"]
@@ -81,7 +81,7 @@ def test_a_flipped_bit_in_a_lone_repository_is_an_error_until_it_is_accepted(tmp
                 rest = await take(events, 14)
                 assert bodies(rest) == [body_of(number) for number in range(8, 22)]
                 (lost,) = events.lost
-                assert (lost.publisher, lost.first, lost.last) == (rest[0].publisher, 7, 7)
+                assert (lost.publisher, lost.name, lost.first, lost.last) == (rest[0].publisher, "shop", 7, 7)
                 async with Registrar(fabric) as asking:
                     with pytest.raises(Refused, match="nothing of orders is damaged at r1"):
                         await asking.accept_loss("r1", "orders")

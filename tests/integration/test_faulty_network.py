@@ -15,7 +15,7 @@ from tests.integration.house import node, prove_well, run, take, until
 from tests.integration.proxy import Proxy
 
 import stentor
-from stentor.client import Events, Fabric
+from stentor.client.fabric import Events, Fabric
 from stentor.model.limits import Limits
 
 

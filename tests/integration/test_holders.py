@@ -12,14 +12,14 @@ from tests.integration.ports import free_port
 from tests.integration.test_reliable import take
 
 from stentor import blocking
-from stentor.client import Fabric, connect
-from stentor.model.errors import Fenced, InvalidInput
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import Fabric, connect
+from stentor.model.errors import Fenced, InvalidInput, Refused
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver
@@ -107,6 +107,31 @@ def test_a_subscriber_is_fenced_by_a_newer_one_at_another_broker(tmp_path: Path)
                     await anext(older)  # although its buffer holds nearly all of them
                 got = await take(newer, 200)
                 assert [event.body for event in got] == [b"%d" % number for number in range(200)]
+
+    run(main())
+
+
+@pytest.mark.req("RD-16", "RD-32")
+def test_a_holder_is_told_that_it_has_left_and_the_name_may_come_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            pair(tmp_path) as here,
+            here.client(0) as one,
+            here.client(1) as two,
+            one.publisher("orders", name="shop") as shop,
+            Registrar(two) as registrar,
+        ):
+            async with one.subscribe("orders", name="billing") as holder:
+                await registrar.leave("orders", "billing")
+                await until(lambda: not holder.is_open)
+                with pytest.raises(Fenced, match="billing has left orders"):
+                    await anext(holder)
+                with pytest.raises(Refused, match="there is nothing to leave"):
+                    await registrar.leave("orders", "billing")
+            await shop.send(b"for nobody")
+            async with two.subscribe("orders", name="billing") as again:
+                await shop.send(b"for the next one")
+                assert [event.body for event in await take(again, 1)] == [b"for the next one"]
 
     run(main())
 

@@ -17,7 +17,8 @@ from tests.integration.peer import Peer
 from tests.integration.ports import free_port
 
 import stentor
-from stentor import operation
+from stentor.admin import network as operation
+from stentor.admin.topics import Registrar
 from stentor.machine import StopRequested
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
@@ -27,7 +28,6 @@ from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver

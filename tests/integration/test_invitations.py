@@ -7,10 +7,11 @@ from tests.integration.house import PATIENCE, node, run
 from tests.integration.test_reliable import House
 from tests.integration.test_topic_budgets import ledgers
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.model.access import ANONYMOUS, MEMBER, TOPIC, Membership, TopicTerms
-from stentor.model.control import GossipFacts, inbox_of, repository_name
-from stentor.registration import Registrar
+from stentor.model.communication import inbox_of, repository_name
+from stentor.model.control import GossipFacts
 from stentor.wire.letter import write
 
 

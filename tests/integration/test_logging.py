@@ -133,7 +133,7 @@ def test_ends_of_reliable_topics_tell_who_steers_them(tmp_path: Path, caplog: py
     run(main())
 
 
-async def keep_sending(shop: stentor.reliable.Publisher) -> None:
+async def keep_sending(shop: stentor.Publisher) -> None:
     while True:
         await shop.send(b"x")
 

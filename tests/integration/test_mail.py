@@ -8,13 +8,13 @@ from tests.integration.house import PATIENCE, node, run
 from tests.integration.test_reliable import House
 from tests.integration.test_topic_budgets import start
 
-from stentor.client import Fabric, connect
-from stentor.event import StoredEvent
+from stentor.admin.topics import Registrar
+from stentor.client.event import StoredEvent
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_subscription import Subscription
+from stentor.client.stored_reader import Reader
 from stentor.model.errors import InvalidInput, Refused, Unreachable
 from stentor.model.mail import MAIL, mail_filter
-from stentor.reading import Reader
-from stentor.registration import Registrar
-from stentor.reliable import Subscription
 
 pytestmark = pytest.mark.req("GE-23")
 

@@ -10,8 +10,8 @@ from tests.integration.house import node, run, until
 from tests.integration.ports import free_port
 from tests.integration.test_access_facts import Row, row
 
-from stentor import operation
-from stentor.client import Fabric, connect
+from stentor.admin import network as operation
+from stentor.client.fabric import Fabric, connect
 from stentor.model.errors import Unresponsive
 from stentor.model.messages import Task
 from stentor.nodes.application import Moved

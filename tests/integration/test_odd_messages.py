@@ -11,17 +11,8 @@ from tests.integration.test_reliable import House, bodies, house, take
 from tests.integration.test_strange_peers import undisturbed
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    GossipState,
-    Probe,
-    Recovery,
-    Registration,
-    TopicTask,
-    bundle_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of
+from stentor.model.control import ControlEvent, GossipFacts, GossipState, Probe, Recovery, Registration, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
 from stentor.model.messages import Echo, Marker, Order, Subscription, Topic
@@ -101,7 +92,7 @@ def test_a_subscription_whose_number_no_column_holds_is_refused(tmp_path: Path) 
             await peer.send(Subscription(SubscriptionId(2**63), "well/#", "n > 1"))
             refused = await peer.last_word_after_welcome()
             assert refused.code is Refusal.PROTOCOL
-            assert "the id of a Subscription" in refused.reason
+            assert "the id of the message 'subscription'" in refused.reason
 
     run(main())
 

@@ -13,14 +13,14 @@ import pytest
 from tests.integration.house import node, run, until_asked
 from tests.integration.test_reliable import House, take
 
+from stentor.admin.topics import Registrar
+from stentor.client.reliable_subscription import Subscription
+from stentor.client.stored_reader import Reader
 from stentor.machine import SECOND
 from stentor.model.position import Position
 from stentor.model.span import Spans
 from stentor.pipeline.columns import schema_of, to_arrow
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.reading import Reader
-from stentor.registration import Registrar
-from stentor.reliable import Subscription
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.lake import MARK, Lake, LakeError
 from stentor.storage.shelf import find_shelf

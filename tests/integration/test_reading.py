@@ -9,11 +9,11 @@ import pytest
 from tests.integration.house import run, until_asked
 from tests.integration.test_reliable import house
 
-from stentor.client import Fabric
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import Fabric
+from stentor.client.stored_reader import Available, Reader
 from stentor.model.errors import Refusal, Refused, StentorError
 from stentor.model.position import Position
-from stentor.reading import Available, Reader
-from stentor.registration import Registrar
 
 Numbered = tuple[int, bytes]  # a sequence number and a body
 

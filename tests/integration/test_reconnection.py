@@ -9,7 +9,7 @@ from tests.integration.peer import Peer, pretender, wait_for_end
 from tests.integration.proxy import Proxy
 
 import stentor
-from stentor.client import Fabric
+from stentor.client.fabric import Fabric
 from stentor.model.limits import Limits
 
 

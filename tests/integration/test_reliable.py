@@ -10,8 +10,11 @@ import pytest
 from tests.integration.house import PATIENCE, Node, node, run, until, until_asked
 
 from stentor import blocking
-from stentor.client import Fabric, connect
-from stentor.event import StoredEvent
+from stentor.admin.topics import Registrar
+from stentor.client.event import StoredEvent
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher
+from stentor.client.reliable_subscription import Subscription
 from stentor.model.errors import (
     BodyTooLarge,
     BufferFull,
@@ -24,8 +27,6 @@ from stentor.model.errors import (
     Unreachable,
 )
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
-from stentor.reliable import Publisher, Subscription
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.shelf import find_shelf
 

@@ -12,13 +12,13 @@ from tests.integration.http import Sample, get, scrape
 from tests.integration.ports import free_port
 from tests.integration.test_reliable import House, house, take
 
+from stentor.admin.topics import Registrar
 from stentor.gateways.http import series
 from stentor.gateways.http.app import HttpServer, application
 from stentor.gateways.http.broker import broker_node
 from stentor.gateways.http.repository import repository_node
 from stentor.model.record import Entry
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.ledger import Ledger, LedgerBusy
 from stentor.storage.shelf import FileShelf

@@ -38,8 +38,8 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.wire import block
-from stentor.wire.block import UNIFORM
 from stentor.wire.frame import CONTROL_HEADER, PREAMBLE, encode
+from stentor.wire.head import UNIFORM
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 ONE_TEXT = Schema(("text",), (Kind.STRING,))
@@ -114,7 +114,7 @@ STRANGERS: dict[str, tuple[bytes, stentor.Refusal, str]] = {
     "a subscription before hello": (
         PREAMBLE + encode(Subscription(SubscriptionId(1), "#")),
         stentor.Refusal.PROTOCOL,
-        "Subscription has no place",
+        "'subscription' has no place",
     ),
     "a broker's word": (PREAMBLE + encode(Welcome("b", 1, "p", 1, 1, 1.0)), stentor.Refusal.PROTOCOL, "Welcome"),
     "no name": (PREAMBLE + hello(name=""), stentor.Refusal.PROTOCOL, "name"),
@@ -388,7 +388,7 @@ async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         (says(b"220 mail.example.org ESMTP\r\n"), stentor.Unreachable, "it began with b'220 mail"),
         (says(b"STENTOR\x02" + bytes(100)), stentor.Unreachable, "version 2 .* this node version 1: upgrade"),
         (says(PREAMBLE + bytes(100)), stentor.Unreachable, "kind 0"),
-        (says(PREAMBLE + encode(Echo(1))), stentor.Unreachable, "Echo has no place here"),
+        (says(PREAMBLE + encode(Echo(1))), stentor.Unreachable, "'echo' has no place here"),
         (says(PREAMBLE + struct.pack("<IBB", 5000, 2, 1)), stentor.Unreachable, "at most 4096"),
         (says(PREAMBLE + encode(Rejection(stentor.Refusal.BUSY, "come later"))), stentor.Unreachable, "come later"),
         (

@@ -9,13 +9,14 @@ import pytest
 from tests.integration.house import PATIENCE, node, run, until, until_asked
 from tests.integration.test_reliable import House
 
-from stentor.client import connect
-from stentor.model.control import Registration, RegistrationReceipt, TopicTask, inbox_of, repository_name
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
+from stentor.model.communication import inbox_of, repository_name
+from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.registration import Registrar
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.shelf import find_shelf
 from stentor.wire.letter import read, write

@@ -18,6 +18,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import schema_of
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name, within_of
 from stentor.model.control import (
     ControlEvent,
     GossipAck,
@@ -28,21 +29,15 @@ from stentor.model.control import (
     Recovery,
     Registration,
     Retransmission,
-    Role,
     SubscriberAck,
     SubscriberEnd,
     SubscriberNak,
     TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-    within_of,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block, Origin, encode
 
@@ -207,7 +202,7 @@ class PaperBundle:
         for _ in range(milliseconds // pace):
             self.now += pace * MILLISECOND
             for name in list(self.repositories):
-                self.step(name, TimerFired(f"repository {TOPIC}", self.wall(name)))
+                self.step(name, TimerFired(TopicTick(TOPIC), self.wall(name)))
 
     def wall(self, name: str) -> int:
         """What the clock on the wall of a repository shows."""

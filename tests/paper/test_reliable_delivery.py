@@ -3,6 +3,7 @@
 import pytest
 from tests.paper.bundle import DAY, KEEPER, TOPIC, PaperBundle, block
 
+from stentor.model.communication import Role, repository_name
 from stentor.model.control import (
     Denial,
     GossipAck,
@@ -19,10 +20,8 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    Role,
     Sync,
     TopicTask,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
@@ -797,6 +796,29 @@ def test_a_second_storage_of_the_same_level_is_refused_unless_it_joins() -> None
     bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n2",), units=("north",), joins=True)
     bundle.pass_time(2000)
     assert [*registry.members] == ["h1", "n1", "n2", "r1"]
+
+
+@pytest.mark.req("GE-24")
+def test_a_storage_that_joins_another_one_has_what_clients_of_the_unit_lack_and_all_from_then_on() -> None:
+    bundle = PaperBundle("r1", copies=1, units={"n1": "north", "n2": "north"})
+    bundle.add("n1")
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n1",), units=("north",))
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", node="north/b1")
+    bundle.pass_time(1000)
+    bundle.recover("subscriber", "billing", "n1", attempt=2, node="north/b1")
+    bundle.publish(1, 3)
+    bundle.acknowledge("billing", "n1", (1, bundle.told(Persistent, "billing")[-1].upto))
+    bundle.pass_time(1000)
+    bundle.publish(4, 2)
+    bundle.add("n2")
+    bundle.owner("r1", TopicTask.ADD_REPOSITORY, repositories=("n2",), units=("north",), joins=True)
+    bundle.pass_time(2000)
+    bundle.publish(6, 1)
+    assert [first for _, first, _ in bundle.ledgers["n1"].numbers()] == [1, 4, 6]
+    stored = [first for _, first, _ in bundle.ledgers["n2"].numbers()]
+    assert stored[-2:] == [4, 6], "billing has 1 … 3, and nobody needs these of n2"
 
 
 @pytest.mark.req("GE-11", "GE-14")

@@ -5,16 +5,8 @@ from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 
 from stentor.machine import Effect
 from stentor.model.access import TopicTerms
-from stentor.model.control import (
-    Denial,
-    GossipPassage,
-    Persistent,
-    Probe,
-    ProbeAnswer,
-    RecoveryResponse,
-    SubscriberNak,
-    within_of,
-)
+from stentor.model.communication import within_of
+from stentor.model.control import Denial, GossipPassage, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
 from stentor.protocols.delivery.post import Arrived, Ignore, Listen
 
 NORTH = "north/hall/b1"

@@ -1,8 +1,12 @@
-"""A seed replays to the same digest in another process and under another PYTHONHASHSEED."""
+"""A seed replays to one digest: in another process, with another PYTHONHASHSEED, with other names in the code."""
 
+import ast
 import os
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +22,13 @@ SEEDS = {
     "network": range(8),
     "overlay": range(30),
 }
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "stentor"
+RENAMES = {  # a class, a field of an effect, a module, and a timer
+    r"\bLinkLost\b": "ConnectionGone",
+    r"\bjitter\b": "spread",
+    r"\bsimulation\.journal\b": "simulation.write_log",
+    r'(?<=^_TICK = )"tick"$': '"beat"',
+}
 PROGRAM = """
 import sys
 from stentor.simulation.scenarios import SCENARIOS
@@ -27,10 +38,10 @@ for seed in range(first, last):
 """
 
 
-def digests_elsewhere(name: str, seeds: range, hash_seed: str) -> list[str]:
+def digests_elsewhere(name: str, seeds: range, **environment: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name, str(seeds.start), str(seeds.stop)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -44,7 +55,7 @@ def test_a_seed_has_one_digest(name: str) -> None:
     here = [SCENARIOS[name].run(seed).digest for seed in SEEDS[name]]
     assert len(set(here)) == len(here)
     for hash_seed in ("1", "4242"):
-        assert here == digests_elsewhere(name, SEEDS[name], hash_seed)
+        assert here == digests_elsewhere(name, SEEDS[name], PYTHONHASHSEED=hash_seed)
 
 
 @pytest.mark.parametrize("name", sorted(SEEDS))
@@ -52,3 +63,30 @@ def test_keeping_a_trace_changes_nothing_but_the_trace(name: str) -> None:
     plain, traced = SCENARIOS[name].run(3), SCENARIOS[name].run(3, keep_trace=True)
     assert traced.trace
     assert (plain.digest, plain.anomalies, plain.statistics) == (traced.digest, traced.anomalies, traced.statistics)
+
+
+def test_digests_outlive_names_of_classes_fields_modules_and_timers(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "stentor", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "stentor/simulation/journal.py").rename(tmp_path / "stentor/simulation/write_log.py")
+    found = dict.fromkeys(RENAMES, 0)
+    for module in tmp_path.rglob("*.py"):
+        text = module.read_text(encoding="utf-8")
+        for former, name in RENAMES.items():
+            text, count = re.subn(former, name, text, flags=re.MULTILINE)
+            found[former] += count
+        module.write_text(text, encoding="utf-8")
+    assert all(found.values()), found
+    assert {name: digests_elsewhere(name, range(2), PYTHONPATH=str(tmp_path)) for name in ("network", "delivery")} == {
+        name: [SCENARIOS[name].run(seed).digest for seed in range(2)] for name in ("network", "delivery")
+    }
+
+
+def test_every_input_and_effect_has_a_tag_of_its_own() -> None:
+    tags = {}
+    for module in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & {"Input", "Effect"}:
+                tags[module, node.name] = [ast.unparse(each.value) for each in node.keywords if each.arg == "tag"]
+    assert len(tags) > 50
+    assert [place for place, tag in tags.items() if not tag] == []
+    assert len({tag for [tag] in tags.values()}) == len(tags)

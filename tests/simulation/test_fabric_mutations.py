@@ -10,7 +10,7 @@ from tests.simulation.test_delivery_mutations import names
 from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import Effect, Input, Open
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.messages import Subscription
 from stentor.nodes.application import Deliver

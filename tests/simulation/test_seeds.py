@@ -17,10 +17,7 @@ SEEDS = {  # how many, and how many at a time
     "overlay": (200, 40),
 }
 # Faults that are known and not mended yet: docs/roadmap.md, item 8. Whoever mends one takes it out.
-OPEN: dict[tuple[str, int], set[str]] = {
-    ("delivery", 51): {"lives-out-of-order"},
-    ("delivery", 283): {"duplicate"},
-}
+OPEN: dict[tuple[str, int], set[str]] = {}
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 
 

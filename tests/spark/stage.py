@@ -8,11 +8,11 @@ from tests.end_to_end.command import PATIENCE
 from tests.end_to_end.troupe import REPOSITORIES, Network
 
 import stentor
+from stentor.admin.topics import Registrar
+from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
 from stentor.pipeline.catalogue import Catalogue
 from stentor.pipeline.options import read_options
-from stentor.registration import Registrar
-from stentor.reliable import Subscription
 
 Columns = Mapping[str, Sequence[Value | None]]
 

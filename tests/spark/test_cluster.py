@@ -12,7 +12,7 @@ from tests.spark.stage import Stage, everything
 from tests.spark.standalone import PATIENCE, Cluster, until
 
 import stentor
-from stentor.registration import Registrar
+from stentor.admin.topics import Registrar
 
 EVENTS, BATCH = 1000, 600
 PLAYED = 300

@@ -15,13 +15,13 @@ from tests.end_to_end.network import until
 from tests.end_to_end.troupe import TOPIC
 from tests.spark.stage import Columns, Stage
 
+from stentor.client.stored_reader import Available
 from stentor.model.errors import InvalidInput
 from stentor.model.position import Position
 from stentor.model.span import Spans
 from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import parse, read_options
 from stentor.pipeline.source import BatchReader
-from stentor.reading import Available
 
 pytestmark = pytest.mark.req("SP-01")
 

@@ -13,8 +13,8 @@ import uvloop
 
 from stentor.bench.grid import WHERE
 from stentor.bench.lines import read_lines, say
-from stentor.client import Events, connect
-from stentor.reliable import Subscription
+from stentor.client.fabric import Events, connect
+from stentor.client.reliable_subscription import Subscription
 
 
 class Muster(msgspec.Struct):

@@ -19,9 +19,10 @@ import uvloop
 from stentor.bench.grid import WHERE, Trial
 from stentor.bench.lines import WorkerFailed, read_lines, say
 from stentor.bench.replication import PUBLISHER
-from stentor.client import Events, Fabric, connect
+from stentor.client.fabric import Events, Fabric, connect
+from stentor.client.reliable_publisher import Publisher
+from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
-from stentor.reliable import Publisher, Subscription
 
 _STAMP = Struct("<qI")  # when it was published, and in which trial
 _SILENCE = 5.0  # seconds without an event after which no more will come

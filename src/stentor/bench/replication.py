@@ -7,10 +7,10 @@ the repository at broker 1, or by that and the one at broker 8, which tells the 
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stentor.admin.topics import Registrar
 from stentor.bench.ges22 import STORAGES
 from stentor.bench.grid import TOPIC
-from stentor.client import connect
-from stentor.registration import Registrar
+from stentor.client.fabric import connect
 
 PUBLISHER = "publisher"
 

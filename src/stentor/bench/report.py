@@ -143,6 +143,8 @@ def _notes(results: Results, grid: Grid, console: Console) -> None:
     console.print()
     if results.interrupted:
         console.print("interrupted: this is what was measured so far", style="yellow")
+    for failure in results.failures:
+        console.print(f"given up, with the trials that follow in that part: {failure}", style="yellow", highlight=False)
     if lost := results.lost():
         console.print(f"{lost:,} events did not arrive, or not in time", style="yellow", highlight=False)
     behind = [each for each in results.everything() if each.reached < 0.95 * each.trial.rate]

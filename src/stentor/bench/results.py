@@ -73,6 +73,7 @@ class Results(msgspec.Struct):
     alone: list[Sample] = []  # as the hops, before the crowd came: what a hop costs by itself
     stored: list[Sample] = []  # as the samples, by topics that are stored
     interrupted: bool = False
+    failures: list[str] = []  # why the rest of a part of the session was given up
 
     def matches(self) -> list[int]:
         return sorted({each.trial.match for each in self.samples}, reverse=True)

@@ -2,22 +2,22 @@
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 import msgspec
 
+from stentor.admin.network import view
 from stentor.bench import crowd, ges22, machine, measurer
 from stentor.bench.grid import Grid, Trial
 from stentor.bench.lines import Worker, WorkerFailed
 from stentor.bench.replication import NONE, REPLICATIONS, Replication, enrol
 from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.config import Config
 from stentor.config.topology import Tree
 from stentor.model.view import NetworkView
-from stentor.operation import view
 from stentor.version import __version__
 
 Launch = Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]  # gives the URL of each broker
@@ -63,14 +63,26 @@ class Session:
         async with AsyncExitStack() as stack:
             found, urls = await self._launched(stack, connected=False)
             if NONE.copies in self._grid.replications:
-                await self._measure_plain(found, urls)
+                await self._attempt(self._measure_plain(found, urls))
             for replication in self._stored():
-                await self._measure_stored(replication, found, urls)
+                await self._attempt(self._measure_stored(replication, found, urls))
         if NONE.copies in self._grid.replications:
             async with AsyncExitStack() as stack:
                 found, urls = await self._launched(stack, connected=True)
                 others = await self._gather(stack, found, urls)
-                await self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+                await self._attempt(
+                    self._measure(self.results.hops, urls, others, ges22.NEAR, self._hop_grid(), CONNECTED)
+                )
+
+    async def _attempt(self, part: Coroutine[None, None, None]) -> None:
+        """Keep what a part of the session measured until a process failed, and go on with the next part: a machine
+        that is too small for some trials does others.
+        """
+        try:
+            await part
+        except WorkerFailed as failed:
+            self.results.failures.append(str(failed))
+            self._say(f"given up: {failed}")
 
     async def _measure_plain(self, found: Mapping[str, str], urls: Mapping[int, str]) -> None:
         far = {ges22.FAR: ges22.SUBSCRIBER}

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import print_json, printable
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.config import load
 from stentor.model.access_report import AccessView
 from stentor.model.errors import Refusal, Refused

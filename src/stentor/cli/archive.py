@@ -13,6 +13,7 @@ from stentor.cli.printable import cell
 from stentor.cli.spark import LakeOption, MasterOption, start
 from stentor.cli.status import size
 from stentor.cli.traces import table_of
+from stentor.model.count import counted
 from stentor.storage.lake import Lake, lake_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _follow(query: "StreamingQuery") -> None:
                 if each["batchId"] > seen:
                     seen, events = each["batchId"], events + each["numInputRows"]
                     rate = each["processedRowsPerSecond"] or 0
-                    progress.update(bar, description=f"{events:,} events archived, {rate:,.0f} a second")
+                    progress.update(bar, description=f"{counted(events, 'event')} archived, {rate:,.0f} a second")
             time.sleep(_LOOK)
     if (failure := query.exception()) is not None:
         raise failure

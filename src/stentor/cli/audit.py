@@ -16,6 +16,7 @@ from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell, printable, printable_json
 from stentor.cli.spark import MasterOption, followed, start
 from stentor.cli.traces import SUMMED, JsonOption, LakeOption, SinceOption, WindowOption, table_of
+from stentor.model.count import counted
 from stentor.model.topic import check_pattern
 from stentor.storage.lake import lake_of
 
@@ -188,11 +189,11 @@ def _from_ledgers(account: Account) -> str:
     stored = sum(row.from_ledgers for row in account.topics)
     acknowledged = sum(row.from_ledgers for row in account.subscribers)
     killed = Counter(row.role for row in account.killed)
-    many = {"publisher": "publishers", "repository": "repositories", "subscriber": "subscribers"}
-    names = [f"{count} {role if count == 1 else many[role]}" for role, count in sorted(killed.items())]
+    names = [counted(count, role) for role, count in sorted(killed.items())]
     said = [f"killed before they had told all: {', '.join(names)}"] if names else []
     if stored or acknowledged:
-        said.append(f"known from ledgers alone: {stored:,} stored copies of events, {acknowledged:,} acknowledgements")
+        copies = f"{counted(stored, 'stored copy')} of events"
+        said.append(f"known from ledgers alone: {copies}, {counted(acknowledged, 'acknowledgement')}")
     return "; ".join(said)
 
 

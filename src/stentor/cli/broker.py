@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.cli.links import CostOption, ForceOption, TimeoutOption, check_cost
 from stentor.cli.options import (
     AccessOption,
@@ -24,6 +24,7 @@ from stentor.cli.placement import numbers_for, parted_without
 from stentor.cli.process import Assignment, become
 from stentor.cli.search import Found, Search, level_in, member_of
 from stentor.cli.up import JsonLogOption, LogOption, check_level, parse_access
+from stentor.client.connection.url import address_of
 from stentor.config import Address, Gateway, check_exposure
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
@@ -32,7 +33,6 @@ from stentor.model.messages import Task
 from stentor.model.scope import ScopePath
 from stentor.model.view import MemberView, NetworkView
 from stentor.runtime.token import pointed_path
-from stentor.url import address_of
 
 app = typer.Typer(help="Brokers that join and leave a running network.", no_args_is_help=True)
 

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from stentor.config import CERTIFICATE_FILES, check_repository_name
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
 from stentor.model.place import REPOSITORY, SCOPE
 from stentor.model.scope import ScopePath
@@ -172,7 +173,7 @@ def revoke(
         former = path.read_bytes() if path.exists() else b""
         replace_file(path, authority.revoke([serial], former, datetime.now(UTC)))
         homes = _spread(directory)
-    typer.echo(f"revoked    {serial:x}  ({path}, and in {homes} certificate director{'y' if homes == 1 else 'ies'})")
+    typer.echo(f"revoked    {serial:x}  ({path}, and in {counted(homes, 'certificate directory')})")
 
 
 def _serial(certificate: str) -> int:

@@ -3,6 +3,7 @@
 from textwrap import wrap
 from xml.etree import ElementTree as Tree
 
+from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, LinkSeen, Survey, UnitSeen, concerns
 from stentor.cli.layout import (
     RADIUS,
     Layout,
@@ -14,7 +15,7 @@ from stentor.cli.layout import (
     tag_text,
     title_of,
 )
-from stentor.survey import SUSPECTED, UP, BrokerSeen, LinkSeen, Survey, UnitSeen, concerns
+from stentor.model.count import counted, noun
 
 _FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _INK, _SOFT, _ALARM = "#0f172a", "#64748b", "#b91c1c"
@@ -58,9 +59,8 @@ def draw(survey: Survey) -> str:
 
 def _summary(survey: Survey) -> str:
     answered, known = len(survey.views()), len(survey.brokers)
-    all_of = f"{known} brokers" if known != 1 else "1 broker"
     missing = f", {known - answered} of them silent" if known > answered else ""
-    return f"{all_of}{missing}, {len(survey.links)} link{'' if len(survey.links) == 1 else 's'}"
+    return f"{counted(known, 'broker')}{missing}, {counted(len(survey.links), 'link')}"
 
 
 def _headlines(survey: Survey, width: float) -> list[tuple[str, str]]:
@@ -158,7 +158,7 @@ def _draw_broker(into: Tree.Element, broker: BrokerSeen, centre: Point, *, first
     if broker.view is None:
         words = [(broker.state, line)]
     else:
-        clients = f"{short(broker.view.clients)} client{'' if broker.view.clients == 1 else 's'}"
+        clients = f"{short(broker.view.clients)} {noun(broker.view.clients, 'client')}"
         words = [(clients, "#334155"), (f"{short(broker.view.relayed)} relayed", _SOFT)]
     for number, (word, colour) in enumerate(words):
         _text(group, centre.x, place.y + 11 + 13 * number, word, size=10.5, fill=colour, anchor="middle", halo=True)

@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from stentor import operation
+from stentor.admin import network as operation
+from stentor.admin.survey import WITHIN, survey
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import cell, print_json, printable
 from stentor.cli.route import check_broker
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.attribute import Value
+from stentor.model.count import counted
 from stentor.model.errors import StentorError
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation, HopView
-from stentor.survey import WITHIN, survey
 
 _AT_ONCE = 16  # visits
 
@@ -167,10 +168,10 @@ def _summary(journey: Station) -> Text:
     asked = [each for each in stations if each.explanation is not None]
     clients = {client for each in asked if each.explanation for client in each.explanation.clients}
     most = max((each.matchings for each in asked if each.explanation and each.explanation.clients), default=0)
-    ways = f"; at most {_count(most, 'matching')} on the way to any client" if clients else ""
+    ways = f"; at most {counted(most, 'matching')} on the way to any client" if clients else ""
     brokers = len({each.broker for each in asked})
     return Text(
-        f"{_count(len(clients), 'client')}, {_count(brokers, 'broker')}, {_count(len(stations) - 1, 'hop')}{ways}"
+        f"{counted(len(clients), 'client')}, {counted(brokers, 'broker')}, {counted(len(stations) - 1, 'hop')}{ways}"
     )
 
 
@@ -179,7 +180,3 @@ def _stations(station: Station) -> Iterator[Station]:
     for leg in station.onward:
         if leg.station is not None:
             yield from _stations(leg.station)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

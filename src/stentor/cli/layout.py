@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.survey import LinkSeen, Survey, UnitSeen
+from stentor.admin.survey import LinkSeen, Survey, UnitSeen
 
 RADIUS = 25.0  # of a broker
 SLOT_WIDTH, SLOT_HEIGHT = 108.0, 94.0  # of a broker with its label

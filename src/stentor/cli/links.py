@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.search import Found, Search
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable

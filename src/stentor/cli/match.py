@@ -14,6 +14,7 @@ from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.printable import cell, printable_json
 from stentor.cli.spark import MasterOption, followed, start
 from stentor.cli.traces import table_of
+from stentor.model.count import counted
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
 from stentor.pipeline.filters import parse_filters
@@ -125,7 +126,7 @@ def _gather(rows: "list[Row]", wanted: dict[str, Filter]) -> tuple[int, list[Mat
 
 def _show(events: int, results: list[Match], *, days: bool) -> None:
     console = Console(highlight=False)
-    console.print(f"{events:,} events")
+    console.print(counted(events, "event"))
     table = table_of(
         ("filter", *(["day"] if days else []), "first", "last"),
         (*([] if days else ["days"]), "events", "share", "bytes"),

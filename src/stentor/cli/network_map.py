@@ -10,12 +10,13 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 from stentor.cli.drawing import draw, short
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json, printable
+from stentor.model.count import counted
 from stentor.model.errors import StentorError
-from stentor.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 
 _COLOURS = {UP: "green", SUSPECTED: "yellow", "down": "red", "unreachable": "red"}
 _SHARPNESS = 2.0  # pixels of a PNG for each of the SVG
@@ -71,9 +72,8 @@ def render(picture: str) -> bytes:
 
 def _tree(found: Survey) -> Tree:
     silent = len(found.brokers) - len(found.views())
-    words = f"network: {len(found.brokers)} brokers, {len(found.links)} links" + (
-        f", {silent} silent" if silent else ""
-    )
+    words = f"network: {counted(len(found.brokers), 'broker')}, {counted(len(found.links), 'link')}"
+    words += f", {silent} silent" if silent else ""
     paths = _path_length(found, "")
     words += f", {paths:.1f} on a path between its members on average" if paths else ""
     root = Tree(Text(words, "bold"))
@@ -119,8 +119,7 @@ def _broker(broker: BrokerSeen, *, first: bool) -> Text:
     view = broker.view
     if view is None:
         return label.append(f"  {broker.state}", colour).append(f"  {printable(broker.address)}", "dim")
-    clients = f"{view.clients:,} client{'' if view.clients == 1 else 's'}"
-    label.append(f"  {clients}, {view.relayed:,} relayed, {view.entered:,} entered")
+    label.append(f"  {counted(view.clients, 'client')}, {view.relayed:,} relayed, {view.entered:,} entered")
     if view.stranded or view.circling:
         label.append(f", {view.stranded:,} stranded, {view.circling:,} circling", "red")
     above = [unit for unit in view.speaks_for if unit != view.node]

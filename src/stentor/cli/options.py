@@ -7,13 +7,13 @@ from typing import Annotated, get_args
 import msgspec
 import typer
 
+from stentor.client.reliable_subscription import From
 from stentor.config import Address, check_exposure
 from stentor.config.settings import Traces
 from stentor.config.value import choice
 from stentor.model.attribute import Value, schema_of
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
-from stentor.reliable import From
 
 UrlOption = Annotated[
     str | None,

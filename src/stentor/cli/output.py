@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from stentor.cli.printable import printable, printable_json
-from stentor.event import Event
+from stentor.client.event import Event
 
 _AT_ONCE = select.PIPE_BUF  # bytes: a pipe that takes anything takes so many, without blocking us
 

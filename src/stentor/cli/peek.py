@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from stentor.admin.topics import Registrar
 from stentor.cli.options import FromOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line
 from stentor.cli.printable import printable
-from stentor.client import connect
-from stentor.event import Batch
+from stentor.client.event import Batch
+from stentor.client.fabric import connect
+from stentor.client.reliable_subscription import since_of
+from stentor.client.stored_reader import PAGES, Available, Leaf, Reader
 from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
 from stentor.model.position import Position
-from stentor.reading import PAGES, Available, Leaf, Reader
-from stentor.registration import Registrar
-from stentor.reliable import since_of
 
 _LAST = 10
 # A repository cuts what it has into so many parts, in its order. Of a million events that is 4,000 each, so that the

@@ -17,11 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stentor.cli.options import AttributesOption, StayOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
-from stentor.client import Fabric, connect
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.model.attribute import Value
+from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
+from stentor.model.mail import check_no_mail
 from stentor.model.topic import check_topic
-from stentor.reliable import Publisher, Stored
 
 _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
 _BATCH = 1000  # events that are handed over at once, if they do not come from a file
@@ -60,7 +62,7 @@ def pub(
     """Publish events; returns when the broker has taken them in, or, with --name, when they are stored."""
     if body is not None and from_ is not None:
         raise InvalidInput("give a body or --from, not both")
-    check_topic(topic)
+    check_no_mail(check_topic(topic))
     attributes = parse_attributes(attr or [])
     source = None if from_ is None else _open(from_)
     given = Given(topic, attributes, source, (body or "").encode(), count, rate)
@@ -83,10 +85,6 @@ def pub(
     console.print(printable(told), markup=False, soft_wrap=True)
 
 
-def events(number: int) -> str:
-    return f"{number:,} event{'' if number == 1 else 's'}"
-
-
 # ---- best effort
 
 
@@ -98,7 +96,7 @@ async def _publish(fabric: Fabric, given: Given, show: Callable[[int], None]) ->
         published += len(bodies)
         show(published)
     await fabric.flush()
-    return f"published {events(published)} on {given.topic}"
+    return f"published {counted(published, 'event')} on {given.topic}"
 
 
 # ---- reliable topics
@@ -122,8 +120,8 @@ async def _store(fabric: Fabric, given: Given, name: str, show: Callable[[int], 
         if interrupted:
             raise KeyboardInterrupt from error
         raise
-    copies = f" ({stored.copies} {'copy' if stored.copies == 1 else 'copies'})" if sent else ""
-    return f"stored {events(sent)} on {given.topic}{copies}"
+    copies = f" ({counted(stored.copies, 'copy')})" if sent else ""
+    return f"stored {counted(sent, 'event')} on {given.topic}{copies}"
 
 
 async def _send(publisher: Publisher, given: Given, bodies: list[bytes], sent: int) -> None:

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
 from stentor.config.quantity import duration
 from stentor.model.errors import InvalidInput
-from stentor.registration import Registrar
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
 WithinOption = Annotated[float, typer.Option("--timeout", help="Seconds to wait until it is so.")]

@@ -14,6 +14,7 @@ import typer
 from stentor.cli.history import History
 from stentor.cli.options import TlsOption, UrlOption
 from stentor.cli.spark import MasterOption, followed, start
+from stentor.model.count import counted
 from stentor.model.errors import FilterError, InvalidInput, StentorError
 from stentor.model.filter import Filter
 from stentor.model.topic import check_topic, matches
@@ -87,7 +88,9 @@ def replay(
         with _remembered(checkpoint, name) as folder:
             stored = msgspec.structs.replace(options, checkpoint=str(folder))
             count, before = _store(choice, stored, master)
-    typer.echo(f"{count:,} events on {to_topic}" + (", as was done before: nothing is published twice" * before))
+    typer.echo(
+        f"{counted(count, 'event')} on {to_topic}" + (", as was done before: nothing is published twice" * before)
+    )
 
 
 def _choice(

@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from stentor import operation
+from stentor.admin import network as operation
+from stentor.admin.survey import within_unit
+from stentor.admin.topics import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import HttpOption, TlsOption, TokenOption, UrlOption, WaitOption, http_address
 from stentor.cli.printable import cell, print_json, printable
@@ -20,16 +22,14 @@ from stentor.cli.registrar import JsonOption, WithinOption, registrar, waiting
 from stentor.cli.status import size
 from stentor.cli.topic import state
 from stentor.cli.up import JsonLogOption, LogOption, check_level
-from stentor.client import connect
+from stentor.client.connection.url import addresses_of
+from stentor.client.fabric import connect
 from stentor.config import check_repository_name, home_of, quantity, storage_in, storage_line
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
 from stentor.model.topic import check_pattern
-from stentor.registration import NOBODY, Incomplete, PeerReport, Registrar, RepositoryReport, TopicReport
 from stentor.runtime.token import pointed_path
-from stentor.survey import within_unit
-from stentor.url import addresses_of
 
 app = typer.Typer(
     help="Repositories, which store the events of reliable topics: start one, look at them, make one leave.",

@@ -7,13 +7,14 @@ import msgspec
 import typer
 from rich.console import Console
 
+from stentor.admin.survey import Survey, survey, within_unit
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
-from stentor.survey import Survey, survey, within_unit
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -117,10 +118,8 @@ def _show(way: Route) -> None:
     }
     console.print(narrow_table(columns, console.width, spare=("address",)))
     if way.arrives:
-        hops = len(way.steps) - 1
-        console.print(
-            cell(f"arrives at {way.goal} after {hops} hop{'' if hops == 1 else 's'}", "green"), soft_wrap=True
-        )
+        hops = counted(len(way.steps) - 1, "hop")
+        console.print(cell(f"arrives at {way.goal} after {hops}", "green"), soft_wrap=True)
     else:
         console.print(cell(f"ends at {way.steps[-1].broker}: {way.reason}", "red"), soft_wrap=True)
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from stentor import operation
-from stentor.client import DEFAULT_URL, Fabric, connect
+from stentor.admin import network as operation
+from stentor.client.connection.url import address_of
+from stentor.client.fabric import DEFAULT_URL, Fabric, connect
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.model.scope import ScopePath
 from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
-from stentor.url import address_of
 
 _WITHIN = 5.0  # seconds to connect
 

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from stentor.admin.topics import Registrar
 from stentor.cli.options import AttributesOption, TlsOption, UrlOption, WaitOption, parse_attributes
 from stentor.cli.printable import printable
-from stentor.client import connect
+from stentor.client.fabric import Fabric, connect
 from stentor.model.errors import InvalidInput
-from stentor.model.mail import RECIPIENT
+from stentor.model.mail import MAIL, RECIPIENT
 
 
 def send(
@@ -27,8 +28,8 @@ def send(
     """Send an event to clients by their names, wherever they are.
 
     Without --guaranteed those get it that read their inbox now. With it, repositories keep it until each of them has
-    it, whenever it comes: `stentor sub '$mail' --name alice` gets what is for alice. An operator creates the topic of
-    mail once: `stentor topic create '$mail' --reliable`.
+    it, whenever it comes: `stentor sub '$mail' --name alice` gets what is for alice. The first time, if you run the
+    fabric, it creates the topic of mail at all repositories; `stentor topic create '$mail' --reliable` chooses some.
     """
     names = [each for each in to.split(",") if each]
     if not names:
@@ -39,8 +40,19 @@ def send(
 
     async def run() -> None:
         async with connect(url, name=name, tls=tls, wait=wait) as fabric:
+            if guaranteed and fabric.is_operator:
+                await _create_mail(fabric)
             await fabric.send(names, body.encode(), guaranteed=guaranteed, **attributes)
             await fabric.flush()
 
     asyncio.run(run())
     typer.echo(printable(f"{'stored' if guaranteed else 'sent'} for {', '.join(names)}"))
+
+
+async def _create_mail(fabric: Fabric) -> None:
+    """Create the topic of mail, unless there is one."""
+    async with Registrar(fabric) as registrar:
+        found = await registrar.find()
+        if found and not any(MAIL in report.topics for report in found.values()):
+            await registrar.create(MAIL)
+            typer.echo(f"{MAIL} was created at {', '.join(found)}", err=True)

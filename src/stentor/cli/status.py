@@ -7,12 +7,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stentor.admin.topics import Registrar, RepositoryReport
 from stentor.cli.narrow_table import Cell, narrow_table
 from stentor.cli.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.printable import cell, print_json
-from stentor.client import connect
+from stentor.client.fabric import connect
+from stentor.model.count import counted
 from stentor.model.status import NodeStatus
-from stentor.registration import Registrar, RepositoryReport
 
 _SHOWN = 20
 _ANSWERS_WITHIN = 2.0  # seconds that repositories are given to tell of troubles
@@ -70,11 +71,12 @@ def _summary(status: NodeStatus) -> Table:
     table.add_row("refused", ", ".join(f"{count:,} {reason}" for reason, count in status.refused.items()) or "nobody")
     traffic = status.traffic
     if traffic.brokers or traffic.unreachable:
-        lost = f", [red]{traffic.unreachable:,} members cannot be reached[/]" if traffic.unreachable else ""
-        passed = f"{traffic.relayed:,} events handed on, {traffic.entered:,} came in"
-        table.add_row("network", f"{traffic.brokers:,} brokers, {passed}{lost}")
+        lost = f", [red]{counted(traffic.unreachable, 'member')} cannot be reached[/]" if traffic.unreachable else ""
+        passed = f"{counted(traffic.relayed, 'event')} handed on, {traffic.entered:,} came in"
+        table.add_row("network", f"{counted(traffic.brokers, 'broker')}, {passed}{lost}")
     topics = f"{status.topics:,}, {status.reliable:,} reliable" if status.reliable else f"{status.topics:,}"
-    table.add_row("topics", f"{topics}, {status.subscriptions:,} subscriptions, {status.clients:,} clients")
+    others = f"{counted(status.subscriptions, 'subscription')}, {counted(status.clients, 'client')}"
+    table.add_row("topics", f"{topics}, {others}")
     slow = f"[red]{status.slow} slow[/], {size(status.queued)} wait" if status.slow else "nobody is slow"
     table.add_row("queues", slow)
     return table

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from stentor import operation
+from stentor.admin import network as operation
 from stentor.cli.placement import free_number
 from stentor.cli.process import Assignment
 from stentor.cli.search import member_of, members
 from stentor.cli.supervisor import Supervisor
-from stentor.client import Fabric, connect
+from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, Elasticity, Gateway
 from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import Task

@@ -7,17 +7,19 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
+from stentor.admin.topics import Registrar
 from stentor.cli.options import FromOption, StayOption, TlsOption, UrlOption, WaitOption, parse_from
 from stentor.cli.output import Output, as_json, as_line, groups
 from stentor.cli.printable import printable
 from stentor.cli.watch import watched
-from stentor.client import Events, Fabric, connect
-from stentor.event import Event, StoredEvent
+from stentor.client.connection.settling import Settled
+from stentor.client.event import Event, StoredEvent
+from stentor.client.fabric import Events, Fabric, connect
+from stentor.client.losses import LostEvents
+from stentor.client.reliable_subscription import From, Subscription
 from stentor.matching.topics import is_wild
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
-from stentor.registration import Registrar
-from stentor.reliable import From, LostEvents, Subscription
-from stentor.settling import Settled
 
 
 class SubscribeOptions(NamedTuple):
@@ -126,7 +128,7 @@ async def _print_batches(events: Events, wanted: SubscribeOptions, errors: Conso
     missed = 0
     async for batch in events.batches():
         if events.missed > missed:
-            errors.print(f"[yellow]missed {events.missed - missed} events: too slow[/]")
+            errors.print(f"[yellow]missed {counted(events.missed - missed, 'event')}: too slow[/]")
             missed = events.missed
         lines = [_show(event, wanted.json) for event in list(batch)[:left]]
         await output.write(b"".join(lines))
@@ -170,7 +172,8 @@ async def _print_and_acknowledge(subscription: Subscription, wanted: SubscribeOp
     async for batch in subscription.batches():
         for each in subscription.lost:
             if each not in lost:
-                errors.print(f"[red]lost {each.first} … {each.last} of {each.publisher}: damaged, and given up[/]")
+                told = f"lost {each.first} … {each.last} of {each.name or each.publisher}: damaged, and given up"
+                errors.print(printable(told), style="red", markup=False)
         lost.update(subscription.lost)
         events = list(batch)[:left]
         lines = [_show_stored(event, wanted.json) for event in events]

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stentor.admin.topics import NOBODY, Incomplete, Registrar, TopicReport
 from stentor.cli.holders import leave, steer
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.peek import peek
@@ -24,9 +25,9 @@ from stentor.cli.registrar import (
 from stentor.cli.status import size
 from stentor.config.quantity import span
 from stentor.model.access import ANONYMOUS
-from stentor.model.control import Role
+from stentor.model.communication import Role
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.registration import NOBODY, Incomplete, Registrar, TopicReport
 
 _MOST_AWAITED = 3  # ranges that are named in a table, where there is little room
 app = typer.Typer(
@@ -79,6 +80,7 @@ def create(
             "--hold-at-border", help="No event leaves its top-level unit before a repository for that unit has it."
         ),
     ] = False,
+    join: Annotated[bool, typer.Option("--join", help="Repositories for one unit serve it together.")] = False,
     timeout: WithinOption = 30.0,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -97,14 +99,13 @@ def create(
             with waiting(f"creating {name}"):
                 return await asking.create(
                     name, several(repositories), copies=copies, keep=kept, expire=expired, hold=hold_at_border,
-                    within=timeout,
+                    join=join, within=timeout,
                 )  # fmt: skip
 
     reports = asyncio.run(run())
     one = next(iter(reports.values()))
-    copies_told = f"{one.copies} {'copy' if one.copies == 1 else 'copies'}"
     held = ", held at borders" if one.hold else ""
-    typer.echo(f"{name} is reliable on {', '.join(reports)}, {copies_told}{held}")
+    typer.echo(f"{name} is reliable on {', '.join(reports)}, {counted(one.copies, 'copy')}{held}")
 
 
 @app.command()
@@ -198,8 +199,9 @@ def bundle(
     async def run() -> None:
         async with registrar(url, tls, wait, token) as asking:
             if action is Action.ADD:
-                await _join(asking, name, repository, join, timeout)
-                typer.echo(f"{repository} has all of {name}")
+                unit = await _join(asking, name, repository, join, timeout)
+                lacked = f" that clients in {unit} have not got yet" if unit else ""
+                typer.echo(f"{repository} has all of {name}{lacked}")
             else:
                 await _leave(asking, name, repository, timeout)
                 typer.echo(f"{repository} left {name}")
@@ -207,16 +209,21 @@ def bundle(
     asyncio.run(run())
 
 
-async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> None:
+async def _join(asking: Registrar, topic: str, repository: str, join: bool, timeout: float) -> str:
+    """Return the unit that the repository serves, once it does."""
+
     def waits(seen: dict[str, TopicReport]) -> str:
         if repository not in seen:
             return f"{repository} has not joined yet"
         missing = max((peer.missing for peer in seen[repository].peers.values()), default=0)
-        return f"{repository} has yet to get {missing:,} events"
+        return f"{repository} has yet to get {counted(missing, 'event')}"
 
     await asking.add(topic, repository, join=join)
     with waiting(f"{repository} joins {topic}") as progress:
-        await asking.until(topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress)
+        there = await asking.until(
+            topic, lambda seen: repository in seen and seen[repository].ready, waits, timeout, progress
+        )
+    return there[repository].unit
 
 
 async def _leave(asking: Registrar, topic: str, repository: str, timeout: float) -> None:
@@ -253,7 +260,7 @@ def delete(
             asking.check_can_change(_best(seen).owner)
             if not yes:
                 stored = max(report.events for report in seen.values())
-                what = f"{stored:,} event{'' if stored == 1 else 's'} at {', '.join(seen)}"
+                what = f"{counted(stored, 'event')} at {', '.join(seen)}"
                 typer.confirm(printable(f"{name} has {what}: delete all of it?"), abort=True)
             return await asking.delete(name)
 
@@ -326,7 +333,7 @@ def _overview(topics: dict[str, dict[str, TopicReport]]) -> Table:
             cell(f"{one.copies} of {', '.join(one.members)}"),
             cell(", ".join(one.publishers)),
             cell(", ".join(one.subscribers)),
-            cell(f"{behind[1]}, {behind[0]:,} events" if behind[0] else "nobody"),
+            cell(f"{behind[1]}, {counted(behind[0], 'event')}" if behind[0] else "nobody"),
         )
     return table
 

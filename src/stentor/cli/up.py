@@ -33,6 +33,7 @@ from stentor.config import (
     load_access,
 )
 from stentor.config.settings import DATA
+from stentor.model.count import counted
 from stentor.model.errors import ConfigError, StentorError
 from stentor.policies.access import AccessRule
 from stentor.runtime.disk import remembered_port
@@ -148,7 +149,7 @@ def _show(chosen: Config, nodes: list[Readiness]) -> None:
         extra = f"  {node.http}" if node.http else ""
         console.print(f"[green]●[/] {node.name}  {place}{extra}", soft_wrap=True)
     if any(node.tls for node in chosen.nodes) and chosen.fabric.access != "open":
-        lines = f"{len(chosen.access)} [[access]] line{'' if len(chosen.access) == 1 else 's'}"
+        lines = counted(len(chosen.access), "[[access]] line")
         way = "`stentor access list` shows them; --access FILE, or [[access]] in a file, grants more, open opens all"
         console.print(f"access is granted only, by {lines} and grants of owners; {way}", markup=False, soft_wrap=True)
     console.print(f"[dim]data in {chosen.fabric.data}; Ctrl-C stops[/]", soft_wrap=True)

@@ -29,7 +29,8 @@ ANONYMOUS = "anonymous"  # the principal of who has no certificate; only loopbac
 TOPIC = "topic"
 MEMBER = "member/"
 GRANT = "grant/"
-ACCESS = (TOPIC, MEMBER, GRANT)  # the keys of facts that brokers are told
+AWAITED = "awaited/"  # a member of a topic that was deleted; it loses its value when that member has heard of it
+ACCESS = (TOPIC, MEMBER, GRANT)  # the keys of facts that brokers are told of a topic that exists
 _NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST_NODE_NAME}}}")  # of a repository
 
 
@@ -62,6 +63,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 _VALUES: dict[str, RangedDecoder[Any]] = {
     TOPIC: RangedDecoder(TopicTerms),
     MEMBER: RangedDecoder(Membership),
+    AWAITED: RangedDecoder(Membership),
     GRANT: RangedDecoder(Grant),
 }
 
@@ -73,7 +75,7 @@ def _check_fact(fact: tuple[str, int, str, bytes]) -> None:
     decoder = _VALUES.get(kind + slash)
     if decoder is None:
         return
-    if kind + slash == MEMBER and not _NAME.fullmatch(name):
+    if kind + slash in (MEMBER, AWAITED) and not _NAME.fullmatch(name):
         raise InvalidInput(f"a fact about {name[:40]!r}, which is no repository's name")
     if kind + slash == GRANT:
         role, _, holder = name.partition("/")

@@ -2,14 +2,15 @@
 
 A topic may be deleted and made again under the same name. A `topic` fact without a value is a tombstone: it ends all
 facts up to its own version, whatever their keys, and stays when the topic is made again, since somebody may still tell
-facts of the earlier one. So two charters that heard the same facts in any order are equal.
+facts of the earlier one. So two charters that heard the same facts in any order are equal. Facts that are newer than
+the tombstone say which repositories of the topic that it ended have not heard of it yet.
 """
 
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from stentor.model.access import GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.access import AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.facts import Facts, Stamped, rank_of
 from stentor.model.ranges import check_client_name
@@ -40,8 +41,8 @@ def _check_fact(fact: SharedFact) -> None:
     if not 0 < version <= _LAST_VERSION or len(writer) > _LONGEST_WRITER or len(value) > _LONGEST_VALUE:
         raise InvalidInput(f"{key[:80]!r} has no version, or a writer or a value that is too long")
     writer.encode()
-    if key.startswith(MEMBER):
-        check_client_name(key.removeprefix(MEMBER))
+    if key.startswith((MEMBER, AWAITED)):
+        check_client_name(key.partition("/")[2])
         decode: Callable[[bytes], object] = _membership.decode
     elif key.startswith(GRANT):
         role, _, name = key.removeprefix(GRANT).partition("/")
@@ -68,7 +69,7 @@ def named_member(facts: Iterable[SharedFact], name: str) -> str | None:
 class Charter:
     """What is known of one topic. Whoever asks must not change it."""
 
-    __slots__ = ("_facts", "_tombstone", "former", "members", "open", "owner", "publishers", "subscribers")
+    __slots__ = ("_facts", "_tombstone", "awaited", "former", "members", "open", "owner", "publishers", "subscribers")
 
     def __init__(self) -> None:
         self._facts = Facts()
@@ -77,6 +78,7 @@ class Charter:
         self.owner = ""  # the principal that owns the topic; "" if there is no such topic, or only some facts came yet
         self.open = False  # whether anybody may publish and subscribe
         self.members: dict[str, str] = {}  # repositories, and the principal of each
+        self.awaited: dict[str, str] = {}  # those of a topic that was deleted which have not heard of that yet
         self.former: dict[str, str] = {}  # those of the topic that the tombstone ended, as long as this node runs
         self.publishers: dict[str, str] = {}  # names, and the principal that may use each; "" is anyone
         self.subscribers: dict[str, str] = {}
@@ -88,8 +90,8 @@ class Charter:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left but a tombstone."""
-        return not self._facts
+        """Whether nothing is left but a tombstone, and who is to hear of it."""
+        return not (self.is_live or self.members or self.publishers or self.subscribers)
 
     @property
     def tombstone(self) -> int:
@@ -156,11 +158,11 @@ class Charter:
             self.owner, self.open = terms.owner, terms.open
             return
         kind, _, name = key.partition("/")
-        holders = self.members
+        holders = self.awaited if key.startswith(AWAITED) else self.members
         if kind == "grant":
             role, _, name = name.partition("/")
             holders = self.publishers if role == "publisher" else self.subscribers
         if not value:
             holders.pop(name, None)
         else:
-            holders[name] = _membership.decode(value).principal if kind == "member" else _grant.decode(value).holder
+            holders[name] = _grant.decode(value).holder if kind == "grant" else _membership.decode(value).principal

@@ -5,58 +5,19 @@ P is a publisher, S a subscriber, R a repository, B all repositories of the topi
 """
 
 import enum
-from typing import Annotated, Literal
-from urllib.parse import quote
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from stentor.model import ranges
 from stentor.model.access import FactKey, SharedFact
+from stentor.model.communication import Role, check_answerable, end_name
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.held import HandedOut as HandedOut
 from stentor.model.held import Held as Held
 from stentor.model.held import StreamsHeld, Stretches
 from stentor.model.held import Stretch as Stretch
-from stentor.model.topic import LONGEST_TOPIC
-
-Role = Literal["publisher", "subscriber"]
-
-
-def inbox_of(name: str) -> str:
-    """The topic on which whoever is connected under this name is spoken to."""
-    return "$to/" + quote(name, safe=" @.:")  # a name may hold what has a meaning in a topic
-
-
-def bundle_of(topic: str) -> str:
-    """The topic on which all repositories of a topic are spoken to."""
-    return f"$bundle/{topic}"
-
-
-def chorus_of(topic: str, repository: str, number: int) -> str:
-    """The topic on which a repository tells all who want the same of a topic what is stored for them."""
-    return f"$chorus/{repository}/{number:x}/{topic}"
-
-
-WITHIN = "$within/"
-
-
-def within_of(unit: str, topic: str) -> str:
-    """The topic on which events are published that must not leave a unit yet."""
-    return f"{WITHIN}{unit}/{topic}"
-
-
-def end_name(role: Role, name: str, topic: str) -> str:
-    """Under which name a publisher or subscriber of a reliable topic connects: each has a link of its own."""
-    return f"{role}:{name}:{topic}"
-
-
-REPOSITORIES = "$repositories"  # on which all repositories are spoken to
-
-
-def repository_name(name: str) -> str:
-    """Under which name a repository connects."""
-    return f"repository:{name}"
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -69,12 +30,6 @@ class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=Fa
         """Raise InvalidInput if its fields do not fit together; whoever decodes it calls this."""
         if not self.topic:
             raise InvalidInput("a control event about no topic")
-
-
-def check_answerable(name: str) -> None:
-    """Refuse a name under which nobody can be answered: its topic would be too long."""
-    if len(inbox_of(name)) > LONGEST_TOPIC:
-        raise InvalidInput(f"{name[:40]!r}…: nobody who is called that can be spoken to")
 
 
 # ---- finding a repository
@@ -124,6 +79,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     told: bool = False  # … and which was told of some, perhaps by another repository
     keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
     ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
+    answered: bool = False  # a publisher that was answered in this life: whoever did that knows where earlier ones end
 
     def check(self) -> None:
         super().check()
@@ -149,6 +105,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     within: ranges.Path = ""  # the unit on whose topic events are published and heard; "" is the topic itself
     past: StreamsHeld = ()  # what a subscriber must still read from a lake, page by page
     where: ranges.FilterText = ""  # the filter of a subscriber, as it is registered
+    version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
@@ -181,6 +138,7 @@ class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc
     last: ranges.EventNumber
     acknowledged: ranges.EventNumber = 0
     singles: ranges.NumberSpans = ()
+    version: ranges.Version = 0  # of the topic that I mean, as I was told: another one may have its name since
 
 
 class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
@@ -211,6 +169,7 @@ class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc
 
     more: bool = False
     stored: ranges.Nanoseconds = ()
+    version: ranges.Version = 0  # of the topic that a publisher means
 
 
 # ---- subscribing
@@ -221,7 +180,8 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
     given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
     want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
-    Events that were `lost` you would have been told of, unless your filter does not take them.
+    Events that were `lost` you would have been told of, unless your filter does not take them; `lost_by` names their
+    publishers, in the same order, as far as they are known.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -232,6 +192,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     left: ranges.SequenceNumber = 0
     known: bool = False
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
@@ -290,6 +251,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
     left: ranges.SequenceNumber = 0
     known: bool = False  # as in a Persistent
     lost: StreamsHeld = ()
+    lost_by: ranges.AnyClientNames = ()
 
 
 # ---- between repositories
@@ -371,9 +333,10 @@ class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=Fa
 
 
 class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
-    """R → R: my registrations, by key and version: tell me what is newer."""
+    """R → R: my registrations, by key and version, or all of them as a digest: tell me what is newer."""
 
     versions: Annotated[dict[FactKey, tuple[ranges.Version, ranges.Principal]], Meta(max_length=ranges.MOST_ITEMS)]
+    digest: ranges.Id = 0  # if it is given instead of `versions`: what was registered since yours had this one?
 
 
 class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=False):
@@ -421,6 +384,7 @@ class TopicTask(enum.StrEnum):
     DRAIN = "drain"  # leave all bundles; the topic is ""
     RETIRE = "retire"  # … and then end
     ACCEPT_LOSS = "accept loss"  # give up what is damaged, or awaited, and nobody has any more
+    LEAVE = "leave"  # end the subscription of a name, whoever holds it; for whoever may use that
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):

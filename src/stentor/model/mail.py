@@ -32,6 +32,15 @@ def own_mail(name: str, where: str | None) -> str:
     return mail_filter(name)
 
 
+def check_no_mail(topic: str) -> None:
+    """Raise InvalidInput if somebody wants to publish mail as if it were any other topic: it would be for nobody."""
+    if topic == MAIL:
+        raise InvalidInput(
+            "mail is sent to somebody: `stentor send NAME BODY --guaranteed`, or `fabric.send([name], body, "
+            "guaranteed=True)`"
+        )
+
+
 def recipients_of(addresses: Iterable[object]) -> dict[str, None]:
     """Return the names among the values of the attribute, each once and in order; what is no address is nobody's."""
     found: dict[str, None] = {}

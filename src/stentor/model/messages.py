@@ -81,6 +81,11 @@ class Task(enum.StrEnum):
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A tagged array on the wire: fields may be added at the end, none is ever reused."""
 
+    @property
+    def tag(self) -> str:
+        """How this message is called on the wire, and to a peer that is told about it: both sides know this name."""
+        return str(self.__struct_config__.tag)
+
 
 class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
     """First word of whoever dialled and can prove the fabric's token: draw me a challenge."""

@@ -162,6 +162,7 @@ RepositoryNames = Annotated[tuple[RepositoryName, ...], Meta(max_length=4096)]
 Principals = Annotated[tuple[Principal, ...], Meta(max_length=4096)]
 Units = Annotated[tuple[Path, ...], Meta(max_length=4096)]
 Nanoseconds = Annotated[tuple[Nanosecond, ...], Meta(max_length=MOST_ITEMS)]
+AnyClientNames = Annotated[tuple[AnyClientName, ...], Meta(max_length=MOST_ITEMS)]
 SubscriberNames = Annotated[tuple[ClientName, ...], Meta(max_length=MOST_ITEMS)]
 
 
@@ -207,7 +208,8 @@ class RangedDecoder(Generic[T]):
             return wrong
         if place is None or kind is None or not 0 < int(place[1]) <= len(kind.__struct_fields__):
             return wrong
-        return f"the {kind.__struct_fields__[int(place[1]) - 1]} of a {kind.__name__}: {wrong[: place.start()]}"
+        field = kind.__struct_fields__[int(place[1]) - 1]
+        return f"the {field} of the message {kind.__struct_config__.tag!r}: {wrong[: place.start()]}"
 
 
 def _pass(value: object) -> None:

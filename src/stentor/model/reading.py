@@ -7,7 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stentor.model.control import ControlEvent, check_answerable
+from stentor.model.communication import check_answerable
+from stentor.model.control import ControlEvent
 from stentor.model.errors import Refusal
 from stentor.model.held import StreamsHeld
 from stentor.model.ranges import (

@@ -88,7 +88,7 @@ class Row(NamedTuple):
 Entry = Record | Fact | Row
 
 
-class Holdings(msgspec.Struct):
+class Holdings(msgspec.Struct, array_like=True):
     """What a ledger held when it was opened."""
 
     facts: dict[str, bytes] = {}

@@ -7,7 +7,7 @@ principal travels on `$by/NAME/REPOSITORY`, and brokers let only the holder of N
 
 from urllib.parse import unquote
 
-from stentor.model.control import inbox_of
+from stentor.model.communication import inbox_of
 
 _BY = "$by/"
 _TO = "$to/"

@@ -13,7 +13,7 @@ NONCE_BYTES = 16
 _DIALLER, _BROKER = b"stentor dialler", b"stentor broker"
 
 
-class FabricToken(msgspec.Struct, frozen=True, gc=False):
+class FabricToken(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The secret itself, which no log line shows."""
 
     value: bytes

@@ -10,7 +10,7 @@ import msgspec
 
 from stentor.matching.topics import is_wild
 from stentor.model.access_report import AccessView, Verdict
-from stentor.model.control import within_of
+from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import TopicId

@@ -6,10 +6,13 @@ not answer is not waited for, since it may be down for hours, and a broker witho
 
 from collections.abc import Callable, Iterable
 
-from stentor.machine import SECOND, Effect, Report, StartTimer, StopTimer
+from stentor.machine import SECOND, Effect, Report, StartTimer, StopTimer, Timer
 
-TIMER = "acquaintance"
 _LONGEST_WAIT = 5 * SECOND  # as long as a client waits at most between two tries to connect
+
+
+class NeighboursTimeout(Timer, frozen=True, gc=False, tag="acquaintance"):
+    """Some neighbours have not answered since this broker started."""
 
 
 class Acquaintance:
@@ -24,14 +27,14 @@ class Acquaintance:
         self._awaited = set(addresses)
         self.is_over = not self._awaited
         if not self.is_over:
-            self._act(StartTimer(TIMER, now + _LONGEST_WAIT))
+            self._act(StartTimer(NeighboursTimeout(), now + _LONGEST_WAIT))
 
     def settle(self, address: str) -> None:
         """Whoever is at this address has told what it knows, or cannot."""
         self._awaited.discard(address)
         if not self._awaited and not self.is_over:
             self.is_over = True
-            self._act(StopTimer(TIMER))
+            self._act(StopTimer(NeighboursTimeout()))
 
     def expire(self) -> None:
         """The time is over: those who are still silent may be so for long."""

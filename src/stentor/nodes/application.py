@@ -31,7 +31,7 @@ Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | Acce
 # ---- what the application says
 
 
-class Offered(Input, frozen=True):
+class Offered(Input, frozen=True, tag="offered"):
     """An event to publish; `time` is nanoseconds since 1970."""
 
     topic: str
@@ -40,7 +40,7 @@ class Offered(Input, frozen=True):
     time: int
 
 
-class OfferedMany(Input, frozen=True):
+class OfferedMany(Input, frozen=True, tag="offered many"):
     """Many events on one topic; each attribute is a column as long as `bodies`."""
 
     topic: str
@@ -49,7 +49,7 @@ class OfferedMany(Input, frozen=True):
     time: int
 
 
-class Wished(Input, frozen=True, gc=False):
+class Wished(Input, frozen=True, gc=False, tag="wished"):
     """A subscription; who is `eager` takes whatever comes and need not demand it."""
 
     subscription: SubscriptionId
@@ -58,39 +58,39 @@ class Wished(Input, frozen=True, gc=False):
     eager: bool = False
 
 
-class Unwished(Input, frozen=True, gc=False):
+class Unwished(Input, frozen=True, gc=False, tag="unwished"):
     subscription: SubscriptionId
 
 
-class Demanded(Input, frozen=True, gc=False):
+class Demanded(Input, frozen=True, gc=False, tag="demanded"):
     """The application can take more events of a subscription; one Deliver follows, now or when some come."""
 
     subscription: SubscriptionId
 
 
-class FlushRequested(Input, frozen=True, gc=False):
+class FlushRequested(Input, frozen=True, gc=False, tag="flush requested"):
     token: int
 
 
-class FlowCheckRequested(Input, frozen=True, gc=False):
+class FlowCheckRequested(Input, frozen=True, gc=False, tag="flow check requested"):
     """Whether the broker takes what was offered before this; a Settle follows, and before it a RefuseFlow if not."""
 
     token: int
 
 
-class Asked(Input, frozen=True, gc=False):
+class Asked(Input, frozen=True, gc=False, tag="asked"):
     """A question to the broker, under a token of its own; a Tell with the answer follows, or a Settle with a reason."""
 
     question: Question
 
 
-class BundleWatched(Input, frozen=True, gc=False):
+class BundleWatched(Input, frozen=True, gc=False, tag="bundle watched"):
     """The application wants to know which repositories manage a topic; a TellBundle follows, and one on each change."""
 
     topic: str
 
 
-class Moved(Input, frozen=True, gc=False):
+class Moved(Input, frozen=True, gc=False, tag="moved"):
     """From now on the client is at home at one of these addresses."""
 
     addresses: tuple[str, ...]
@@ -99,7 +99,7 @@ class Moved(Input, frozen=True, gc=False):
 # ---- what the application is told
 
 
-class Deliver(Effect, frozen=True):
+class Deliver(Effect, frozen=True, tag="deliver"):
     """Whole, verified event frames of a subscription; `missed` were dropped before them."""
 
     subscription: SubscriptionId
@@ -107,13 +107,13 @@ class Deliver(Effect, frozen=True):
     missed: int
 
 
-class Confirm(Effect, frozen=True, gc=False):
+class Confirm(Effect, frozen=True, gc=False, tag="confirm"):
     """A subscription is in force (again, after each reconnection)."""
 
     subscription: SubscriptionId
 
 
-class Deny(Effect, frozen=True, gc=False):
+class Deny(Effect, frozen=True, gc=False, tag="deny"):
     """A subscription was refused."""
 
     subscription: SubscriptionId
@@ -121,7 +121,7 @@ class Deny(Effect, frozen=True, gc=False):
     reason: str
 
 
-class RefuseFlow(Effect, frozen=True, gc=False):
+class RefuseFlow(Effect, frozen=True, gc=False, tag="refuse flow"):
     """Whatever is published on a topic is dropped by the broker, as long as this link lasts."""
 
     topic: TopicId
@@ -129,18 +129,18 @@ class RefuseFlow(Effect, frozen=True, gc=False):
     reason: str
 
 
-class Settle(Effect, frozen=True, gc=False):
+class Settle(Effect, frozen=True, gc=False, tag="settle"):
     """A flush is through; with a reason, the link broke before that was known."""
 
     token: int
     reason: str = ""
 
 
-class Tell(Effect, frozen=True, gc=False):
+class Tell(Effect, frozen=True, gc=False, tag="tell"):
     answer: Answer
 
 
-class TellBundle(Effect, frozen=True):
+class TellBundle(Effect, frozen=True, tag="tell bundle"):
     """These repositories manage a topic, each under its principal, says the broker; none if it is not reliable. One of
     this name was deleted at the version `ended`; 0 is that none was.
     """
@@ -150,20 +150,20 @@ class TellBundle(Effect, frozen=True):
     ended: int = 0
 
 
-class Connect(Effect, frozen=True, gc=False):
+class Connect(Effect, frozen=True, gc=False, tag="connect"):
     """The link is up."""
 
     node: str
     principal: str
 
 
-class Disconnect(Effect, frozen=True, gc=False):
+class Disconnect(Effect, frozen=True, gc=False, tag="disconnect"):
     """The link is down and will be tried again."""
 
     reason: str
 
 
-class Halt(Effect, frozen=True, gc=False):
+class Halt(Effect, frozen=True, gc=False, tag="halt"):
     """This client was refused for good."""
 
     code: Refusal

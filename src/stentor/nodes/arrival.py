@@ -119,7 +119,7 @@ class Arrival:
             raise Failed(message.reason)
         elif connection.greeted:
             if isinstance(message, Challenge | Welcome):
-                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} after a welcome")
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} after a welcome")
             if isinstance(message, SettlementReport) and message.token == DEPARTURE:
                 self._is_known = True
             elif isinstance(message, Receipt):
@@ -137,7 +137,7 @@ class Arrival:
                 self.post(request)
             self.post(SettlementRequest(DEPARTURE, _KNOWN_WITHIN))
         else:
-            raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} before a welcome")
+            raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} before a welcome")
         return True
 
     def post(self, message: Message) -> None:

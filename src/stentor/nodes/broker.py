@@ -76,25 +76,25 @@ from stentor.nodes.census import Census
 from stentor.nodes.charter_keeper import CharterKeeper
 from stentor.nodes.door import Door, Replaced
 from stentor.nodes.enquiry import explain, fitting, view_of
-from stentor.nodes.guest import Guest
-from stentor.nodes.guests import QUIET, Guests
-from stentor.nodes.herald import TRACES, Herald
+from stentor.nodes.guest import Guest, HelloTimeout
+from stentor.nodes.guests import QUIET, BrokerTick, Guests
+from stentor.nodes.herald import Herald, HopsDue
 from stentor.nodes.network import Network, NetworkSettings
 from stentor.nodes.rations import Run, ration
-from stentor.nodes.turns import TOIL, Turns, Work
+from stentor.nodes.turns import DeferredWorkDue, Turns, Work
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
-from stentor.wire.run import FLOW, split
+from stentor.wire.run import split
 
 Handlers = dict[type[Message], Callable[[int, Guest, Any], Message | None]]
 
 BOOT_LOG = "boot"
-_TICK = "tick"
 _FORGOTTEN = 256  # topics and flows of those who are gone, in a step: they take microseconds
 _ALONE = NetworkSettings()
 
@@ -133,13 +133,14 @@ class Broker:
         )  # fmt: skip
         self._turns = Turns(self._guests, self._act)
         self._now = 0
+        self._is_routine = False  # this step brought events only, which change neither routes nor profiles nor access
         self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
             Started: self._started,
             Appended: self._appended,
             AppendFailed: self._append_failed,
-            LinkOpened: self._opened,
+            LinkOpened: lambda now, opened: self._guests.admit(now, opened, self.ready),
             LinkLost: self._lost,
-            CertificateEnded: self._certificate_ended,
+            CertificateEnded: self._guests.end_certificate,
             TimerFired: self._timer_fired,
             StopRequested: self._stop_requested,
         }
@@ -173,18 +174,17 @@ class Broker:
     def step(self, now: int, happened: Input) -> list[Effect]:
         self._now = now
         if type(happened) is Received:
+            self._is_routine = True
             self._received(now, happened.link, happened.data)
         else:
+            self._is_routine = False
             self._inputs[type(happened)](now, happened)
         return self._flush()
 
     def _flush(self) -> list[Effect]:
         """What this step sends, a link at a time, and then the rest of what it wants done."""
-        if self._access.changed:
-            self._access.review(self._now)
-        self.network.settle()
-        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
-            self._turns.schedule(self._now)
+        if not self._is_routine:
+            self._settle()
         effects: list[Effect] = []
         for outbox in self._forwarder.touched:
             ready = outbox.release()
@@ -194,6 +194,14 @@ class Broker:
         effects += self._effects
         self._effects = []
         return effects
+
+    def _settle(self) -> None:
+        """Bring up to date what depends on more than events."""
+        if self._access.changed:
+            self._access.review(self._now)
+        self.network.settle()
+        if self.network.busy or self._subscriptions.leaving or self._forwarder.leaving:
+            self._turns.schedule(self._now)
 
     def _act(self, effect: Effect) -> None:
         self._effects.append(effect)
@@ -215,7 +223,7 @@ class Broker:
         if client.rest is not None:
             client.backlog.append(data)
             return
-        self._turns.begin(is_turn=False)
+        self._turns.is_untouched = True
         self._read(now, client, data)
 
     def _read(self, now: int, client: Guest, data: bytes) -> None:
@@ -223,9 +231,8 @@ class Broker:
             chunk = client.connection.feed(now, data)
             if chunk is not None:
                 self._take(now, client, chunk, 0)
-        except FrameError as error:
-            self._guests.refuse(now, client, error.code, str(error))
         except Exception as error:
+            self._is_routine = False
             self._guests.contain(now, client, error)
 
     def _take(self, now: int, client: Guest, data: bytes, position: int) -> None:
@@ -258,7 +265,9 @@ class Broker:
             if kind == PARCEL:
                 self._relay(now, client, data, position, length)
                 position += length
-            elif kind == EVENTS:
+                continue
+            self._is_routine = False
+            if kind == EVENTS:
                 if not self._turns.can_do(Work.DEFINITION):
                     self._turns.postpone(now, client, data, position)
                     return
@@ -300,10 +309,10 @@ class Broker:
         connection = client.connection
         if not connection.greeted or client.hop is not None:
             raise FrameError(Refusal.PROTOCOL, "events before hello, or without a parcel from a broker")
-        if not any(frame[32:34]):
+        if not head.count_of(frame):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
         admits = partial(self._access.admits_flow, client)
-        self._forwarder.meet(client.flows, frame[FLOW], connection.publisher, admits)
+        self._forwarder.meet(client.flows, head.flow_of(frame), connection.publisher, admits)
 
     def _define_topic(self, now: int, guest: Guest, topic: Topic) -> None:  # noqa: ARG002
         most = self._limits.topics_per_client if guest.hop is None else None  # a broker speaks for many clients
@@ -336,8 +345,6 @@ class Broker:
         (data, position), client.rest = client.rest, None
         try:
             self._take(now, client, data, position)
-        except FrameError as error:
-            self._guests.refuse(now, client, error.code, str(error))
         except Exception as error:
             self._guests.contain(now, client, error)
         while client.backlog and client.rest is None and link in self._guests:
@@ -347,20 +354,12 @@ class Broker:
 
     # ---- links
 
-    def _opened(self, now: int, happened: LinkOpened) -> None:
-        self._guests.admit(now, happened, self.ready)
-
     def _lost(self, now: int, happened: LinkLost) -> None:
         client = self._guests.links.get(happened.link)
         if client is not None:
             self._guests.forget(now, client, happened.reason)
         else:
             self.network.unreachable(now, happened.link, happened.reason)
-
-    def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
-        client = self._guests.links.get(happened.link)
-        if client is not None:
-            self._guests.refuse(now, client, Refusal.UNAUTHENTICATED, happened.reason)
 
     def _hear(self, now: int, client: Guest, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
@@ -380,7 +379,7 @@ class Broker:
             return
         handler = (self._messages if client.hop is None else self._from_peers).get(type(message))
         if handler is None or not client.connection.greeted:
-            raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+            raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
         answer = handler(now, client, message)
         if answer is not None:
             self._guests.post(client.connection.outbox, answer)
@@ -431,7 +430,7 @@ class Broker:
             return
         assert happened.token == self._boot, "a broker has one boot number"
         self.ready = True
-        self._effects += [StartTimer(_TICK, now + self._tick), Serve()]
+        self._effects += [StartTimer(BrokerTick(), now + self._tick), Serve()]
         self.network.begin(now, self._boot)
 
     def _append_failed(self, now: int, happened: AppendFailed) -> None:  # noqa: ARG002
@@ -448,29 +447,29 @@ class Broker:
         return int(self._limits.heartbeat * SECOND) // 2
 
     def _timer_fired(self, now: int, happened: TimerFired) -> None:
-        if happened.timer == _TICK:
-            self._beat(now)
-            return
-        if happened.timer == TRACES:
-            self._herald.tell(now, happened.wall)
-            return
-        if happened.timer == TOIL:
-            self._go_on(now)
-            return
-        if not self.network.wake(now, happened.timer):
-            self._guests.hurry(now, happened.timer)
+        match happened.timer:
+            case BrokerTick():
+                self._beat(now)
+            case DeferredWorkDue():
+                self._go_on(now)
+            case HopsDue():
+                self._herald.tell(now, happened.wall)
+            case HelloTimeout():
+                self._guests.hello_timeout(now, happened.timer)
+            case _:
+                self.network.timers[type(happened.timer)](now, happened.timer)
 
     def _beat(self, now: int) -> None:
         stalled = now - self._ticked > 3 * self._tick  # it was us who slept, not the peers who were silent
         self._ticked = now
         self._guests.beat(now, stalled)
         self.network.beat(now)
-        self._effects.append(StartTimer(_TICK, now + self._tick))
+        self._effects.append(StartTimer(BrokerTick(), now + self._tick))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
         self.ready = False
         self.network.gateways.leave()
-        self._effects.append(StopTimer(_TICK))
+        self._effects.append(StopTimer(BrokerTick()))
         self._herald.conclude(now)
         self._effects = self._flush()  # events, such as our last traces, leave before a farewell ends the link
         self._guests.part(now, "the broker is stopping")

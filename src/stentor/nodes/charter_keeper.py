@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from stentor.machine import Effect, Report
-from stentor.model.access import TOPIC
+from stentor.model.access import AWAITED, TOPIC
 from stentor.model.charter import check_facts, named_member
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, AccessReceipt, BundleReport, BundleRequest, Message
@@ -56,7 +56,7 @@ class CharterKeeper:
     def _is_member(self, guest: Guest, told: AccessFacts) -> bool:
         """Whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
         itself when it tells of the topic, or as it was before the topic was deleted. Whoever tells nothing new changes
-        nothing.
+        nothing; who tells of itself that it has heard of a deletion may do so also if there is another topic by now.
         """
         name, principal = guest.connection.name.removeprefix(_REPOSITORY), guest.connection.principal
         charter = self._spread.charters.find(told.topic)
@@ -69,6 +69,8 @@ class CharterKeeper:
             is_member = known == principal or (known == "" and names_itself)  # older ledgers name no principals
         else:
             is_member = tells_all or principal in (charter.members.get(name), charter.former.get(name))
+        if charter.awaited.get(name) == principal:
+            return is_member or charter.knows(fact for fact in told.facts if fact[0] != AWAITED + name)
         return is_member or charter.knows(told.facts)
 
     # ---- what the spreading tells

@@ -65,7 +65,6 @@ from stentor.nodes.application import (
 )
 from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_link import MOVING as MOVING
-from stentor.nodes.client_link import TIMERS as TIMERS
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
 from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
@@ -74,8 +73,9 @@ from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.publisher import Publisher
 from stentor.protocols.delivery.subscriber import Subscriber
+from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
-from stentor.wire.run import FLOW, split
+from stentor.wire.run import split
 
 
 class Client(ClientLink):
@@ -195,9 +195,9 @@ class Client(ClientLink):
             if kind == PARCEL:
                 raise FrameError(Refusal.PROTOCOL, "a parcel, which only brokers send each other")
             if kind == EVENTS:
-                if not any(data[position + 32 : position + 34]):
+                if not head.count_of(data, position):
                     raise FrameError(Refusal.CORRUPT, "an events frame without events")
-                self.subscriber.meet(data[position + FLOW.start : position + FLOW.stop])
+                self.subscriber.meet(head.flow_of(data, position))
             else:
                 self._hear(now, connection, decode(data[position : position + length]), size - position)
                 position += length
@@ -212,7 +212,7 @@ class Client(ClientLink):
         else:
             handler = self._messages.get(type(message))
             if handler is None or connection.greeted == isinstance(message, Welcome | Challenge):
-                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
             handler(now, message)
 
     # ---- what becomes of the link

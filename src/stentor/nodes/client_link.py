@@ -20,6 +20,7 @@ from stentor.machine import (
     StartTimer,
     StopRequested,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.errors import FrameError, Refusal
@@ -34,10 +35,28 @@ from stentor.protocols.connection.outbox import Outbox
 
 FATAL = frozenset({Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED})  # others may be a damaged stream
 MOVING = "moving to another broker"  # why a link ends that its client leaves for another one
-_TICK, _REDIAL, _GREETING, _ARRIVAL = "tick", "redial", "greeting", "arrival"
-TIMERS = frozenset((_TICK, _REDIAL, _GREETING, _ARRIVAL))
 _FIRST_PAUSE, _LONGEST_PAUSE = 50 * MILLISECOND, 5 * SECOND
 _GREETING_WITHIN = 5 * SECOND
+
+
+class ClientTimer(Timer, frozen=True, gc=False):
+    """A timer of a client's link; whoever runs a client beside another machine tells them apart by this."""
+
+
+class ClientTick(ClientTimer, frozen=True, gc=False, tag="tick"):
+    """It is time for a heartbeat, and to ask whether the broker is alive."""
+
+
+class RedialBroker(ClientTimer, frozen=True, gc=False, tag="redial"):
+    """The pause after a link that was lost is over."""
+
+
+class WelcomeTimeout(ClientTimer, frozen=True, gc=False, tag="greeting"):
+    """A broker that was dialled has not said welcome."""
+
+
+class ArrivalStep(ClientTimer, frozen=True, gc=False, tag="arrival"):
+    """A move to another broker goes on, is tried again, or has taken too long."""
 
 
 class ClientLink:
@@ -126,7 +145,7 @@ class ClientLink:
         self._on_link_up()
         self._greeting = Greeting(happened, settings.hello(self._links))
         connection.outbox.post(self._greeting.first_word())
-        self._effects.append(StartTimer(_GREETING, now + _GREETING_WITHIN))
+        self._effects.append(StartTimer(WelcomeTimeout(), now + _GREETING_WITHIN))
 
     def _lost(self, now: int, link: LinkId, reason: str) -> None:
         if self._arrival is not None and link == self._arrival.link:
@@ -140,11 +159,11 @@ class ClientLink:
             reason = f"{reason} before it said a word: {hint}"
         untold = self._on_link_down(None if connection is None else connection.outbox, reason)
         self._connection = self._dialling = None
-        self._effects += [StopTimer(_TICK), StopTimer(_GREETING), Disconnect(reason), *untold]
+        self._effects += [StopTimer(ClientTick()), StopTimer(WelcomeTimeout()), Disconnect(reason), *untold]
         if self._arrival is not None and self._arrival.welcome is not None:
             if not self._is_parting:
                 self._arrival.advance(Stage.PARTING)
-            self._effects.append(StartTimer(_ARRIVAL, now))
+            self._effects.append(StartTimer(ArrivalStep(), now))
             return
         self._abandon(reason)
         if self._is_visiting:  # it is not ours to come back to
@@ -152,7 +171,7 @@ class ClientLink:
         else:
             self._addresses.rotate(-1)
         self._is_visiting = False
-        self._effects.append(StartTimer(_REDIAL, now + self._pause, self._pause // 2))
+        self._effects.append(StartTimer(RedialBroker(), now + self._pause, self._pause // 2))
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _certificate_ended(self, now: int, happened: CertificateEnded) -> None:
@@ -171,7 +190,7 @@ class ClientLink:
         self._lost(now, link, reason)
         if code in FATAL:
             self._stopped = True
-            self._effects += [StopTimer(_REDIAL), Halt(code, reason)]
+            self._effects += [StopTimer(RedialBroker()), Halt(code, reason)]
 
     def _received(self, now: int, happened: Received) -> None:
         connection, arrival = self._connection, self._arrival
@@ -213,16 +232,16 @@ class ClientLink:
         self._pause = _FIRST_PAUSE
         self._on_welcome(welcome)
         self._effects += [
-            StopTimer(_GREETING),
-            StartTimer(_TICK, now + self._linked.heartbeat // 2),
+            StopTimer(WelcomeTimeout()),
+            StartTimer(ClientTick(), now + self._linked.heartbeat // 2),
             Connect(welcome.node, welcome.principal),
         ]
 
     def _timer_fired(self, now: int, happened: TimerFired) -> None:
-        if happened.timer == _REDIAL:
+        if isinstance(happened.timer, RedialBroker):
             self._dial(now)
             return
-        if happened.timer == _ARRIVAL:
+        if isinstance(happened.timer, ArrivalStep):
             if self._arrival is not None:
                 self._proceed(now, self._arrival)
             elif not self._stopped and self._addresses[0] != self.address:
@@ -231,7 +250,7 @@ class ClientLink:
         connection = self._connection
         if connection is None:
             return
-        if happened.timer == _GREETING:
+        if isinstance(happened.timer, WelcomeTimeout):
             self._give_up(now, Refusal.SILENT, "no welcome within 5 s: is that a Stentor broker?")
             return
         if now - self._ticked > 3 * connection.heartbeat:  # it was us who slept
@@ -243,11 +262,11 @@ class ClientLink:
         connection.beat(now)
         if self._arrival is not None:
             self._arrival.beat(now)
-        self._effects.append(StartTimer(_TICK, now + connection.heartbeat // 2))
+        self._effects.append(StartTimer(ClientTick(), now + connection.heartbeat // 2))
 
     def _stop_requested(self, now: int, happened: StopRequested) -> None:  # noqa: ARG002
         self._stopped = True
-        self._effects += [StopTimer(_TICK), StopTimer(_REDIAL), StopTimer(_GREETING)]
+        self._effects += [StopTimer(ClientTick()), StopTimer(RedialBroker()), StopTimer(WelcomeTimeout())]
         self._abandon("the client left")
         connection, self._connection, self._dialling = self._connection, None, None
         if connection is not None:
@@ -287,7 +306,7 @@ class ClientLink:
     def _arrive(self, now: int, address: str, *, is_redirected: bool) -> None:
         self._links += 1
         self._arrival = Arrival(LinkId(self._links), address, is_redirected=is_redirected)
-        self._effects += [Dial(self._arrival.link, address), StartTimer(_ARRIVAL, now + ARRIVE_WITHIN_NS)]
+        self._effects += [Dial(self._arrival.link, address), StartTimer(ArrivalStep(), now + ARRIVE_WITHIN_NS)]
 
     def _received_there(self, now: int, arrival: Arrival, data: bytes) -> None:
         before = arrival.stage
@@ -297,14 +316,14 @@ class ClientLink:
             self._fail_arrival(now, str(error), is_refused=True)
             return
         if arrival.stage is Stage.LINGERING and before is not Stage.LINGERING:
-            self._effects.append(StartTimer(_ARRIVAL, now + LINGER_NS))
+            self._effects.append(StartTimer(ArrivalStep(), now + LINGER_NS))
 
     def _proceed(self, now: int, arrival: Arrival) -> None:
         """The time of a stage is over."""
         if arrival.stage is Stage.LINGERING:
             arrival.advance(Stage.PARTING)
             self._mark_departure(self._linked.outbox)
-            self._effects += [Disconnect(MOVING), StartTimer(_ARRIVAL, now + PART_WITHIN_NS)]
+            self._effects += [Disconnect(MOVING), StartTimer(ArrivalStep(), now + PART_WITHIN_NS)]
         elif arrival.stage is Stage.PARTING:
             self._switch(now, arrival)
         else:
@@ -316,7 +335,7 @@ class ClientLink:
         assert arrival.welcome is not None, "who parts is welcome elsewhere"
         old, self._connection, self._greeting = self._connection, arrival.connection, arrival.greeting
         self._arrival, self.address = None, arrival.address
-        self._effects.append(StopTimer(_ARRIVAL))
+        self._effects.append(StopTimer(ArrivalStep()))
         if old is not None:
             self._effects += self._on_link_down(old.outbox, MOVING)
             self._say_farewell(old, "moving")
@@ -335,7 +354,7 @@ class ClientLink:
         """Move nowhere."""
         arrival, self._arrival = self._arrival, None
         if arrival is not None:
-            self._effects += [StopTimer(_ARRIVAL), Close(arrival.link, reason)]
+            self._effects += [StopTimer(ArrivalStep()), Close(arrival.link, reason)]
 
     def _fail_arrival(self, now: int, reason: str, *, is_refused: bool = False) -> None:
         """The other broker does not take us: stay, unless we have parted. An application that wants to leave is told
@@ -345,14 +364,14 @@ class ClientLink:
         assert arrival is not None, "only an arrival can fail"
         self._abandon(reason)
         if self._connection is None:
-            self._effects.append(StartTimer(_REDIAL, now))
+            self._effects.append(StartTimer(RedialBroker(), now))
         elif has_parted:
             self._give_up(now, Refusal.CLOSING, reason)
         elif is_refused and not arrival.is_redirected:
             self._leave(now)
         elif not arrival.is_redirected:
             self._addresses.rotate(-1)
-            self._effects.append(StartTimer(_ARRIVAL, now + self._pause, self._pause // 2))
+            self._effects.append(StartTimer(ArrivalStep(), now + self._pause, self._pause // 2))
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _leave(self, now: int) -> None:
@@ -363,4 +382,4 @@ class ClientLink:
             self._addresses.rotate(1)  # it rotates back when the link is given up
             self._give_up(now, Refusal.CLOSING, MOVING)
         self._dialling = None
-        self._effects.append(StartTimer(_REDIAL, now))
+        self._effects.append(StartTimer(RedialBroker(), now))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, TimerFired
+from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, Timer, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
 from stentor.model.request_topic import requester_of
@@ -21,17 +21,22 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
-from stentor.nodes.client import TIMERS, Client, Settings
+from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_link import ClientTimer
 from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish, Vouched
 from stentor.protocols.delivery.subscriber import frames
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
+from stentor.wire.head import schema_of
 from stentor.wire.letter import read, write
 
 _LETTER = 512 << 10
-_TRACES = "traces"
 _MOST_TRACES = 4096  # that wait until they are told
+
+
+class TracesDue(Timer, frozen=True, gc=False, tag="traces"):
+    """What was traced has waited long enough to be published."""
 
 
 class Correspondence:
@@ -94,13 +99,13 @@ class Correspondence:
 
     def is_mine(self, happened: Input) -> bool:
         """Whether an input is about the link."""
-        return not isinstance(happened, TimerFired) or happened.timer in TIMERS or happened.timer == _TRACES
+        return not isinstance(happened, TimerFired) or isinstance(happened.timer, ClientTimer | TracesDue)
 
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
         if isinstance(happened, Started | TimerFired) and happened.wall:
             self._since = self.trail.offset = happened.wall - now
-        if isinstance(happened, TimerFired) and happened.timer == _TRACES:
+        if isinstance(happened, TimerFired) and isinstance(happened.timer, TracesDue):
             self._telling = False
             if self.trail.is_due(now):
                 self._tell(now)
@@ -138,7 +143,7 @@ class Correspondence:
         if not self.untold:
             return []
         self._telling = True
-        return [StartTimer(_TRACES, now + SECOND)]
+        return [StartTimer(TracesDue(), now + SECOND)]
 
     def _sort(self, effects: list[Effect]) -> tuple[list[Effect], list[Input]]:
         done: list[Effect] = []
@@ -182,7 +187,7 @@ class Correspondence:
         blocks: list[Block] = []
         for data in deliver.data:
             for frame in frames(data):
-                schema = self.client.schemas[int.from_bytes(frame[24:32], "little")]  # type: ignore[index]
+                schema = self.client.schemas[schema_of(frame)]
                 block = Block(frame, schema)
                 if not letters:
                     blocks.append(block)

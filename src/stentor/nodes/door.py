@@ -11,7 +11,7 @@ from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, 
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
-from stentor.nodes.guest import Guest
+from stentor.nodes.guest import Guest, HelloTimeout
 from stentor.nodes.network import Network
 from stentor.protocols.connection.connection import SMALLEST_WINDOW
 from stentor.protocols.connection.names import Names
@@ -121,7 +121,7 @@ class Door:
             sums=self._sums,
         )
         self._post(connection.outbox, welcome)
-        self._act(StopTimer(f"hello/{connection.link}"))
+        self._act(StopTimer(HelloTimeout(connection.link)))
 
     def welcomed(self, guest: Guest, welcome: Welcome) -> Replaced | None:
         """The broker that we dialled takes us."""
@@ -138,7 +138,7 @@ class Door:
         if welcome.largest_body < self._limits.largest_body:
             sizes = {"theirs": welcome.largest_body, "ours": self._limits.largest_body}
             self._act(Report("warning", "the peer takes smaller bodies only", {"peer": welcome.node, **sizes}))
-        self._act(StopTimer(f"hello/{connection.link}"))
+        self._act(StopTimer(HelloTimeout(connection.link)))
         return self._admit(guest, welcome.node, 0.0, "")
 
     def _admit(self, guest: Guest, name: str, cost: float, address: str) -> Replaced | None:

@@ -11,7 +11,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.control import WITHIN, inbox_of
+from stentor.model.communication import WITHIN, inbox_of
 from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence

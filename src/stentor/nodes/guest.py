@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from stentor.machine import Timer
+from stentor.model.ids import LinkId
 from stentor.nodes.credentials import Credentials
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
@@ -9,6 +11,12 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Hop
 from stentor.protocols.dissemination.routing import FlowTable
 from stentor.protocols.dissemination.subscriptions import Wishes
+
+
+class HelloTimeout(Timer, frozen=True, gc=False, tag="hello"):
+    """The peer on a link has not said who it is."""
+
+    link: LinkId
 
 
 class Guest:

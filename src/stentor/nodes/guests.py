@@ -2,9 +2,21 @@
 
 from collections.abc import Callable, Iterator
 
-from stentor.machine import SECOND, Close, Effect, LinkOpened, Report, Send, StartTimer, StopTimer
+from stentor.machine import (
+    SECOND,
+    CertificateEnded,
+    Close,
+    Effect,
+    LinkOpened,
+    Report,
+    Send,
+    StartTimer,
+    StopTimer,
+    Timer,
+)
 from stentor.model.access import ANONYMOUS
-from stentor.model.errors import Refusal
+from stentor.model.count import counted
+from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
@@ -12,7 +24,7 @@ from stentor.nodes.census import Census
 from stentor.nodes.containment import FATAL, FaultReports
 from stentor.nodes.credentials import Credentials
 from stentor.nodes.greeting import Greeting
-from stentor.nodes.guest import Guest
+from stentor.nodes.guest import Guest, HelloTimeout
 from stentor.nodes.network import Network
 from stentor.nodes.redirection import Redirection
 from stentor.protocols.connection.connection import Connection
@@ -22,7 +34,10 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 
 QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
-_GREETING = "hello/"  # the timer of a link whose guest has not said who it is
+
+
+class BrokerTick(Timer, frozen=True, gc=False, tag="broker tick"):
+    """It is time for heartbeats."""
 
 
 class Guests:
@@ -73,13 +88,14 @@ class Guests:
         if not ready:
             self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
         elif len(self.links) > limits.links:
-            self.refuse(now, guest, Refusal.TOO_MANY, f"this node takes {limits.links} links: use another one")
+            self.refuse(
+                now, guest, Refusal.TOO_MANY, f"this node takes {counted(limits.links, 'link')}: use another one"
+            )
         else:
-            self._act(StartTimer(f"{_GREETING}{happened.link}", now + int(limits.hello_within * SECOND)))
+            self._act(StartTimer(HelloTimeout(happened.link), now + int(limits.hello_within * SECOND)))
 
-    def hurry(self, now: int, timer: str) -> None:
-        """The time to say hello is over."""
-        guest = self.links.get(LinkId(int(timer.removeprefix(_GREETING))))
+    def hello_timeout(self, now: int, timeout: HelloTimeout) -> None:
+        guest = self.links.get(timeout.link)
         if guest is not None and not guest.connection.greeted:
             self.refuse(now, guest, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
 
@@ -103,8 +119,18 @@ class Guests:
         self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
         self.forget(now, guest, reason)
 
+    def end_certificate(self, now: int, happened: CertificateEnded) -> None:
+        guest = self.links.get(happened.link)
+        if guest is not None:
+            self.refuse(now, guest, Refusal.UNAUTHENTICATED, happened.reason)
+
     def contain(self, now: int, guest: Guest, error: Exception) -> None:
-        """Send somebody away at whose message we failed; the node ends if that fails too, or our own state is wrong."""
+        """Send somebody away who sent what may not be, or at whose message we failed; the node ends if that fails too,
+        or our own state is wrong.
+        """
+        if isinstance(error, FrameError):
+            self.refuse(now, guest, error.code, str(error))
+            return
         if isinstance(error, FATAL):
             raise error
         for report in self._faults.report(now, error, peer=guest.connection.name or guest.connection.address):
@@ -126,7 +152,7 @@ class Guests:
         self._forwarder.drop(guest.flows)
         self._census.close(connection.outbox)
         if not connection.greeted:
-            self._act(StopTimer(f"{_GREETING}{connection.link}"))
+            self._act(StopTimer(HelloTimeout(connection.link)))
 
     def beat(self, now: int, stalled: bool) -> None:
         """Give up those who are silent, unless it was us who slept: then nobody is to blame."""

@@ -4,10 +4,9 @@ Which frames is decided by their numbers, so that all brokers on the way choose 
 of them. Nothing but the head of a frame is looked at.
 """
 
-import struct
 from collections.abc import Callable
 
-from stentor.machine import SECOND, Effect, StartTimer
+from stentor.machine import SECOND, Effect, StartTimer, Timer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
@@ -18,20 +17,21 @@ from stentor.protocols.delivery.trail import Trail
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import FlowTable, Route
-from stentor.wire.block import HEADER_SIZE, LAST_FIRST, SPARSE
 from stentor.wire.frame import SHORTEST_EVENTS
-from stentor.wire.parcel import HEADER, MASKS
-from stentor.wire.parcel import HEADER_SIZE as PARCEL_SIZE
-from stentor.wire.run import FLOW, split
+from stentor.wire.head import FLOW, HEADER, LAST_FIRST, PUBLISHER_AND_FIRST, last_offset_of
+from stentor.wire.parcel import first_frame
+from stentor.wire.run import split
 
-TRACES = "traces"
 # How long a batch of traces is gathered, and how many are too many in it, or leave room for more. A hop costs as much
 # as some events do, so where traces are summed up there are few.
 _DENSE = SECOND, 256, 64
 _SPARSE = 10 * SECOND, 16, 4
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
-_NUMBERS = struct.Struct("<IBBBB Q Q Q QQq")  # of an events frame, as far as its checksum
 _SPREAD = 0x9E3779B97F4A7C15
+
+
+class HopsDue(Timer, frozen=True, gc=False, tag="hops"):
+    """The hops that were traced have waited long enough to be published."""
 
 
 class Herald:
@@ -70,38 +70,35 @@ class Herald:
     def watch(self, now: int, peer: str, data: bytes, runs: list[tuple[Route[Outbox], int, int, int]]) -> None:
         """Runs of a client: the first frame of each stands for it."""
         if self._on:
-            denied = self._forwarder.table.denied
             for route, start, _, _ in runs:
-                if route is not denied:
+                if self._is_chosen(data, start) and route is not self._forwarder.table.denied:
                     self._notice(now, peer, data, start)
 
     def watch_parcel(self, now: int, peer: str, data: bytes, at: int, length: int) -> None:
         """A parcel of a broker: its first frame stands for it."""
         if not self._on:
             return
-        _, _, _, bits, flags, count, _, _, _ = HEADER.unpack_from(data, at)
-        start = at + PARCEL_SIZE + (8 * count if flags & MASKS else 8) * bits.bit_count()
-        if start + SHORTEST_EVENTS <= at + length:
+        start = first_frame(data, at)
+        if start + SHORTEST_EVENTS <= at + length and self._is_chosen(data, start):
             self._notice(now, peer, data, start)
 
+    def _is_chosen(self, data: bytes, at: int) -> bool:
+        """Return whether a frame is one of the few that are traced, the same ones at every broker on their way."""
+        publisher, first = PUBLISHER_AND_FIRST.unpack_from(data, at)
+        # whoever reads a frame with a number beyond the last refuses it; a broker does not look into frames for that
+        return not ((first ^ publisher) * _SPREAD >> 32) & self._rare and first <= LAST_FIRST
+
     def _notice(self, now: int, peer: str, data: bytes, at: int) -> None:
-        length, _, _, flags, _, topic, publisher, _, numbers, first, born = _NUMBERS.unpack_from(data, at)
-        if ((first ^ publisher) * _SPREAD >> 32) & self._rare or first > LAST_FIRST:
-            return  # whoever reads the second kind refuses it; a broker does not look into frames for that
+        length, _, _, _, _, topic, publisher, _, numbers, first, born, _, _ = HEADER.unpack_from(data, at)
         state = self._forwarder.table.topics.get(TopicId(topic))
         if state is None or state.name.startswith("$"):
             return
         count = numbers & 0xFFFF
-        last = first + count - 1
-        if flags & SPARSE:
-            last = first + int.from_bytes(
-                data[at + HEADER_SIZE + 2 * count - 2 : at + HEADER_SIZE + 2 * count], "little"
-            )
         rows = len(self._trail.rows)
         self._trail.add(
             Trace(
                 kind=TraceKind.HOP, at=now, about=state.name, source_id=publisher, life=numbers >> 16, first=first,
-                last=last, count=count, peer=peer, size=length, born=born,
+                last=first + last_offset_of(data, at), count=count, peer=peer, size=length, born=born,
             )
         )  # fmt: skip
         if rows and not rows % self._many:
@@ -111,7 +108,7 @@ class Herald:
     def _arm(self, now: int) -> None:
         if not self._armed:
             self._armed = True
-            self._act(StartTimer(TRACES, now + self._pause))
+            self._act(StartTimer(HopsDue(), now + self._pause))
 
     # ---- telling
 

@@ -1,6 +1,6 @@
 """A broker's links to its neighbours: those that it opens, and what it knows of who is at the other end."""
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, Timer
 from stentor.model.ids import LinkId
 from stentor.nodes.guest import Guest
 from stentor.nodes.network_settings import GatewaySettings
@@ -10,6 +10,12 @@ from stentor.protocols.dissemination.relay import Hop
 FIRST_PAUSE = 50 * MILLISECOND
 _SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
 _DOUBTS = 5  # round trips in a row that must tell of another cost
+
+
+class Redial(Timer, frozen=True, gc=False, tag="redial neighbour"):
+    """The pause after a link that this broker had dialled is over."""
+
+    address: str
 
 
 class OutgoingLink:

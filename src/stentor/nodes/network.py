@@ -2,10 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
-from stentor.machine import SECOND, Dial, Effect, Report, StartTimer, StopTimer
+from stentor.machine import SECOND, Dial, Effect, Report, StartTimer, StopTimer, Timer
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
@@ -25,28 +26,27 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
-from stentor.nodes import acquaintance
+from stentor.nodes.acquaintance import Acquaintance, NeighboursTimeout
 from stentor.nodes.guest import Guest
-from stentor.nodes.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink
+from stentor.nodes.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink, Redial
 from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
 from stentor.nodes.shortcuts import Shortcuts
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Hop, Relay
 from stentor.protocols.dissemination.routing import Route, TopicState
+from stentor.protocols.dissemination.settlement import Settlement, SettlementDue
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
 from stentor.wire.parcel import Masks
 
 _LONGEST_PAUSE = 5 * SECOND
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
-_REDIAL = "redial/"
 
 
 class Network:
@@ -71,12 +71,15 @@ class Network:
         self.profiles = Profiles(context, self._say, self._sharing, self._index)
         self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
         self.access = AccessSpread(context.name, self._say, act)
-        self.acquaintance = acquaintance.Acquaintance(act)
+        self.acquaintance = Acquaintance(act)
+        self.timers: dict[type[Timer], Callable[[int, Any], None]] = {
+            Redial: self._redial,
+            NeighboursTimeout: lambda *_: self.acquaintance.expire(),
+            SettlementDue: lambda now, _: self.settlement.expire(now),
+        }
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
         self.peers: dict[str, NeighbourLink] = {}
-        self.settlement = settlement.Settlement(
-            context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act
-        )
+        self.settlement = Settlement(context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act)
         self.diallings: dict[str, OutgoingLink] = {each.address: OutgoingLink(each) for each in settings.gateways}
         self.boot = 0
         self._links = 0
@@ -100,25 +103,16 @@ class Network:
 
     def _dial(self, now: int, dialling: OutgoingLink) -> None:
         if dialling.settings.name in self.peers:
-            self._act(StartTimer(_REDIAL + dialling.settings.address, now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
+            self._act(StartTimer(Redial(dialling.settings.address), now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
             return
         self._links += 1
         dialling.link = LinkId(-self._links)  # those that others dial have positive ones
         self._act(Dial(dialling.link, dialling.settings.address))
 
-    def wake(self, now: int, timer: str) -> bool:
-        """Do what a timer was started for; return whether it was one of ours."""
-        if timer == acquaintance.TIMER:
-            self.acquaintance.expire()
-        elif timer == settlement.TIMER:
-            self.settlement.expire(now)
-        elif timer.startswith(_REDIAL):
-            dialling = self.diallings.get(timer.removeprefix(_REDIAL))
-            if dialling is not None and dialling.link is None:
-                self._dial(now, dialling)
-        else:
-            return False
-        return True
+    def _redial(self, now: int, redial: Redial) -> None:
+        dialling = self.diallings.get(redial.address)
+        if dialling is not None and dialling.link is None:
+            self._dial(now, dialling)
 
     def hello(self, link: LinkId) -> Hello | None:
         """What to say first on a link that was dialled; None if nobody wants it any more."""
@@ -144,7 +138,7 @@ class Network:
             return
         dialling.link = None
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StartTimer(_REDIAL + dialling.settings.address, now + dialling.pause, dialling.pause // 2))
+        self._act(StartTimer(Redial(dialling.settings.address), now + dialling.pause, dialling.pause // 2))
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
 
@@ -224,7 +218,7 @@ class Network:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
         self.acquaintance.settle(dialling.settings.address)
-        self._act(StopTimer(_REDIAL + dialling.settings.address))
+        self._act(StopTimer(Redial(dialling.settings.address)))
         peer = self.peers.get(dialling.settings.name)
         return None if peer is None else peer.guest
 

@@ -5,16 +5,15 @@ evaluated, a chunk of events is matched over several steps: frame by frame, and 
 cut into halves.
 """
 
-import struct
 from typing import NamedTuple
 
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routing import Route
 from stentor.wire.block import Block
+from stentor.wire.head import LENGTH_AND_COUNT
 
 Run = tuple[Route[Outbox], int, int, int]  # route, start, end, events
-_SIZES = struct.Struct("<I28xH")  # length and number of events of a frame
 
 
 class Ration(NamedTuple):
@@ -39,7 +38,7 @@ def ration(forwarder: Forwarder[Outbox], data: bytes, runs: list[Run], allowance
             continue
         position, events = start, 0
         while position < end:
-            length, some = _SIZES.unpack_from(data, position)
+            length, some = LENGTH_AND_COUNT.unpack_from(data, position)
             price = route.price(some, length)
             if cost + price > allowance:
                 break
@@ -60,7 +59,7 @@ def _halve(
     """Cut the frame at a place of a chunk until its first part can be afforded, or has one event. Return the chunk as
     it is then, and the length and the number of events of that part.
     """
-    length, count = _SIZES.unpack_from(data, position)
+    length, count = LENGTH_AND_COUNT.unpack_from(data, position)
     while count > 1 and route.price(count, length) > allowance:
         schema = forwarder.schema_of(data, position)
         first, second = Block(memoryview(data)[position : position + length], schema).halves()

@@ -26,18 +26,8 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipFacts,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    bundle_of,
-    inbox_of,
-    repository_name,
-    within_of,
-)
+from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
+from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
@@ -65,12 +55,11 @@ from stentor.protocols.delivery.post import (
     ShareAccess,
     Vouched,
 )
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
-_TIMER = "repository "
 _KEEP_TRACES = 86_400  # seconds
 _MOST_TRACES = 10_000_000
 _EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
@@ -79,11 +68,11 @@ _MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in 
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
 
 
-class Conclude(Input, frozen=True, gc=False):
+class Conclude(Input, frozen=True, gc=False, tag="conclude"):
     """Somebody is about to stop this repository: it tells its last traces, and does nothing else any more."""
 
 
-class Concluded(Effect, frozen=True, gc=False):
+class Concluded(Effect, frozen=True, gc=False, tag="concluded"):
     """Its last traces are kept, as far as it can see to that."""
 
 
@@ -129,7 +118,8 @@ class RepositoryNode:
                 self._tell_one(now, happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
-            topic = happened.timer.removeprefix(_TIMER)
+            assert isinstance(happened.timer, TopicTick)
+            topic = happened.timer.topic
             self._tell_one(now, topic, *self._traces_for(now, topic), happened)
         else:
             effects, told = self._post.step(now, happened)
@@ -417,8 +407,8 @@ class RepositoryNode:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
-                unwilling = self._room.unwillingness(event.topic, event.principal)
-                self._reply(now, event, report=msgspec.json.encode({**self.status(now), "unwilling": unwilling}))
+                status = {"unwilling": self._room.unwillingness(event.topic, event.principal)}
+                self._reply(now, event, report=msgspec.json.encode(status | self.status(now, event.topic)))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
                 self._drain(now, heard, event)
@@ -482,9 +472,10 @@ class RepositoryNode:
         served = {topic: managed.machine.health for topic, managed in self._managed.items() if topic != self._kept}
         return dict(sorted((unserved | served).items()))
 
-    def status(self, now: int) -> dict[str, object]:
-        """What an operator wants to see."""
-        topics = {topic: managed.machine.status(now) for topic, managed in sorted(self._managed.items())}
+    def status(self, now: int, only: str = "") -> dict[str, object]:
+        """What an operator wants to see, of all topics or of one."""
+        chosen = sorted(topic for topic in ((only,) if only else self._managed) if topic in self._managed)
+        topics = {topic: self._managed[topic].machine.status(now) for topic in chosen}
         traces = topics.pop(self._kept, None)
         return {
             "repository": self._settings.name,

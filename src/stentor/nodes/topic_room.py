@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from stentor.model.access import TOPIC, SharedFact, TopicTerms
+from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.report import Unwillingness
 from stentor.model.topic import matches
@@ -67,18 +68,21 @@ class TopicRoom:
                 "raise its most_bytes, or delete topics",
             )
         if len(known) + _FOR_TRACES >= settings.ledgers:
-            raise Refused(Refusal.TOO_MANY, f"{settings.name} manages {len(known):,} topics and has {NO_FILES}")
+            raise Refused(
+                Refusal.TOO_MANY, f"{settings.name} manages {counted(len(known), 'topic')} and has {NO_FILES}"
+            )
         if len(known) >= settings.topics:
             raise Refused(
                 Refusal.TOO_MANY,
-                f"{settings.name} manages {len(known):,} topics already: delete some with "
+                f"{settings.name} manages {counted(len(known), 'topic')} already: delete some with "
                 "`stentor topic delete TOPIC`, or raise its most_topics, or reliable_topics in [limits]",
             )
         if owner != self.operator and [each.owner for each in known].count(owner) >= settings.topics_per_owner:
             raise Refused(
                 Refusal.TOO_MANY,
-                f"{settings.name} takes {settings.topics_per_owner:,} topics of one owner, and {owner} has as many: "
-                "delete some with `stentor topic delete TOPIC`, or ask who runs it to raise reliable_topics_per_owner",
+                f"{settings.name} takes {counted(settings.topics_per_owner, 'topic')} of one owner, and {owner} has "
+                "as many: delete some with `stentor topic delete TOPIC`, or ask who runs it to raise "
+                "reliable_topics_per_owner",
             )
 
 

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import Final
 
-from stentor.machine import Effect, Pause, StartTimer
+from stentor.machine import Effect, Pause, StartTimer, Timer
 from stentor.model.messages import (
     ExplanationRequest,
     Message,
@@ -26,7 +26,9 @@ from stentor.model.messages import (
 from stentor.nodes.guest import Guest
 from stentor.nodes.guests import Guests
 
-TOIL: Final = "toil"  # the timer of what is put off
+
+class DeferredWorkDue(Timer, frozen=True, gc=False, tag="deferred work"):
+    """Others have had their turn: what was put off goes on."""
 
 
 class Work(enum.IntEnum):
@@ -61,11 +63,10 @@ class Turns:
     def __init__(self, guests: Guests, act: Callable[[Effect], None]) -> None:
         self._guests, self._act = guests, act
         self._left = list(_ALLOWANCE)
+        # Whether this step is that of a link from which something came just now, and has taken nothing yet: `_left` is
+        # what an earlier step left then. Most steps bring events only, take nothing, and need no allowance.
+        self.is_untouched = False
         self._is_scheduled = False
-
-    def begin(self, *, is_turn: bool) -> None:
-        """Begin a step: the turn of a link that waited, or of one from which something came just now."""
-        self._left[:] = _ALLOWANCE if is_turn or not self._guests.busy else _FRESH
 
     def can_hear(self, guest: Guest, message: Message) -> bool:
         """Return whether this step can still handle a message, and take what that costs from its allowance."""
@@ -74,13 +75,19 @@ class Turns:
 
     def can_do(self, work: Work, units: int = 1) -> bool:
         """Return whether this step can do some more work, which it does if anything is left of its allowance."""
-        if self._left[work] <= 0:
+        if self.left(work) <= 0:
             return False
         self._left[work] -= units
         return True
 
     def left(self, work: Work) -> int:
+        if self.is_untouched:
+            self._begin(_FRESH if self._guests.busy else _ALLOWANCE)
         return self._left[work]
+
+    def _begin(self, allowance: tuple[int, ...]) -> None:
+        self._left[:] = allowance
+        self.is_untouched = False
 
     def postpone(self, now: int, guest: Guest, data: bytes, position: int) -> None:
         """Leave the rest of a chunk for another step; what follows it stays with the peer until then."""
@@ -94,12 +101,12 @@ class Turns:
         """See to it that there is a step for what was put off."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._act(StartTimer(TOIL, now))
+            self._act(StartTimer(DeferredWorkDue(), now))
 
     def next_guest(self) -> Guest | None:
         """Begin a turn, and return the guest whose turn it is, if anybody waits for one."""
         self._is_scheduled = False
-        self.begin(is_turn=True)
+        self._begin(_ALLOWANCE)
         if not self._guests.busy:
             return None
         link = next(iter(self._guests.busy))

@@ -7,15 +7,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from stentor.blocking import Loop
-from stentor.client import connect
+from stentor.admin.topics import Registrar, RepositoryReport
+from stentor.client.fabric import connect
+from stentor.client.loop_thread import Loop
+from stentor.client.stored_reader import PAGES, Available, Leaf, Reader
 from stentor.matching.topics import is_wild
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.options import OUTAGE, ReadOptions
-from stentor.reading import PAGES, Available, Leaf, Reader
-from stentor.registration import Registrar, RepositoryReport
 
 _LOOK_AGAIN = 10.0  # seconds, for topics that are new
 _LOOK = 10.0  # … and until nobody is expected to answer

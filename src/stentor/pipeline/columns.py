@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stentor.client.stored_reader import Leaf
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
-from stentor.reading import Leaf
 from stentor.storage.lake import types_of
-from stentor.wire.block import HEADER_SIZE, SPARSE, TIMES, UNIFORM, Block
+from stentor.wire.block import Block
+from stentor.wire.head import HEADER_SIZE, SPARSE, TIMES, UNIFORM
 from stentor.wire.layout import Layout, gather
 from stentor.wire.sheaf import Sheaf
 

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
-from stentor.client import DEFAULT_URL
+from stentor.client.connection.url import addresses_of
+from stentor.client.fabric import DEFAULT_URL
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.suggestion import nearest
 from stentor.model.topic import check_pattern, check_topic
-from stentor.url import addresses_of
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from stentor.client import connect
+from stentor.admin.topics import Registrar
+from stentor.client.fabric import connect
+from stentor.client.reliable_publisher import Publisher, Resume
 from stentor.model.errors import Fenced, InvalidInput, Refused, StentorError, Unreachable, Unresponsive
 from stentor.pipeline.options import OUTAGE, WriteOptions
 from stentor.pipeline.staging import Identity, Manifest, Staging
-from stentor.registration import Registrar
-from stentor.reliable import Publisher, Resume
 
 _CONNECT = 10.0  # seconds until there must be a broker, and a repository, when a query starts
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import MapType, StructType
 
-from stentor.blocking import BlockingFabric, connect
+from stentor.client.blocking import BlockingFabric, connect
 from stentor.model.attribute import MOST_ATTRIBUTES, Kind
 from stentor.model.errors import InvalidInput, Unreachable
 from stentor.pipeline.columns import BOOKKEEPING, ORIGIN

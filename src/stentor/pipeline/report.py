@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sql
 
-from stentor.client import connect
+from stentor.client.fabric import connect
 from stentor.model.attribute import Value
 from stentor.storage.lake import Lake
 

@@ -18,6 +18,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from stentor.client.stored_reader import Available
+from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.position import Position
 from stentor.model.topic import matches
@@ -26,7 +28,6 @@ from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arr
 from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, source_options, write_options
 from stentor.pipeline.sink import BatchWriter, StreamWriter
 from stentor.pipeline.worker import plain, settle
-from stentor.reading import Available
 
 Offset = dict[str, dict[str, Any]]  # by topic
 
@@ -101,7 +102,7 @@ class _Reader:
     def _check(self, topic: str, gone: Position) -> None:
         if gone.streams and self._options.strict:
             raise StentorError(
-                f"{len(gone)} events of {topic} were forgotten, or lost, before they were read; "
+                f"forgotten, or lost, before anybody read them: {counted(len(gone), 'event')} of {topic}; "
                 'option "failOnDataLoss", "false" goes on without them'
             )
 

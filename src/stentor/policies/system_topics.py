@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
-from stentor.model.control import WITHIN, inbox_of
+from stentor.model.communication import WITHIN, inbox_of
 from stentor.model.mail import MAIL
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.request_topic import requester_of, requests_pattern

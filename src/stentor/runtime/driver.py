@@ -32,6 +32,7 @@ from stentor.machine import (
     StartTimer,
     Stop,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.ids import LinkId
@@ -83,7 +84,7 @@ class Driver:
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
         self._reports = LogSummary(log, self.loop)
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._writes: set[asyncio.Task[None]] = set()  # not cancelled: a thread that writes to a log does not notice
         self._is_closed = False
@@ -167,10 +168,11 @@ class Driver:
         link = self.links.get(effect.link)
         if link is None:
             return
-        link.unsent.extend(effect.data)
         if self._gathers:
-            link.flush()
-        elif link not in self._unflushed:
+            link.write(effect.data)
+            return
+        link.unsent.extend(effect.data)
+        if link not in self._unflushed:
             if not self._unflushed:
                 self.loop.call_soon(self._flush)
             self._unflushed[link] = None
@@ -205,7 +207,7 @@ class Driver:
         delay = (effect.at - time.monotonic_ns() + random.randint(0, effect.jitter)) / 1e9
         self._timers[effect.timer] = self.loop.call_later(max(delay, 0), self._fire, effect.timer)
 
-    def _fire(self, timer: str) -> None:
+    def _fire(self, timer: Timer) -> None:
         del self._timers[timer]
         self._notice(TimerFired(timer, time.time_ns()))
 

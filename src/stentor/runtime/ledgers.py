@@ -36,7 +36,7 @@ _MOST_ENTRIES = 8192  # in one commit
 _MEASURE_AFTER = 1.0  # seconds, when a ledger has changed
 
 
-class _Measure(Effect, frozen=True, gc=False):
+class _Measure(Effect, frozen=True, gc=False, tag="measure"):
     """Tell how large a ledger is."""
 
     ledger: str

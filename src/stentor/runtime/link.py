@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from stentor.machine import Buffer
@@ -56,19 +56,21 @@ class Link(asyncio.Protocol):
         self._owner.lost(self, str(error) if error is not None else self._reason)
 
     def flush(self) -> None:
-        unsent = self.unsent
-        if not unsent:
-            return
-        self.unsent = []
+        if self.unsent:
+            unsent, self.unsent = self.unsent, []
+            self.write(unsent)
+
+    def write(self, data: Sequence[Buffer]) -> None:
+        """Hand this over to be sent, behind all that was handed over before."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if len(unsent) == 1:
-            transport.write(unsent[0])
-        elif sum(map(len, unsent)) > _SMALL * len(unsent):
-            transport.writelines(unsent)
+        if len(data) == 1:
+            transport.write(data[0])
+        elif sum(map(len, data)) > _SMALL * len(data):
+            transport.writelines(data)
         else:
-            transport.write(b"".join(unsent))
+            transport.write(b"".join(data))
 
     def read(self, *, paused: bool) -> None:
         """Stop reading, so that the peer's writes wait, or go on."""

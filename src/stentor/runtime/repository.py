@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from stentor.machine import Effect, StopRequested
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.ids import Incarnation
 from stentor.model.token import FabricToken
 from stentor.nodes.client import Settings

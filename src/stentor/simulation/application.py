@@ -6,7 +6,7 @@ from enum import Enum
 import msgspec
 
 from stentor.machine import SECOND, Effect, Input, StopRequested
-from stentor.model.ids import Incarnation, SchemaId, SubscriptionId
+from stentor.model.ids import Incarnation, SubscriptionId
 from stentor.model.messages import SettlementReport, SettlementRequest, StatusRequest
 from stentor.nodes.application import (
     Asked,
@@ -35,6 +35,7 @@ from stentor.simulation.outcome import Anomaly
 from stentor.simulation.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.world import World
 from stentor.wire.block import Block
+from stentor.wire.head import schema_of
 
 _SIZES = (0, 10, 10, 100, 100, 1000, 4000)
 _MOST_WISHES = 4
@@ -181,7 +182,7 @@ class Application:
         wish.missed += delivered.missed
         for data in delivered.data:
             for frame in frames(data):
-                block = Block(frame, client.schemas[_schema_of(frame)])
+                block = Block(frame, client.schemas[schema_of(frame)])
                 for arrival in _arrivals(block, client.topics[block.topic]):
                     self._ledger.deliver(wish.reader, arrival)
         if self._appetite is not Appetite.NONE:
@@ -300,10 +301,6 @@ class Application:
 
     def _new_body(self, life: Life, size: int) -> bytes:
         return f"{life.name}:{self._number()}|".encode() + self._random.randbytes(size)
-
-
-def _schema_of(frame: bytes | memoryview) -> SchemaId:
-    return SchemaId(int.from_bytes(frame[24:32], "little"))
 
 
 def _arrivals(block: Block, topic: str) -> list[Arrival]:

@@ -26,6 +26,7 @@ from stentor.machine import (
     StartTimer,
     Stop,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.ids import LinkId
@@ -82,7 +83,7 @@ class Host:
         self.machine: Machine | None = None
         self._world, self._factory, self._random, self._drift = world, factory, random, drift
         self._clock = Clock()
-        self._timers: dict[str, tuple[Appointment, int]] = {}
+        self._timers: dict[Timer, tuple[Appointment, int]] = {}
         self._journal = self._new_journal()
         self._next_link = 0
         self._stalled = False
@@ -242,21 +243,21 @@ class Host:
             case _:
                 self._world.asked(self, effect)
 
-    def _set_timer(self, name: str, at: int) -> None:
-        appointment = self._world.schedule.at(self._clock.when(at), lambda: self._ring(name, appointment))
-        self._timers[name] = appointment, at
+    def _set_timer(self, timer: Timer, at: int) -> None:
+        appointment = self._world.schedule.at(self._clock.when(at), lambda: self._ring(timer, appointment))
+        self._timers[timer] = appointment, at
 
-    def _stop_timer(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer[0].cancel()
+    def _stop_timer(self, timer: Timer) -> None:
+        started = self._timers.pop(timer, None)
+        if started is not None:
+            started[0].cancel()
 
-    def _ring(self, name: str, appointment: Appointment) -> None:
-        self.soon(lambda: self._fire(name, appointment))
+    def _ring(self, timer: Timer, appointment: Appointment) -> None:
+        self.soon(lambda: self._fire(timer, appointment))
 
-    def _fire(self, name: str, appointment: Appointment) -> None:
+    def _fire(self, timer: Timer, appointment: Appointment) -> None:
         """Unless it was stopped or replaced while the process stood still."""
-        timer = self._timers.get(name)
-        if timer is not None and timer[0] is appointment:
-            del self._timers[name]
-            self._step(TimerFired(name))
+        started = self._timers.get(timer)
+        if started is not None and started[0] is appointment:
+            del self._timers[timer]
+            self._step(TimerFired(timer))

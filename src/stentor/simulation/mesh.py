@@ -35,21 +35,21 @@ _PASSING = MILLISECOND // 100  # that a delivery takes
 ROUTINE = (Digest, Marker, Echo)  # said whether or not there is news
 
 
-class Heard(Input, frozen=True):
+class Heard(Input, frozen=True, tag="overlay heard"):
     """A neighbour's words."""
 
     peer: str
     messages: tuple[Message, ...]
 
 
-class Befell(Input, frozen=True):
+class Befell(Input, frozen=True, tag="overlay befell"):
     """Something else that a site had to deal with."""
 
     what: str
     detail: str = ""
 
 
-class Say(Effect, frozen=True):
+class Say(Effect, frozen=True, tag="overlay say"):
     peer: str
     message: Message
 

@@ -16,8 +16,9 @@ from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
 from stentor.model.reading import AnyReadingEvent
 from stentor.protocols.delivery.registry import Holding, KnownPublisher, KnownSubscription
-from stentor.wire.block import HEADER, HEADER_SIZE, checksum
+from stentor.wire.block import checksum
 from stentor.wire.frame import LARGEST_CONTROL
+from stentor.wire.head import HEADER, HEADER_SIZE
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(AnyMessage)
 LETTERS: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(AnyControlEvent), *get_args(AnyReadingEvent))

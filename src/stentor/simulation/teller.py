@@ -19,10 +19,11 @@ from stentor.machine import (
     Started,
     StartTimer,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.access import SharedFact
-from stentor.model.control import repository_name
+from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -39,12 +40,18 @@ from stentor.model.messages import (
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import CONTROL, decode, measure
 
-_REDIAL = "redial"
-_BEAT = "beat"
 _PAUSE = 50 * MILLISECOND
 
 
-class Told(Input, frozen=True):
+class TellerRedial(Timer, frozen=True, gc=False, tag="teller redial"):
+    """A pause after a link that was lost is over."""
+
+
+class TellerBeat(Timer, frozen=True, gc=False, tag="teller beat"):
+    """It is time for a heartbeat."""
+
+
+class Told(Input, frozen=True, tag="told frame"):
     """The repository has facts to tell, if it is connected."""
 
     topic: str
@@ -52,11 +59,11 @@ class Told(Input, frozen=True):
     token: int = 0
 
 
-class Connected(Effect, frozen=True):
+class Connected(Effect, frozen=True, tag="connected"):
     """A broker takes it."""
 
 
-class Confirmed(Effect, frozen=True):
+class Confirmed(Effect, frozen=True, tag="confirmed"):
     """A receipt came."""
 
     token: int
@@ -74,7 +81,7 @@ class Teller:
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         match happened:
-            case Started() | TimerFired(timer="redial"):
+            case Started() | TimerFired(timer=TellerRedial()):
                 self._links += 1
                 self._effects.append(Dial(LinkId(self._links), self._addresses[0]))
             case LinkOpened():
@@ -85,7 +92,7 @@ class Teller:
                 self._receive(now, self._connection, happened.data)
             case Told() if self._connection is not None and self._connection.greeted:
                 self._connection.outbox.post(AccessFacts(happened.topic, happened.facts, happened.token))
-            case TimerFired(timer="beat") if self._connection is not None:
+            case TimerFired(timer=TellerBeat()) if self._connection is not None:
                 self._beat(now, self._connection)
         if self._connection is not None and (ready := self._connection.outbox.release()):
             self._effects.append(Send(self._connection.link, ready))
@@ -98,7 +105,7 @@ class Teller:
         name = repository_name(self._name)
         hello = Hello(name, self._incarnation, limits.window, heartbeat=limits.heartbeat, attempt=self._links)
         connection.outbox.post(hello)
-        self._effects.append(StartTimer(_BEAT, now + SECOND))
+        self._effects.append(StartTimer(TellerBeat(), now + SECOND))
 
     def _receive(self, now: int, connection: Connection, data: bytes) -> None:
         try:
@@ -128,18 +135,18 @@ class Teller:
             case Rejection() | Farewell():
                 self._end(now)
             case _:
-                raise FrameError(Refusal.PROTOCOL, f"a {type(message).__name__} has no place here")
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
 
     def _beat(self, now: int, connection: Connection) -> None:
         if connection.silent(now):
             self._end(now)
         else:
             connection.beat(now)
-            self._effects.append(StartTimer(_BEAT, now + SECOND // 2))
+            self._effects.append(StartTimer(TellerBeat(), now + SECOND // 2))
 
     def _end(self, now: int) -> None:
         if self._connection is not None:
-            self._effects += [Close(self._connection.link, "lost"), StopTimer(_BEAT)]
+            self._effects += [Close(self._connection.link, "lost"), StopTimer(TellerBeat())]
         self._connection = None
         self._addresses.rotate(-1)
-        self._effects.append(StartTimer(_REDIAL, now + _PAUSE, _PAUSE))
+        self._effects.append(StartTimer(TellerRedial(), now + _PAUSE, _PAUSE))

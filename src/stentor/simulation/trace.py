@@ -1,11 +1,15 @@
-"""What happened, as a digest that is the same wherever a seed is replayed, and for people as lines of text."""
+"""What happened, as a digest that is the same wherever a seed is replayed, and for people as lines of text.
 
-from collections.abc import Sequence
+A digest proves that a change of the code changed no behaviour. So it holds tags and values, and no name that only the
+code knows: classes, modules, fields and timers can be renamed, and every digest stays.
+"""
+
+from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, Input, Received, Send
+from stentor.machine import SECOND, Effect, Input, Opened, Received, Send, StartTimer, StopTimer, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.position import Position
 from stentor.wire import frame
@@ -18,30 +22,44 @@ _BULKY = {frame.EVENTS: "events", frame.PARCEL: "parcel"}
 class Trace:
     """Digests every step; keeps a line for each if asked to."""
 
-    __slots__ = ("_digest", "_encoder", "_keep", "lines", "steps")
+    __slots__ = ("_digest", "_encoder", "_keep", "_timers", "lines", "steps")
 
     def __init__(self, keep: bool = False) -> None:
         self._digest = blake2b(digest_size=16)
-        self._encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=_canonical)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=_canonical)
         self._keep = keep
+        # The number of each timer of each node, in the order in which they were first named. A number is as good as
+        # the name to tell timers apart, and says nothing about how the code calls them.
+        self._timers: dict[tuple[str, Hashable], int] = {}
         self.lines: list[str] = []
         self.steps = 0
 
     def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
         self.steps += 1
-        self._add((time, node, type(happened).__name__, happened, [(type(each).__name__, each) for each in effects]))
+        self._add((time, node, self._nameless(node, happened), [self._nameless(node, each) for each in effects]))
         if self._keep:
             self._write(time, node, _describe(happened))
             self.lines += [f"{'':28}-> {_describe(each)}" for each in effects]
 
-    def note(self, time: int, node: str, what: str) -> None:
-        """Something that happens to a node rather than inside it."""
+    def note(self, time: int, node: str, what: str, detail: str = "") -> None:
+        """Something that happens to a node rather than inside it; people read the detail, which no digest holds."""
         self._add((time, node, what))
         if self._keep:
-            self._write(time, node, what)
+            self._write(time, node, f"{what} {detail}" if detail else what)
 
     def digest(self) -> str:
         return self._digest.hexdigest()
+
+    def _nameless(self, node: str, item: Input | Effect) -> object:
+        """Return what the digest holds of an input or effect: its tag and its values, with a number for a timer, and
+        without the records of a ledger, which can be read but once.
+        """
+        if isinstance(item, Opened):
+            return msgspec.structs.replace(item, holdings=msgspec.structs.replace(item.holdings, lines=(), rows=()))
+        if not isinstance(item, StartTimer | StopTimer | TimerFired):
+            return item
+        number = self._timers.setdefault((node, item.timer), len(self._timers))
+        return (item.__struct_config__.tag, number, *msgspec.structs.astuple(item)[1:])
 
     def _add(self, entry: object) -> None:
         self._digest.update(self._encoder.encode(entry))

@@ -1,12 +1,12 @@
 """A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice."""
 
-from stentor.model.ids import SchemaId
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.subscriber import frames
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import Route
 from stentor.simulation.outcome import Anomaly
 from stentor.wire.block import Block
+from stentor.wire.head import schema_of
 
 Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
 
@@ -25,7 +25,7 @@ class Witness(Relay[Outbox]):
 
     def _arrive(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:
         for frame in frames(inner):
-            schema = SchemaId(int.from_bytes(frame[24:32], "little"))
+            schema = schema_of(frame)
             block = Block(frame, self._forwarder.schemas[schema])
             for offset in block.offsets():
                 event = (block.publisher, block.incarnation, block.topic, block.catenation + offset)

@@ -96,7 +96,7 @@ class World:
             f"{host.name} on {type(happened).__name__} at {self.now / SECOND:.6f} s: {type(error).__name__}: {error} "
             f"({place.filename.rpartition('/')[2]}:{place.lineno} in {place.name})"
         )
-        self.trace.note(self.now, host.name, f"raised {detail}")
+        self.trace.note(self.now, host.name, "raised", detail)
         self.anomalies.append(Anomaly("raised", detail))
         self.restart(host, RESTART)
 

@@ -14,6 +14,7 @@ from stentor.storage.group import Place
 from stentor.storage.summary import Summary
 
 _DAMAGED: Final = 255  # in place of a kind
+_FEW_STREAMS: Final = 1024  # that are not worth a look at which of them are still in use
 NOWHERE: Final[Place] = (0, 0)  # for what is in no log
 
 
@@ -38,6 +39,14 @@ class Streams:
             number = self._numbers[stream] = len(self._names)
             self._names.append(stream)
         return number
+
+    def renumber(self, used: NDArray[np.integer[Any]]) -> NDArray[np.uint32]:
+        """Forget all streams but those with these numbers, which are sorted; return the new number of each old one."""
+        numbers = np.zeros(len(self._names), np.uint32)
+        numbers[used] = np.arange(len(used), dtype=np.uint32)
+        self._names = [self._names[number] for number in used.tolist()]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        return numbers
 
 
 class Lines:
@@ -112,6 +121,10 @@ class Lines:
             kept = np.array(column)[mask].tobytes()
             del column[:]
             column.frombytes(kept)
+
+    def renumber(self, numbers: NDArray[np.uint32]) -> None:
+        """Streams have other numbers now."""
+        self.stream[:] = array("I", numbers[np.array(self.stream)].tobytes())
 
     def within(self, start: int, end: int) -> list[int]:
         """Those that lie between these positions of the log."""
@@ -235,12 +248,13 @@ class Register(Lines):
 class RepositoryTable:
     """The rows, by repository; they may overlap."""
 
-    __slots__ = ("_longest", "_streams", "repositories")
+    __slots__ = ("_crowded_at", "_longest", "_streams", "repositories")
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self.repositories: dict[str, Lines] = {}
         self._longest: dict[str, int] = {}
+        self._crowded_at = _FEW_STREAMS
 
     def __iter__(self) -> Iterator[Row]:
         for repository in sorted(self.repositories):
@@ -293,3 +307,13 @@ class RepositoryTable:
             if dropped.any():
                 lines.keep(~dropped)
         return affected
+
+    def drop_unused_streams(self, register: Register) -> None:
+        """Forget the numbers of streams of which neither a row nor a record is left, once these may be half of all."""
+        tables = (register, *self.repositories.values())
+        if len(self._streams) >= self._crowded_at:
+            used = np.unique(np.concatenate([np.array(lines.stream) for lines in tables]))
+            numbers = self._streams.renumber(used)
+            for lines in tables:
+                lines.renumber(numbers)
+            self._crowded_at = max(2 * len(self._streams), _FEW_STREAMS)

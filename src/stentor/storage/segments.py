@@ -102,6 +102,7 @@ class SegmentLedger:
         self._floor = max(self._floor, min(end, self._next - 1))
         affected = self._rows.forget(gone, self._records)
         self._gone += [Gone(*stream, gone[stream]) for stream in affected]
+        self._rows.drop_unused_streams(self._records)
         self._give_back()
 
     def usage(self) -> int:
@@ -207,6 +208,7 @@ class SegmentLedger:
         gone = {item.line.stream: item.line.first for item in group.items if item.type == GONE}
         if gone:
             self._rows.forget(gone, self._records)
+            self._rows.drop_unused_streams(self._records)
         for item in group.items:
             self._replay_item(item)
         self._next = max(self._next, state.next)

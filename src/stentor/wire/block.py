@@ -1,22 +1,18 @@
 """Blocks: a batch of events of one flow. Immutable; the same bytes are wire payload, log record and Spark input.
 
-     0 u32 length | u8 1 | u8 version | u8 flags | u8 hop      hop belongs to the link: envelope and colour
-     8 u64 topic | u64 publisher | u64 schema                  the flow: all that routing decides on, decided once
-    32 u16 count | u48 incarnation | u64 first catenation number | i64 time in ns since 1970
-    56 u32 length of columns | u32 checksum                    the low half of XXH3
+     0 the head: length, flow, numbers, time, checksum         see head.py
     64 SPARSE: u16 offset[count]                               catenation numbers are contiguous until a filter selects
        TIMES: i64 time[count]                                  where a filter joined what came at different times
        columns: u8 all-there, else bitmap; i64/f64/u8[count], or u16 entries, u16 code[count], u32 end[entries], text
        u32 body length, [count] of them unless UNIFORM | bodies
 
-The checksum covers everything but the length, the hop byte and itself, so relays never touch it.
+The checksum covers everything but the length, the reserved byte and itself, so relays never touch it.
 """
 
 import struct
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +22,23 @@ from stentor.model.attribute import Kind, Schema, Value
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
-from stentor.model.ranges import LAST_NUMBER
 from stentor.wire.frame import EVENTS, VERSION
-
-HEADER = struct.Struct("<IBBBBQQQQQqII")
-HEADER_SIZE: Final = HEADER.size
-LARGEST_COUNT: Final = 65535
-LAST_FIRST: Final = LAST_NUMBER - LARGEST_COUNT  # whatever follows it in its frame has a number, too
-
-SPARSE: Final = 1
-UNIFORM: Final = 2
-TIMES: Final = 4
-FLAGS: Final = SPARSE | UNIFORM | TIMES
+from stentor.wire.head import (
+    HEADER,
+    HEADER_SIZE,
+    LAST_FIRST,
+    SPARSE,
+    TIMES,
+    UNIFORM,
+    checksum_of,
+    derived,
+    sealed,
+    time_bytes_of,
+)
 
 _DTYPE = {Kind.BOOLEAN: np.dtype("?"), Kind.INTEGER: np.dtype("<i8"), Kind.DECIMAL: np.dtype("<f8")}
 _LETTER = {Kind.BOOLEAN: "?", Kind.INTEGER: "q", Kind.DECIMAL: "d"}
 _NOTHING: dict[Kind, Value] = {Kind.BOOLEAN: False, Kind.INTEGER: 0, Kind.DECIMAL: 0.0}
-
-assert HEADER_SIZE == 64
 
 
 class Origin:
@@ -117,20 +112,16 @@ def compose(
     """One events frame of packed parts; flow, incarnation, first number and time are those of the frame at `at`.
     There are no offsets if the numbers are contiguous, and one size if all bodies have it.
     """
-    if times == bytes(data[at + 48 : at + 56]) * count:
+    if times == time_bytes_of(data, at) * count:
         times = b""
     payload = b"".join((offsets, times, *columns, sizes, bodies))
     flags = bool(offsets) * SPARSE | (len(sizes) == 4) * UNIFORM | bool(times) * TIMES
-    head = b"".join((
-        (HEADER_SIZE + len(payload)).to_bytes(4, "little"), data[at + 4 : at + 6], bytes((flags, 0)),
-        data[at + 8 : at + 32], count.to_bytes(2, "little"), data[at + 34 : at + 56],
-        sum(map(len, columns)).to_bytes(4, "little"),
-    ))  # fmt: skip
+    head = derived(data, at, HEADER_SIZE + len(payload), flags, count, sum(map(len, columns)))
     return b"".join((head, checksum(head, payload).to_bytes(4, "little"), payload))
 
 
 def checksum(head: bytes, payload: bytes | memoryview) -> int:
-    return xxh3_64_intdigest(payload, seed=xxh3_64_intdigest(head[4:7] + head[8:60])) & 0xFFFFFFFF
+    return xxh3_64_intdigest(payload, seed=xxh3_64_intdigest(sealed(head))) & 0xFFFFFFFF
 
 
 def _pack_values(kind: Kind, column: Sequence[Value | None]) -> bytes:
@@ -227,7 +218,7 @@ class Block:
     def verify(self) -> None:
         """Refuse a block whose bytes changed since its publisher sealed it."""
         head = bytes(self.frame[:HEADER_SIZE])
-        if checksum(head, memoryview(self.frame)[HEADER_SIZE:]) != int.from_bytes(head[60:64], "little"):
+        if checksum(head, memoryview(self.frame)[HEADER_SIZE:]) != checksum_of(head):
             raise FrameError(Refusal.CORRUPT, "an events frame was damaged on the way")
 
     @property

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
-from stentor.wire.block import HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, compose, pack_column
+from stentor.wire.block import compose, pack_column
 from stentor.wire.frame import SOFT_FRAME
+from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, source_of
 from stentor.wire.layout import Columns, Layout, Places, gather, repeats
 
 _NUMBERS = 14  # bytes of an event's offset, time and body length
@@ -122,7 +123,7 @@ class Harvest:
         """The same, looking at block after block."""
         layout, data = self._layout, self._layout.data
         numbers, reach = layout.heads["catenation"].tolist(), self._reach.tolist()
-        sources = [bytes(data[at + 8 : at + 24]) + bytes(data[at + 34 : at + 40]) for at in layout.starts.tolist()]
+        sources = [source_of(data, at) for at in layout.starts.tolist()]
         first = begin = size = 0
         previous = -1
         for block, start, weight in self._pieces():

@@ -11,21 +11,12 @@ from xxhash import xxh3_64_intdigest
 from stentor.model.attribute import Schema
 from stentor.model.column import Column
 from stentor.model.errors import FrameError, Refusal
-from stentor.wire.block import FLAGS, HEADER_SIZE, SPARSE, TIMES
+from stentor.wire.head import FLAGS, HEAD, HEADER_SIZE, SPARSE, TIMES
 
 Buffer = bytes | memoryview
 Places = NDArray[np.int64]
 Columns = Callable[[str], Column | None]
 
-HEAD: Final = np.dtype({
-    "names": [
-        "shared", "length", "flags", "source", "schema", "count", "incarnation", "own", "catenation", "time", "columns",
-        "checksum",
-    ],
-    "formats": ["V40", "<u4", "u1", "V16", "<u8", "<u2", "V6", "V20", "<u8", "<i8", "<u4", "<u4"],
-    "offsets": [0, 0, 6, 8, 24, 32, 34, 40, 40, 48, 56, 60],
-    "itemsize": HEADER_SIZE,
-})  # fmt: skip
 _SEALED: Final = 55  # bytes of a header that its checksum covers
 _AHEAD: Final = np.array([2 * bool(flags & SPARSE) + 8 * bool(flags & TIMES) for flags in range(FLAGS + 1)])
 

@@ -18,8 +18,9 @@ from stentor.model.ids import NO_SCHEMA
 from stentor.model.messages import SchemaDefinition
 from stentor.model.ranges import RangedDecoder
 from stentor.model.reading import AnyReadingEvent
-from stentor.wire.block import HEADER_SIZE, Block
+from stentor.wire.block import Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
+from stentor.wire.head import HEADER_SIZE, schema_of
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: RangedDecoder[ControlEvent | SchemaDefinition] = RangedDecoder(
@@ -90,8 +91,8 @@ def _message(frame: bytes) -> ControlEvent | SchemaDefinition:
 
 
 def _block(frame: bytes, schemas: dict[int, Schema]) -> Block:
-    schema = schemas.get(int.from_bytes(frame[24:32], "little"))
-    if len(frame) < HEADER_SIZE or schema is None:
+    schema = schemas.get(schema_of(frame)) if len(frame) >= HEADER_SIZE else None
+    if schema is None:
         raise FrameError(Refusal.SCHEMA, "a letter with events of a schema that it does not define")
     block = Block(frame, schema)
     block.verify()

@@ -21,14 +21,13 @@ from xxhash import xxh3_64_intdigest
 
 from stentor.model.errors import FrameError, Refusal
 from stentor.wire.frame import PARCEL, SHORTEST_EVENTS, VERSION
+from stentor.wire.head import length_of, topic_and_schema_of
 
 HEADER = struct.Struct("<IBBBBIB3xQ8s")
 HEADER_SIZE: Final = HEADER.size
 MASKS: Final = 1
 MOST_HOPS: Final = 64
 SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
-
-_LENGTH = struct.Struct("<I")
 
 Masks = dict[int, int]  # by level, the same for all events
 MaskArrays = dict[int, NDArray[np.uint64]]  # by level and event
@@ -68,6 +67,18 @@ def parse(data: bytes, at: int) -> Parcel:
         level: np.frombuffer(data, "<u8", count, at + HEADER_SIZE + place * each) for place, level in enumerate(levels)
     }
     return Parcel(levels, count, hops, contents, matchings, None, arrays, start, end)
+
+
+def first_frame(data: bytes, at: int) -> int:
+    """Return where the event frames of a parcel begin, if it is one."""
+    _, _, _, bits, flags, count, *_ = HEADER.unpack_from(data, at)
+    each = 8 * count if flags & MASKS else 8
+    return at + HEADER_SIZE + each * len(LEVELS[bits])
+
+
+def addressed(data: bytes, at: int, first: int) -> bytes:
+    """Return levels, flags and masks of a parcel whose frames begin at `first`: what its way depends on."""
+    return data[at + 6 : at + 8] + data[at + HEADER_SIZE : first]
 
 
 class Label(NamedTuple):
@@ -113,8 +124,8 @@ def contents_of(data: bytes, start: int, end: int) -> tuple[int, dict[tuple[int,
     flows: dict[bytes, None] = {}
     position = start
     while position < end:
-        flows[data[position + 8 : position + 16] + data[position + 24 : position + 32]] = None
-        (length,) = _LENGTH.unpack_from(data, position)
+        flows[topic_and_schema_of(data, position)] = None
+        length = length_of(data, position)
         if length < SHORTEST_EVENTS or position + length > end:
             raise FrameError(Refusal.CORRUPT, "a parcel with a frame that does not fit into it")
         position += length

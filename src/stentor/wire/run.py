@@ -1,14 +1,11 @@
 """Runs: neighbouring event frames of a chunk that go the same way, so that they travel as one slice."""
 
-import struct
 from collections.abc import Mapping
 from typing import TypeVar
 
-R = TypeVar("R")
+from stentor.wire.head import FLOW, HEADER_SIZE, LENGTH_AND_COUNT
 
-_LENGTH_AND_COUNT = struct.Struct("<I28xH")
-_SHORTEST = 64
-FLOW = slice(4, 32)  # kind, version, flags, hop, topic, publisher, schema: all that a route is decided on
+R = TypeVar("R")
 
 
 def split(data: bytes, position: int, flows: Mapping[bytes, R]) -> tuple[list[tuple[R, int, int, int]], int]:
@@ -17,16 +14,17 @@ def split(data: bytes, position: int, flows: Mapping[bytes, R]) -> tuple[list[tu
     """
     runs: list[tuple[R, int, int, int]] = []
     size = len(data)
-    last = size - _SHORTEST
-    unpack = _LENGTH_AND_COUNT.unpack_from
+    last = size - HEADER_SIZE
+    unpack = LENGTH_AND_COUNT.unpack_from
+    first_byte, behind = FLOW.start, FLOW.stop
     flow = route = None
     start, events = position, 0
     while position <= last:
         length, count = unpack(data, position)
         end = position + length
-        if end > size or length < _SHORTEST or not count:
+        if end > size or length < HEADER_SIZE or not count:
             break
-        key = data[position + 4 : position + 32]
+        key = data[position + first_byte : position + behind]
         if key != flow:
             found = flows.get(key)
             if found is None:

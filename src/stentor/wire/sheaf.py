@@ -1,6 +1,5 @@
 """Sheaves: blocks of one run and schema, looked at as one batch: so a filter costs per run, not per frame."""
 
-import struct
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Self
@@ -16,10 +15,10 @@ from stentor.model.ids import SchemaId
 from stentor.wire.block import Block
 from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.harvest import Harvest
+from stentor.wire.head import LENGTH_SCHEMA_AND_COUNT
 from stentor.wire.layout import Layout
 from stentor.wire.stretch import Stretch, find_stretch
 
-_SIZES = struct.Struct("<I20xQH")  # length, schema and count of a frame
 _MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
 
 
@@ -144,7 +143,7 @@ def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema
     """The frames of a run, bound together as long as their schema stays the same."""
     if start == end:
         return
-    length, number, _ = _SIZES.unpack_from(data, start)
+    length, number, _ = LENGTH_SCHEMA_AND_COUNT.unpack_from(data, start)
     schema = _known(schemas, number)
     if length == end - start:
         yield Sheaf([Block(memoryview(data)[start:end], schema)])
@@ -162,7 +161,7 @@ def _known(schemas: Mapping[SchemaId, Schema], number: int) -> Schema:
 
 
 def _bind(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
-    unpack = _SIZES.unpack_from
+    unpack = LENGTH_SCHEMA_AND_COUNT.unpack_from
     starts: list[int] = []
     bound = count = 0
     while start < end:

@@ -12,9 +12,10 @@ from xxhash import xxh3_64_intdigest
 
 from stentor.model.attribute import WIDTHS, Schema
 from stentor.model.errors import FrameError, Refusal
-from stentor.wire.block import HEADER, HEADER_SIZE, LARGEST_COUNT, UNIFORM, compose
+from stentor.wire.block import compose
 from stentor.wire.frame import SOFT_FRAME
-from stentor.wire.layout import HEAD, Buffer, Columns, octets, repeats
+from stentor.wire.head import HEAD, HEADER, HEADER_SIZE, LARGEST_COUNT, UNIFORM, sealed_flow
+from stentor.wire.layout import Buffer, Columns, octets, repeats
 
 _OWN = 10  # bytes of an event's offset and time
 
@@ -94,7 +95,7 @@ class Stretch:
             self._seals = self._heads["own"].tobytes(), self._heads["checksum"].tolist()
         own, told = self._seals
         start, length, digest, view = self._start, self._length, xxh3_64_intdigest, memoryview(self.data)
-        same = self.data[start + 4 : start + 7] + self.data[start + 8 : start + 40]
+        same = sealed_flow(self.data, start)
         unknown = [block for block in blocks if block not in self._intact] if self._intact else blocks
         for block in unknown:
             at = start + block * length

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from tests.unit.cli.networks import campus_of_22, clusters, paper_network
 
+from stentor.admin.survey import Survey, concerns, lay_together
 from stentor.cli.drawing import draw, short
 from stentor.cli.layout import Rect, label_of, lay_out, on_broker, title_of
-from stentor.survey import Survey, concerns, lay_together
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

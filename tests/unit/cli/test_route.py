@@ -3,8 +3,8 @@
 import msgspec
 from tests.unit.cli.networks import campus_of_22, clusters, paper_network
 
+from stentor.admin.survey import BrokerSeen, Survey
 from stentor.cli.route import distance_text, follow
-from stentor.survey import BrokerSeen, Survey
 
 
 def turned(found: Survey, broker: str, unit: str, hop: str) -> Survey:

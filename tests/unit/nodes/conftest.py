@@ -26,6 +26,7 @@ from stentor.machine import (
     Started,
     StartTimer,
     StopTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema, Value
@@ -216,7 +217,7 @@ class Stage:
         network = NetworkSettings(traces=traces, access=access or AccessSettings())
         self.broker = Broker(ScopePath.parse("campus/b1"), limits or Limits(), "test", network)
         self.reports: list[Report] = []
-        self.timers: dict[tuple[str, str], int] = {}
+        self.timers: dict[tuple[str, Timer], int] = {}
         self.paused: set[LinkId] = set()
         self.links: dict[LinkId, Peer | Actor] = {}
         self.actors: dict[str, Actor] = {}
@@ -325,7 +326,7 @@ class Stage:
         end = self.now + int(seconds * SECOND)
         self.run()
         while due := [(at, who) for who, at in self.timers.items() if at <= end]:
-            at, who = min(due)
+            at, who = min(due, key=lambda each: (each[0], repr(each[1])))
             self.now = max(self.now, at)
             del self.timers[who]
             fired = TimerFired(who[1])

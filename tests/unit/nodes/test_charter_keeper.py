@@ -39,8 +39,10 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.nodes import acquaintance, bundle_watch
+from stentor.nodes import bundle_watch
+from stentor.nodes.acquaintance import NeighboursTimeout
 from stentor.nodes.broker import Broker
+from stentor.nodes.guests import BrokerTick
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination import waves
 from stentor.wire import frame
@@ -293,7 +295,7 @@ def test_silent_neighbours_are_not_waited_for_any_longer_than_five_seconds() -> 
     starting = Starting("one:1")
     starting.now = 5 * SECOND
     assert starting.is_busy(1)
-    starting.tell(TimerFired(acquaintance.TIMER))
+    starting.tell(TimerFired(NeighboursTimeout()))
     assert not starting.is_busy(2)
 
 
@@ -310,7 +312,7 @@ def test_a_broker_tells_the_digest_of_all_that_it_knows_with_each_beat() -> None
     link = starting.welcome("one:1", "b2")
     starting.heard[link] = []
     starting.now = 3 * SECOND
-    starting.tell(TimerFired("tick"))
+    starting.tell(TimerFired(BrokerTick()))
     digest = next(each for each in starting.heard[link] if type(each) is Digest)
     assert digest.access == starting.broker.network.access.digest != 0
 
@@ -324,7 +326,7 @@ def test_a_full_disk_holds_the_receipt_back_and_nothing_else() -> None:
     assert not any(isinstance(effect, Stop) for effect in starting.effects)
     assert starting.broker.network.access.charters.of("orders") is not None
     starting.now = 3 * SECOND
-    starting.tell(TimerFired("tick"))
+    starting.tell(TimerFired(BrokerTick()))
     starting.heard[LinkId(1)] = []
     starting.tell(Appended("access", starting.writes[-1].token))
     assert len(starting.writes) == 2

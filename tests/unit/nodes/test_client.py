@@ -77,6 +77,7 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE
@@ -100,7 +101,7 @@ class Desk:
 
     def open(self) -> list[Effect]:
         """Start it, or let it dial again, and open the link that it asks for."""
-        effects = self.tell(TimerFired("redial") if self.link else Started())
+        effects = self.tell(TimerFired(RedialBroker()) if self.link else Started())
         (dial,) = [effect for effect in effects if isinstance(effect, Dial)]
         self.link = dial.link
         return self.tell(LinkOpened(self.link, dialled=True))
@@ -162,7 +163,7 @@ def test_it_dials_when_it_starts_and_says_hello_when_the_link_is_there() -> None
     assert desk.tell(Started()) == [Dial(LinkId(1), "host:7420")]
     effects = desk.tell(LinkOpened(LinkId(1), dialled=True))
     assert said(effects) == [PREAMBLE, Hello("me", Incarnation(3), 70_000, "client", 7.0, "test", 1)]
-    assert StartTimer("greeting", 5 * SECOND) in effects
+    assert StartTimer(WelcomeTimeout(), 5 * SECOND) in effects
 
 
 def test_it_is_connected_when_it_is_welcome() -> None:
@@ -170,8 +171,8 @@ def test_it_is_connected_when_it_is_welcome() -> None:
     desk.open()
     effects = desk.hear(PREAMBLE, WELCOME)
     assert told(effects) == [Connect("b1", "alice")]
-    assert StopTimer("greeting") in effects
-    assert StartTimer("tick", 5 * SECOND // 2) in effects
+    assert StopTimer(WelcomeTimeout()) in effects
+    assert StartTimer(ClientTick(), 5 * SECOND // 2) in effects
 
 
 def test_a_welcome_may_come_byte_by_byte() -> None:
@@ -183,7 +184,7 @@ def test_a_welcome_may_come_byte_by_byte() -> None:
 
 
 def redial(effects: list[Effect]) -> StartTimer:
-    (timer,) = [each for each in effects if isinstance(each, StartTimer) and each.timer == "redial"]
+    (timer,) = [each for each in effects if isinstance(each, StartTimer) and each.timer == RedialBroker()]
     return timer
 
 
@@ -199,7 +200,7 @@ def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a_welco
         pauses.append(timer.at - desk.now)
         assert timer.jitter == (timer.at - desk.now) // 2
         desk.now = timer.at
-        effects = desk.tell(TimerFired("redial"))
+        effects = desk.tell(TimerFired(RedialBroker()))
     assert pauses == [50 * MILLISECOND * 2**n for n in range(7)] + [5 * SECOND] * 3
     (dial,) = [each for each in effects if isinstance(each, Dial)]
     desk.link = dial.link
@@ -229,7 +230,7 @@ def test_a_peer_without_a_welcome_is_given_up() -> None:
     desk = Desk()
     desk.open()
     desk.hear(PREAMBLE)
-    effects = desk.tell(TimerFired("greeting"))
+    effects = desk.tell(TimerFired(WelcomeTimeout()))
     assert Close(desk.link, "no welcome within 5 s: is that a Stentor broker?") in effects
     assert isinstance(told(effects)[0], Disconnect)
     assert redial(effects)
@@ -254,7 +255,7 @@ def test_a_refusal_ends_the_link_and_some_end_the_client(code: Refusal) -> None:
     fatal = code in (Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED)
     assert told(effects) == [Disconnect("because"), *([Halt(code, "because")] if fatal else [])]
     if fatal:
-        assert StopTimer("redial") in effects
+        assert StopTimer(RedialBroker()) in effects
         assert desk.tell(LinkLost(desk.link, "later"), TurnEnded()) == []
 
 
@@ -273,7 +274,7 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
     desk = Desk()
     desk.open()
     effects = desk.hear(PREAMBLE, word)
-    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"a {type(word).__name__} has no place here")]
+    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"the message {word.tag!r} has no place here")]
     assert isinstance(told(effects)[0], Disconnect)
 
 
@@ -283,7 +284,7 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
 )
 def test_a_clients_own_words_have_no_place_in_a_brokers_mouth(word: Message) -> None:
     effects = Desk().connected().hear(word)
-    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"a {type(word).__name__} has no place here")]
+    assert said(effects) == [Rejection(Refusal.PROTOCOL, f"the message {word.tag!r} has no place here")]
 
 
 def test_before_the_welcome_frames_are_small() -> None:
@@ -321,8 +322,8 @@ def test_a_quiet_client_beats() -> None:
     for _ in range(8):
         desk.now += 5 * SECOND // 2
         desk.hear(b"")  # the broker is alive
-        effects = desk.tell(TimerFired("tick"))
-        assert StartTimer("tick", desk.now + 5 * SECOND // 2) in effects
+        effects = desk.tell(TimerFired(ClientTick()))
+        assert StartTimer(ClientTick(), desk.now + 5 * SECOND // 2) in effects
         beats += said(effects)
     written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(3), 4 << 20, "client", 5.0, "", 1)))
     assert beats[0] == Heartbeat(written)
@@ -334,7 +335,7 @@ def test_a_silent_broker_is_given_up() -> None:
     effects: list[Effect] = []
     for _ in range(8):
         desk.now += 5 * SECOND // 2
-        effects += desk.tell(TimerFired("tick"))
+        effects += desk.tell(TimerFired(ClientTick()))
     assert Disconnect("the broker was silent for three heartbeats") in effects
     assert redial(effects)
 
@@ -342,14 +343,14 @@ def test_a_silent_broker_is_given_up() -> None:
 def test_a_client_that_slept_itself_blames_nobody() -> None:
     desk = Desk().connected()
     desk.now += 3600 * SECOND
-    assert told(desk.tell(TimerFired("tick"))) == []
+    assert told(desk.tell(TimerFired(ClientTick()))) == []
 
 
 def test_a_broker_that_asks_for_slower_heartbeats_gets_them() -> None:
     desk = Desk()
     desk.open()
     effects = desk.hear(PREAMBLE, Welcome("b", 1, "p", 1 << 20, 1 << 20, 60.0))
-    assert StartTimer("tick", 30 * SECOND) in effects
+    assert StartTimer(ClientTick(), 30 * SECOND) in effects
 
 
 def test_a_heartbeat_at_a_wrong_position_breaks_the_link() -> None:
@@ -641,7 +642,7 @@ def test_it_leaves_in_good_order() -> None:
     assert (topic, farewell) == (Topic(topic_id("t"), "t"), Farewell())
     assert effects[-1] == Close(desk.link, "the client left")
     assert [each for each in effects if isinstance(each, StopTimer)] == [
-        StopTimer("tick"), StopTimer("redial"), StopTimer("greeting"),
+        StopTimer(ClientTick()), StopTimer(RedialBroker()), StopTimer(WelcomeTimeout()),
     ]  # fmt: skip
     assert desk.tell(LinkLost(desk.link, "later"), Received(desk.link, b"x")) == []
 

@@ -40,6 +40,7 @@ from stentor.model.token import FabricToken
 from stentor.nodes.application import Connect, Disconnect, Halt
 from stentor.nodes.broker import Broker
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_link import RedialBroker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
 from stentor.wire import frame
 from stentor.wire.frame import PREAMBLE
@@ -470,6 +471,6 @@ def test_a_client_leaves_a_broker_whose_certificate_ended_and_tries_again() -> N
     caller.hear(welcomed("campus/b1"))
     effects = caller.machine.step(0, CertificateEnded(caller.link, "it was revoked"))
     assert Disconnect("it was revoked") in effects
-    assert any(isinstance(each, StartTimer) and each.timer == "redial" for each in effects)
+    assert any(isinstance(each, StartTimer) and each.timer == RedialBroker() for each in effects)
     assert not any(isinstance(each, Halt) for each in effects)
-    assert any(isinstance(each, Dial) for each in caller.machine.step(0, TimerFired("redial")))
+    assert any(isinstance(each, Dial) for each in caller.machine.step(0, TimerFired(RedialBroker())))

@@ -36,9 +36,11 @@ from stentor.model.messages import (
 )
 from stentor.nodes.application import Demanded, Disconnect, FlushRequested, Offered, TurnEnded, Wished
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
-from stentor.wire.block import HEADER_SIZE, Block, Origin
+from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, PREAMBLE
+from stentor.wire.head import HEADER_SIZE
 from stentor.wire.sheaf import Sheaf
 
 if TYPE_CHECKING:
@@ -255,7 +257,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
     step(Started(), Wished(SubscriptionId(1), "#"), Wished(SubscriptionId(2), "t/#", "n > 1"))
     for link in range(1, 5):
         if link > 1:
-            step(LinkLost(LinkId(link - 1), "cut"), TimerFired("redial"))
+            step(LinkLost(LinkId(link - 1), "cut"), TimerFired(RedialBroker()))
         step(LinkOpened(LinkId(link), dialled=True))
         greeting = b""
         if after != "nothing":
@@ -268,7 +270,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
             step(Received(LinkId(link), chunk))
             step(Offered("t", {"n": 1}, b"x", 0), TurnEnded(), Demanded(SubscriptionId(1)), FlushRequested(link))
         now += 3 * SECOND
-        step(TimerFired("tick"), TimerFired("greeting"))
+        step(TimerFired(ClientTick()), TimerFired(WelcomeTimeout()))
 
 
 @settings(deadline=None, max_examples=100)

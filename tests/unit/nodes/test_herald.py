@@ -9,8 +9,8 @@ from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
 from stentor.model.trace import TRACE, signed
-from stentor.nodes.herald import _DENSE, TRACES
-from stentor.wire.block import LAST_FIRST
+from stentor.nodes.herald import _DENSE, HopsDue
+from stentor.wire.head import LAST_FIRST
 
 _MANY = _DENSE[1]
 
@@ -23,8 +23,8 @@ WALL = 10**18
 def traces(stage: "Stage", reader: "Actor") -> list[dict[str, Value]]:
     """What is told when a second is over."""
     stage.now += SECOND
-    stage.timers.pop(("broker", TRACES), None)
-    stage.tell_broker(TimerFired(TRACES, WALL + stage.now))
+    stage.timers.pop(("broker", HopsDue()), None)
+    stage.tell_broker(TimerFired(HopsDue(), WALL + stage.now))
     stage.run()
     return [attributes for _, attributes, _ in reader.read(1)]
 
@@ -76,9 +76,9 @@ def test_what_nobody_wants_is_not_told_and_not_counted(new_stage: "type[Stage]")
     stage = new_stage(traces=True)
     writer = stage.client("writer")
     writer.publish("a")
-    stage.timers.pop(("broker", TRACES))
-    stage.tell_broker(TimerFired(TRACES, WALL))
-    assert ("broker", TRACES) not in stage.timers
+    stage.timers.pop(("broker", HopsDue()))
+    stage.tell_broker(TimerFired(HopsDue(), WALL))
+    assert ("broker", HopsDue()) not in stage.timers
     assert stage.broker.status(0).dropped == {"no subscriber": 1}
     reader = stage.client("reader")
     reader.subscribe(1, TRACE)
@@ -109,7 +109,7 @@ def test_off_is_off_and_clients_are_told(new_stage: "type[Stage]") -> None:
     stage = new_stage()
     writer = stage.client("writer")
     writer.publish("a")
-    assert ("broker", TRACES) not in stage.timers
+    assert ("broker", HopsDue()) not in stage.timers
     assert stage.broker.status(0).topics == 1
 
 

@@ -34,9 +34,11 @@ from stentor.nodes.application import (
     Unwished,
     Wished,
 )
+from stentor.nodes.client_link import RedialBroker
 from stentor.wire import block
-from stentor.wire.block import UNIFORM, Origin
+from stentor.wire.block import Origin
 from stentor.wire.frame import FRAME_OVERHEAD
+from stentor.wire.head import UNIFORM
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage
@@ -183,7 +185,7 @@ def test_a_broker_that_stops_is_waited_for(stage: "Stage") -> None:
     stage.tell_broker(StopRequested())
     stage.run()
     assert client.heard(Disconnect) == [Disconnect("the broker is stopping")]
-    assert ("me", "redial") in stage.timers
+    assert ("me", RedialBroker()) in stage.timers
 
 
 def test_a_slow_reader_is_told_exactly_what_it_missed(new_stage: "type[Stage]") -> None:

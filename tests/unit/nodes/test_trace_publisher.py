@@ -6,7 +6,7 @@ from stentor.machine import SECOND, Effect, Input, Started, TimerFired
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.model.trace import TRACE, Trace, TraceKind
 from stentor.nodes.client import Settings
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.correspondence import Correspondence, TracesDue
 from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.drafts import Drafts
 from stentor.protocols.delivery.publisher import Publisher
@@ -73,7 +73,7 @@ def test_traces_that_were_lost_with_a_link_come_over_the_next_one(new_stage: "ty
     end.do(Started())
     speaker.post.linked = True  # it listens to nothing that it would have to wait for
     speaker.post.trail.add(rows(11)[0])
-    end.tell(TimerFired("traces"))
+    end.tell(TimerFired(TracesDue()))
     stage.cut(end)  # with what it had just sent
     stage.wait(5)  # it leaves with the next heartbeat at the latest
     assert [row["first"] for _, row, _ in reader.read(1)] == [11]

@@ -21,7 +21,8 @@ from stentor.model.messages import (
     Topic,
     Unsubscription,
 )
-from stentor.nodes.turns import TOIL
+from stentor.nodes.guests import BrokerTick
+from stentor.nodes.turns import DeferredWorkDue
 from stentor.wire.block import Block
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def known(stage: Stage) -> int:
 
 def turn(stage: Stage) -> None:
     """One round of the event loop for what was put off."""
-    del stage.timers["broker", TOIL]
-    stage.tell_broker(TimerFired(TOIL))
+    del stage.timers["broker", DeferredWorkDue()]
+    stage.tell_broker(TimerFired(DeferredWorkDue()))
     stage.run()
 
 
@@ -147,7 +148,7 @@ def test_the_topics_of_one_who_is_gone_are_forgotten_in_turns(stage: Stage) -> N
     assert known(stage) > 2000
     stage.wait(0)
     assert known(stage) == 0
-    assert set(stage.timers) == {("broker", "tick")}
+    assert set(stage.timers) == {("broker", BrokerTick())}
     again = stage.peer("again")
     again.define("new/1")
     assert known(stage) == 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.policies.chartering import ORDERS, Chartered, client, node, policy
 
-from stentor.model.control import bundle_of, chorus_of, inbox_of, within_of
+from stentor.model.communication import bundle_of, chorus_of, inbox_of, within_of
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter

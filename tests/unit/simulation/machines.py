@@ -17,9 +17,16 @@ from stentor.machine import (
     Started,
     StartTimer,
     Stop,
+    Timer,
     TimerFired,
 )
 from stentor.model.ids import LinkId
+
+
+class Alarm(Timer, frozen=True, gc=False, tag="alarm"):
+    """A timer that only has a name."""
+
+    name: str
 
 
 class Recorder:
@@ -69,19 +76,19 @@ class Caller:
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         match happened:
-            case Started() | TimerFired("dial"):
+            case Started() | TimerFired(Alarm("dial")):
                 self.links += 1
                 return [Dial(LinkId(self.links), self.address)]
             case LinkOpened():
                 self.link = happened.link
-                return [StartTimer("send", now)]
+                return [StartTimer(Alarm("send"), now)]
             case LinkLost():
                 self.losses.append(happened.reason)
                 self.link = None
-                return [StartTimer("dial", now + SECOND // 10)]
-            case TimerFired("send") if self.link is not None:
+                return [StartTimer(Alarm("dial"), now + SECOND // 10)]
+            case TimerFired(Alarm("send")) if self.link is not None:
                 self.sent += 1
-                return [Send(self.link, [b"%06d" % self.sent]), StartTimer("send", now + 10 * MILLISECOND)]
+                return [Send(self.link, [b"%06d" % self.sent]), StartTimer(Alarm("send"), now + 10 * MILLISECOND)]
             case Received():
                 self.heard += happened.data
         return []

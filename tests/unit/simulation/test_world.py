@@ -1,7 +1,7 @@
 """Hosts: timers, clocks, processes, logs."""
 
 import pytest
-from tests.unit.simulation.machines import Counter, Recorder
+from tests.unit.simulation.machines import Alarm, Counter, Recorder
 
 from stentor.machine import (
     SECOND,
@@ -37,32 +37,35 @@ def test_a_timer_fires_by_its_nodes_clock_is_replaced_and_stopped() -> None:
     host, recorder = recorder_in(world)
     start = host.now
     for timer in ("kept", "stopped", "replaced"):
-        recorder.answers = {"Appended": [StartTimer(timer, start + SECOND)]}
+        recorder.answers = {"Appended": [StartTimer(Alarm(timer), start + SECOND)]}
         host.handle(Appended("", 0))
-    recorder.answers = {"Appended": [StopTimer("stopped"), StartTimer("replaced", start + 2 * SECOND)]}
+    recorder.answers = {"Appended": [StopTimer(Alarm("stopped")), StartTimer(Alarm("replaced"), start + 2 * SECOND)]}
     host.handle(Appended("", 0))
     world.run(3 * SECOND)
     fired = [(now, happened) for now, happened in recorder.told if isinstance(happened, TimerFired)]
-    assert [happened.timer for _, happened in fired] == ["kept", "replaced"]
+    assert [happened.timer for _, happened in fired] == [Alarm("kept"), Alarm("replaced")]
     assert [0 <= now - start - delay < 2 for (now, _), delay in zip(fired, (SECOND, 2 * SECOND), strict=True)]
 
 
 def test_a_jump_of_the_clock_makes_timers_due() -> None:
     world = World(1)
     host, recorder = recorder_in(world)
-    recorder.answers = {"Appended": [StartTimer("t", host.now + 60 * SECOND)]}
+    recorder.answers = {"Appended": [StartTimer(Alarm("t"), host.now + 60 * SECOND)]}
     host.handle(Appended("", 0))
     world.run(SECOND)
     before = host.now
     host.jump(120 * SECOND)
     world.run(SECOND)
-    assert recorder.told[-1] == (before + 120 * SECOND, TimerFired("t"))
+    assert recorder.told[-1] == (before + 120 * SECOND, TimerFired(Alarm("t")))
 
 
 def test_a_stalled_process_gets_everything_afterwards_in_order_but_no_timer_that_was_stopped() -> None:
     world = World(1)
-    host, recorder = recorder_in(world, Appended=[StopTimer("t")])
-    recorder.answers = {"AppendFailed": [StartTimer("t", host.now + SECOND)], "Appended": [StopTimer("t")]}
+    host, recorder = recorder_in(world, Appended=[StopTimer(Alarm("t"))])
+    recorder.answers = {
+        "AppendFailed": [StartTimer(Alarm("t"), host.now + SECOND)],
+        "Appended": [StopTimer(Alarm("t"))],
+    }
     host.handle(AppendFailed("", 0, ""))
     host.stall(5 * SECOND)
     host.handle(Appended("", 1))
@@ -78,7 +81,7 @@ def test_a_crash_takes_the_state_and_the_timers_and_a_restart_builds_a_new_machi
     machines: list[Recorder] = []
 
     def build() -> Recorder:
-        machines.append(Recorder(Started=[StartTimer("t", 0)]))
+        machines.append(Recorder(Started=[StartTimer(Alarm("t"), 0)]))
         return machines[-1]
 
     host = world.add("node", build)
@@ -86,7 +89,7 @@ def test_a_crash_takes_the_state_and_the_timers_and_a_restart_builds_a_new_machi
     host.crash(power=True)
     world.restart(host, SECOND)
     world.run(2 * SECOND)
-    assert [machine.inputs for machine in machines] == [[Started({})], [Started({}), TimerFired("t")]]
+    assert [machine.inputs for machine in machines] == [[Started({})], [Started({}), TimerFired(Alarm("t"))]]
 
 
 def test_a_machine_that_raises_is_an_anomaly_and_is_restarted() -> None:

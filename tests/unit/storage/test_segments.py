@@ -282,3 +282,24 @@ def test_a_million_records_take_a_few_dozen_bytes_each() -> None:
         records.put(Line(number, 1, 7, 1, number, Kind.EVENTS, number << 40), (number * 300, 300), number)
     assert sum(sys.getsizeof(column) for column in records._columns) / count < 72
     assert sum(1 for _ in records) == count
+
+
+def test_streams_of_which_nothing_is_left_take_no_memory(tmp_path: Path) -> None:
+    ledger = SegmentLedger(RealDirectory(tmp_path), "topic")
+    ledger.load()
+    for publisher in range(1, 5001):
+        row = Row("far", events(publisher, publisher=publisher).line)
+        ledger.commit([events(publisher, publisher=publisher), row])
+        if publisher % 100 == 0:
+            ledger.collect(publisher - 50)
+    assert len(ledger._records._streams) < 2048
+    expected = [events(number, publisher=number) for number in range(4951, 5001)]
+    assert ledger.scan(1, EVERYTHING).records == expected
+    assert [row.line for row in ledger.rows("far", 1, 5000)] == [record.line for record in expected]
+    ledger.commit([Fact("more", b"")])  # tells what was collected
+    ledger.close()
+    again = SegmentLedger(RealDirectory(tmp_path), "topic")
+    holdings = again.load()
+    assert len(again._records._streams) < 2048
+    assert list(holdings.lines) == [row.line for row in holdings.rows] == [record.line for record in expected]
+    again.close()

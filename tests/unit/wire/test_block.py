@@ -15,7 +15,8 @@ from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema, Value
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId, publisher_id, topic_id
 from stentor.wire import block
-from stentor.wire.block import HEADER_SIZE, LARGEST_COUNT, SPARSE, UNIFORM, Block, Origin
+from stentor.wire.block import Block, Origin
+from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, SPARSE, UNIFORM
 from stentor.wire.sheaf import Sheaf
 
 ORIGIN = Origin(topic_id("t"), publisher_id("p", "n"), Incarnation(7), CatenationNumber(42), 1_700_000_000_000_000_000)

@@ -14,7 +14,8 @@ from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema, Value
 from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
-from stentor.wire.block import HEADER_SIZE, LAST_FIRST, SPARSE, UNIFORM, Block, Origin
+from stentor.wire.block import Block, Origin
+from stentor.wire.head import HEADER_SIZE, LAST_FIRST, SPARSE, UNIFORM
 from stentor.wire.sheaf import Sheaf
 
 ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST_FIRST - 100), -1)

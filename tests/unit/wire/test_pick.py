@@ -15,9 +15,10 @@ from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema, Value
 from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId
 from stentor.wire import block
-from stentor.wire.block import HEADER_SIZE, LARGEST_COUNT, LAST_FIRST, SPARSE, TIMES, UNIFORM, Block, Origin
+from stentor.wire.block import Block, Origin
 from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.harvest import Harvest
+from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, LAST_FIRST, SPARSE, TIMES, UNIFORM
 from stentor.wire.layout import Layout
 from stentor.wire.sheaf import Sheaf, sheaves
 from stentor.wire.stretch import find_stretch

@@ -15,8 +15,9 @@ from stentor.model.messages import Marker
 from stentor.wire import block, frame
 from stentor.wire.block import Origin
 from stentor.wire.frame import EVENTS, measure
+from stentor.wire.head import FLOW
 from stentor.wire.intake import Intake
-from stentor.wire.run import FLOW, cut, split
+from stentor.wire.run import cut, split
 
 
 class Route:

@@ -15,7 +15,7 @@ import uvloop
 from stentor.bench.crowd import Gathered
 from stentor.bench.lines import read_lines, say
 from stentor.bench.narada.topologies import PLAIN, RELIABLE
-from stentor.client import connect
+from stentor.client.fabric import connect
 
 
 class Seats(msgspec.Struct):

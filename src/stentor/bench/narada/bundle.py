@@ -18,21 +18,12 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Registration,
-    Role,
-    TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-)
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Registration, TopicTask
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.storage.shelf import open_ledger
 from stentor.wire import letter
@@ -128,7 +119,7 @@ class LocalBundle:
                 return
             self.now += 50 * MILLISECOND
             for name in self.members:
-                self.tell(name, TimerFired(f"repository {TOPIC}"))
+                self.tell(name, TimerFired(TopicTick(TOPIC)))
 
     # ---- those outside
 

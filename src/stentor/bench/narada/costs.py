@@ -12,7 +12,8 @@ import msgspec
 from stentor.bench.lines import say
 from stentor.bench.narada.bundle import TOPIC, LocalBundle, Member
 from stentor.bench.narada.topologies import OTHERS, PUBLISHER, SUBSCRIBER
-from stentor.model.control import GossipRequest, GossipState, Recovery, Role, TopicTask, end_name
+from stentor.model.communication import Role, end_name
+from stentor.model.control import GossipRequest, GossipState, Recovery, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line, Record
 from stentor.protocols.delivery.post import Heard, Post

@@ -21,9 +21,9 @@ import uvloop
 
 from stentor.bench.lines import WorkerFailed, read_lines, say
 from stentor.bench.narada.topologies import PLAIN, PUBLISHER, RELIABLE, SUBSCRIBER
-from stentor.client import Fabric, connect
-from stentor.event import Batch
-from stentor.reliable import Publisher
+from stentor.client.event import Batch
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher
 
 _STAMP = Struct("<q")  # when it was published
 _ARRIVES_WITHIN = 20.0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.crowd import Gathered
 from stentor.bench.lines import Worker
@@ -23,8 +24,7 @@ from stentor.bench.narada.topologies import (
     network,
 )
 from stentor.bench.session import Launch, until_whole
-from stentor.client import connect
-from stentor.registration import Registrar
+from stentor.client.fabric import connect
 from stentor.version import __version__
 
 _START = 90.0

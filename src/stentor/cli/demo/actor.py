@@ -17,10 +17,11 @@ import uvloop
 
 from stentor.cli.demo.evidence import Began, Done, Ended, Got, Kept, Reader, Sent, Writer
 from stentor.cli.demo.flights import flights
-from stentor.client import Fabric, connect
-from stentor.event import StoredEvent
+from stentor.client.event import StoredEvent
+from stentor.client.fabric import Fabric, connect
+from stentor.client.reliable_publisher import Publisher
+from stentor.client.reliable_subscription import Subscription
 from stentor.model.errors import Unresponsive
-from stentor.reliable import Publisher, Subscription
 
 _TICK = 0.02  # seconds between two turns of a publisher
 _COMMIT_EVERY = 0.2  # seconds, by a subscriber

@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from stentor.admin.topics import Registrar
 from stentor.cli.demo.actor import Part
 from stentor.cli.demo.audit import Publication, Verdict, judge
 from stentor.cli.demo.epilogue import Epilogue
 from stentor.cli.demo.evidence import Got, Kept
 from stentor.cli.demo.flights import Flight, flights
 from stentor.cli.demo.stage import BROKERS, REPOSITORIES, Client, Network, Stopped, network
-from stentor.client import connect
-from stentor.registration import Registrar
+from stentor.client.fabric import connect
 
 _TOPIC = "flights/nyc"
 _PICTURE = Path("stentor-demo.png")  # where the demo is started

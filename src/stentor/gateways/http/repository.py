@@ -9,10 +9,10 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
+from stentor.admin.topics import RepositoryReport, TopicReport
 from stentor.gateways.http.node import ServedNode
 from stentor.gateways.http.series import Series
 from stentor.model.status import TopicHealth
-from stentor.registration import RepositoryReport, TopicReport
 from stentor.runtime.ledgers import CommitTimes
 from stentor.runtime.repository import RepositoryHost
 

@@ -85,12 +85,17 @@ class Outbox:
     def _release_events(self, ready: list[Buffer]) -> None:
         fresh = self.fresh
         if not self._waiting and not self._missed:
-            pieces, counts, _, _ = zip(*fresh, strict=True)
-            size = sum(map(len, pieces))
+            pieces: tuple[Buffer, ...]
+            if len(fresh) == 1:  # the most frequent case, at half the price
+                piece, events, _, _ = fresh[0]
+                pieces, size = (piece,), len(piece)
+            else:
+                pieces, counts, _, _ = zip(*fresh, strict=True)
+                size, events = sum(map(len, pieces)), sum(counts)
             if self.sent + size <= self._limit:
                 self.sent += size
                 self.position += size
-                self.events += sum(counts)
+                self.events += events
                 ready += pieces
                 fresh.clear()
                 return

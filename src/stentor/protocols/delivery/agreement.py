@@ -6,7 +6,7 @@ that begins to steer asks the others first: they may know more of the subscriber
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
@@ -99,6 +99,11 @@ class Agreement:
             for theirs in known.values():
                 theirs.pop(stream, None)
 
+    def forget(self, name: str) -> None:
+        """A subscriber is none any more. If the name subscribes again, nobody knows anything of that yet."""
+        self._known.pop(name, None)
+        self._handed.pop(name, None)
+
     def _tell(self, notes: Mapping[str, Noted], *, asking: bool = False, whole: bool = False) -> GossipSync:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
@@ -108,14 +113,30 @@ class Agreement:
     def _tell_all(self, peer: Peer) -> None:
         """Another one knows something else of subscribers: tell it what is written down."""
         unwritten = self._commits.unwritten()
-        destinations = self._table.destinations.items()
-        notes = {
-            name: Noted(each.sync, each.reached(), True, each.handed, each.registration)
-            for name, each in destinations
-            if name not in unwritten
-        }
+        notes = {name: note for name, note in self._notes().items() if name not in unwritten}
         if notes:
             self._gossip.say(self._tell(notes, whole=True), peer)
+
+    def _notes(self) -> dict[str, Noted]:
+        """Return all that we know of each subscriber, written down or not."""
+        return {
+            name: Noted(each.sync, each.reached(), True, each.handed, each.registration)
+            for name, each in self._table.destinations.items()
+        }
+
+    def hand_over(self, now: int, peers: Sequence[Peer], copies: int) -> bool:
+        """Return whether so many of these have written down all that we know of subscribers; tell those who have not.
+        Whoever steers one next must know what it has acknowledged, and what its lives were handed.
+        """
+        notes = self._notes().items()
+        lacking = [peer for peer in peers if not all(self._has(peer.name, name, note) for name, note in notes)]
+        if len(peers) - len(lacking) >= copies:
+            return True
+        if now - self._asked >= _AGAIN:
+            self._asked = now
+            for peer in lacking:
+                self._tell_all(peer)
+        return False
 
     # ---- what others have
 
@@ -214,7 +235,4 @@ class Agreement:
         if overdue and now - self._asked >= _AGAIN:
             self._asked = now
             self._gossip.say(self._tell({name: claim.noted for name, claim in overdue.items()}, asking=True))
-        for name in self._known.keys() - self._table.destinations.keys():
-            del self._known[name]
-            del self._handed[name]
         return bool(self._claims or self._guests)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from stentor.machine import Scanned
-from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Held, Retransmission, inbox_of, repository_name
+from stentor.model.communication import inbox_of, repository_name
+from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Held, Retransmission
 from stentor.model.record import Kind, Record
 from stentor.model.span import Spans
 from stentor.protocols.delivery.destination import stretch_of

@@ -6,7 +6,7 @@ until it has caught up. And what its repository tells all who want the same, it 
 """
 
 from stentor.machine import Effect
-from stentor.model.control import chorus_of, within_of
+from stentor.model.communication import chorus_of, within_of
 from stentor.model.ids import TopicId, topic_id
 from stentor.protocols.delivery.post import Ignore, Listen
 

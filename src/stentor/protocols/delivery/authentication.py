@@ -18,7 +18,8 @@ from functools import lru_cache
 import msgspec
 
 from stentor.model.access import MEMBER, Membership, SharedFact
-from stentor.model.control import ControlEvent, Registration, TopicTask, repository_name
+from stentor.model.communication import repository_name
+from stentor.model.control import ControlEvent, Registration, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.reading import PageRequest, ReaderAck, StockRequest
 from stentor.protocols.delivery.post import Heard

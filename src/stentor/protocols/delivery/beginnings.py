@@ -72,8 +72,8 @@ class Beginnings:
         peer = self._bundle.peers.get(epoch.repository)
         if peer is None:
             raise Refused(Refusal.PROTOCOL, f"{epoch.repository} is no repository of {self._topic}: {', '.join(names)}")
-        if (not peer.lines or epoch.number < peer.lines[0].sequence) and self._has_gaps(peer):
-            knows = f"those from {peer.lines[0].sequence} to {peer.lines[-1].end}" if peer.lines else "none"
+        if (not peer.lines or epoch.number < peer.oldest) and self._has_gaps(peer):
+            knows = f"those from {peer.oldest} to {peer.lines[-1].end}" if peer.lines else "none"
             raise Refused(
                 Refusal.PROTOCOL,
                 f"{self._own} cannot translate {epoch}: of the numbers of {epoch.repository} it knows {knows}",

@@ -12,7 +12,8 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.chain import Numbers, Run, rank, to_array, to_spans
 from stentor.protocols.delivery.lane import Lane
 from stentor.protocols.delivery.patience import NEVER
-from stentor.wire.block import HEADER_SIZE, SPARSE, Block
+from stentor.wire.block import Block
+from stentor.wire.head import HEADER_SIZE, SPARSE
 
 _MOST_SOURCES = 512  # that are remembered although nothing of them is under way
 _MOST_PIECES = 8192  # of a source's numbers: a filter leaves many gaps, and those that are old are not told apart

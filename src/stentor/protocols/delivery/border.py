@@ -8,7 +8,8 @@ repository has.
 
 from collections.abc import Container, Iterable
 
-from stentor.model.control import GossipPassage, bundle_of, within_of
+from stentor.model.communication import bundle_of, within_of
+from stentor.model.control import GossipPassage
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
 from stentor.model.record import Kind, Line

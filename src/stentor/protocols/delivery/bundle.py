@@ -7,8 +7,10 @@ from stentor.model.control import GossipAck, GossipState, Held, Stretch
 from stentor.model.record import Kind, Line, Row, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.stream import Stream
+from stentor.protocols.delivery.streams import Streams
 
 _MOST_ROWS = 65_536  # of the repository table, for each repository, in memory
+_FEW_ROWS = 1024  # that are not worth a look at which of them still count
 _MOST_WANTED = 64  # streams that one request names
 
 
@@ -16,18 +18,21 @@ class Peer:
     """Another repository of the bundle."""
 
     __slots__ = (
+        "_crowded_at",
         "_sequences",
         "answered",
         "asked",
         "cares",
         "departed",
         "facts",
+        "facts_asked",
         "heard",
         "inspected",
         "leaving",
         "lines",
         "name",
         "number",
+        "oldest",
         "passed",
         "ready",
         "recalls",
@@ -55,12 +60,15 @@ class Peer:
         self.told = False  # it has told us all that it has, and we have heard all that it told since then
         self.whole = 0  # … when it last did
         self.facts = 0  # the digest of its registry
+        self.facts_asked = 0, 0  # our digest and its own, when it was last asked what it has registered
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # … and for which
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
         self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
-        self._sequences: list[int] = []
+        self._sequences: list[int] = []  # Invariant: those of `lines`
+        self.oldest = 0  # From this sequence number on `lines` lack nothing that we heard and that is not forgotten.
+        self._crowded_at = _FEW_ROWS  # so many lines, and some of them may be of what is forgotten since
 
     def hear(self, now: int, patience: int) -> None:
         """It speaks."""
@@ -94,9 +102,18 @@ class Peer:
                 return False
         self._sequences.insert(at, line.sequence)
         self.lines.insert(at, line)
+        self.oldest = min(self.oldest or line.sequence, line.sequence)
         if len(self.lines) > 2 * _MOST_ROWS:
             del self.lines[:_MOST_ROWS], self._sequences[:_MOST_ROWS]
+            self.oldest = self._sequences[0]
         return True
+
+    def tidy(self, streams: Streams) -> None:
+        """Drop rows of what is forgotten here, once these may be half of all: none of them is looked at often."""
+        if len(self.lines) >= self._crowded_at:
+            self.lines = [line for line in self.lines if not streams.is_forgotten(line)]
+            self._sequences = [line.sequence for line in self.lines]
+            self._crowded_at = max(2 * len(self.lines), _FEW_ROWS)
 
     def translate(self, first: int, last: int) -> Iterable[tuple[StreamId, int, int]]:
         """What its sequence numbers stand for: streams, first and last catenation numbers."""
@@ -145,10 +162,12 @@ class Bundle:
         since = now - patience
         return [peer for peer in self.peers.values() if peer.heard > since and not peer.leaving]
 
-    def take_rows(self, peer: Peer, gossip: GossipAck) -> list[Row]:
-        """What another one has stored, as new rows of the repository table."""
+    def take_rows(self, peer: Peer, gossip: GossipAck, streams: Streams) -> list[Row]:
+        """What another one has stored, as new rows of the repository table; lives that are over need none."""
         lines = (line_of(stretch, digest) for stretch, digest in zip(gossip.stretches, gossip.digests, strict=True))
-        return [Row(peer.name, line) for line in lines if peer.enter(line)]
+        rows = [Row(peer.name, line) for line in lines if not streams.is_over(line.stream) and peer.enter(line)]
+        peer.tidy(streams)
+        return rows
 
     def take_state(self, peer: Peer, state: GossipState, streams: Mapping[StreamId, Stream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""

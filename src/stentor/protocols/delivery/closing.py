@@ -71,6 +71,8 @@ class LifeClosing:
         if self._is_agreed:
             self._drop([stream.id for stream in streams.collected if streams.is_over(stream.id)])
         self._drop([stream.id for stream in streams.collected if not stream.end and self._is_past(now, stream)])
+        for stream in [each for each in streams.unsettled if each.waiting and self._is_past(now, each)]:
+            stream.drop_waiting()  # nobody has said for so long that they were sent, or to which topic
         if self._settings.name == min(self._registry.storing_all(), default=""):
             self._close(now)
 

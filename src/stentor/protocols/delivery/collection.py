@@ -88,13 +88,8 @@ class Collection:
             return not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
         age = self._age(record)
         stream = self._store.streams[line.stream]
-        if any(stream.reached_by(peer.name) < line.last for peer in living):
+        if not self._store.streams.is_dropped(line) and not self._is_received(stream, line, living):
             return False
-        if not self._border.is_received(stream, line.last, self._gossip.bundle.peers.values()):
-            return False
-        coarse = [peer for peer in self._gossip.bundle.peers.values() if not peer.unit]
-        if self._unit and not any(stream.reached_by(peer.name) >= line.last for peer in coarse):
-            return False  # those who store all were away, and have not got it yet
         if self._is_behind_void(line):
             return False
         others = [each for each in self._table.destinations.values() if each.served and each.lacks(stream, line.last)]
@@ -113,6 +108,16 @@ class Collection:
         if len(concerned) > len(lagging):
             stream.cared = max(stream.cared, line.last)
         return True
+
+    def _is_received(self, stream: Stream, line: Line, living: list[Peer]) -> bool:
+        """Whether all others have a record that are to have it."""
+        if any(stream.reached_by(peer.name) < line.last for peer in living):
+            return False
+        peers = self._gossip.bundle.peers.values()
+        if not self._border.is_received(stream, line.last, peers):
+            return False
+        coarse = [peer for peer in peers if not peer.unit]  # they may have been away, and have not got it yet
+        return not self._unit or any(stream.reached_by(peer.name) >= line.last for peer in coarse)
 
     def _is_past(self, record: Record) -> bool:
         """Whether nobody needs what is damaged: everyone had it before, and it would not be kept any longer."""

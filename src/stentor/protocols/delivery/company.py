@@ -21,7 +21,7 @@ class Company:
 
     def __init__(self, settings: RepositorySettings, store: Store, bundle: Bundle) -> None:
         self._settings, self._store, self._bundle = settings, store, bundle
-        self.since = 0  # when we can be heard
+        self.since = 0  # when we can be heard, as a member
         self.names: frozenset[str] | None = None  # who may have what we lack, durably; None: nothing is written down
         self._noting: frozenset[str] | None = None  # … as it is being written down
 
@@ -32,6 +32,12 @@ class Company:
         """On whom we counted before we ended."""
         if _COMPANY in facts:
             self.names = self._noting = frozenset(msgspec.msgpack.decode(facts[_COMPANY], type=list[str]))
+
+    def join(self, now: int) -> None:
+        """We hear that we have joined: all others may have what we lack, although none of them was heard yet."""
+        self.since = now
+        self.names = self._noting = frozenset(self._bundle.peers)
+        self._store.entries.append(_fact(self.names))
 
     def mates(self, now: int) -> frozenset[str]:
         """Those that serve the same unit and are not believed to be dead, or not durably."""
@@ -52,7 +58,7 @@ class Company:
             counted = (self.names or frozenset()).union(peer.name for peer in self.living(now))
         if counted != self._noting:
             self._noting = counted
-            self._store.entries.append(Fact(_COMPANY, msgspec.msgpack.encode(sorted(counted))))
+            self._store.entries.append(_fact(counted))
             then(lambda _: setattr(self, "names", counted))
 
     def heard(self, now: int) -> list[Peer]:
@@ -76,3 +82,7 @@ class Company:
         away = self._bundle.peers.keys() - {peer.name for peer in living}
         left_behind = bool(self.names and self.names & away) and not any(peer.ready for peer in living)
         return bool(away) and now - self.since < (self._settings.absence if left_behind else self._settings.grace)
+
+
+def _fact(names: frozenset[str]) -> Fact:
+    return Fact(_COMPANY, msgspec.msgpack.encode(sorted(names)))

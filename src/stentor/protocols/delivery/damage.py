@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from stentor.machine import Report, Scanned
 from stentor.model.control import GossipVoid, Held
+from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.report import DamageReport
 from stentor.model.span import Span
@@ -118,9 +119,9 @@ class Damage:
             f"{_shown(each.numbers)} of {each.publisher}" if each.publisher else f"sequence {_shown(each.numbers)}"
             for each in found[:_MOST_SHOWN]
         )
-        more = f" and {len(found) - _MOST_SHOWN} more publishers" if len(found) > _MOST_SHOWN else ""
+        more = f" and {counted(len(found) - _MOST_SHOWN, 'more publisher')}" if len(found) > _MOST_SHOWN else ""
         return (
-            f"{count:,} damaged event{'' if count == 1 else 's'} ({what}{more}): whoever has not got them waits; start "
+            f"{counted(count, 'damaged event')} ({what}{more}): whoever has not got them waits; start "
             "a repository that has them, or give them up with "
             f"`stentor repository accept-loss {self._repository} --topic {self._topic}`"
         )
@@ -148,8 +149,7 @@ class Damage:
         return any(stream.damaged.within(*span) for span in stream.offered_by(peer))
 
     def _name(self, stream: Stream) -> str:
-        known = self._registry.publishers.get(stream.id[0])
-        return known.name if known is not None else f"{stream.id[0]:016x}"
+        return self._registry.publisher_name(stream.id[0]) or f"{stream.id[0]:016x}"
 
     def _report(self, level: str, what: str, **details: str) -> None:
         self._dispatch.effects.append(Report(level, what, {"topic": self._topic, **details}))

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from stentor.model.control import ControlEvent, SubscriberEnd, Sync, end_name, inbox_of
+from stentor.model.communication import end_name, inbox_of
+from stentor.model.control import ControlEvent, SubscriberEnd, Sync
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -51,7 +52,7 @@ class Departures:
             holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
         self._dispatch.readers.pop(event.sender, None)  # it is told nothing more
-        self._enrolment.remember(self._registry.unsubscribe(event.sender))
+        self._enrolment.remember(self._registry.unsubscribe(event.sender, event.incarnation))
         self._confirm(inbox, event)
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:

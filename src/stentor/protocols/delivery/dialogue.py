@@ -13,7 +13,7 @@ from stentor.wire.block import Block
 # ---- what the application says
 
 
-class Entrusted(Input, frozen=True):
+class Entrusted(Input, frozen=True, tag="entrusted"):
     """An event to publish reliably; `time` is nanoseconds since 1970."""
 
     attributes: Mapping[str, Value]
@@ -21,7 +21,7 @@ class Entrusted(Input, frozen=True):
     time: int
 
 
-class EntrustedMany(Input, frozen=True):
+class EntrustedMany(Input, frozen=True, tag="entrusted many"):
     """Many events; each attribute is a column as long as `bodies`."""
 
     columns: Mapping[str, Sequence[Value | None]]
@@ -29,11 +29,11 @@ class EntrustedMany(Input, frozen=True):
     time: int
 
 
-class TurnEnded(Input, frozen=True, gc=False):
+class TurnEnded(Input, frozen=True, gc=False, tag="turn ended"):
     """The application's turn is over: what it offered leaves now."""
 
 
-class Awaited(Input, frozen=True, gc=False):
+class Awaited(Input, frozen=True, gc=False, tag="awaited"):
     """The application waits until all is safe that it said before; one Assure with this token follows. A publisher's
     events are safe when they are stored, on `copies` repositories if it asks for more than the topic does; a
     subscriber's acknowledgements when they are synced.
@@ -43,17 +43,17 @@ class Awaited(Input, frozen=True, gc=False):
     copies: int = 0
 
 
-class Wanted(Input, frozen=True, gc=False):
+class Wanted(Input, frozen=True, gc=False, tag="wanted"):
     """The application can take more events; one Release follows, now or when there are some."""
 
 
-class Acknowledged(Input, frozen=True):
+class Acknowledged(Input, frozen=True, tag="acknowledged"):
     """The application is done with the events at these positions; they may come in any order."""
 
     spans: Sequence[Span]
 
 
-class Leaving(Input, frozen=True, gc=False):
+class Leaving(Input, frozen=True, gc=False, tag="leaving"):
     """The application is about to end in good order; it was handed the events up to this position. One Assure with this
     token follows when that is written down, or when there is nothing to write. If it `unsubscribes`, nothing is kept
     for its name any more.
@@ -64,7 +64,7 @@ class Leaving(Input, frozen=True, gc=False):
     unsubscribes: bool = False
 
 
-class LifeDrawn(Input, frozen=True, gc=False):
+class LifeDrawn(Input, frozen=True, gc=False, tag="life drawn"):
     """A life that began now would have this incarnation: an answer to DrawLife."""
 
     life: int
@@ -85,21 +85,22 @@ class Portion(NamedTuple):
     sequences: Sequence[Span] = ()  # all of them; none if the events came from a lake
 
 
-class Release(Effect, frozen=True):
+class Release(Effect, frozen=True, tag="release"):
     """Events that are stable, in order; each of them comes once."""
 
     portions: Sequence[Portion]
 
 
-class ReportLoss(Effect, frozen=True, gc=False):
+class ReportLoss(Effect, frozen=True, gc=False, tag="report loss"):
     """These were stored and are lost: they were damaged, and an operator has given them up. Some of them may be no
     events that we wanted; the same may be reported again.
     """
 
     lost: tuple[Held, ...]
+    lost_by: tuple[str, ...] = ()  # the names of their publishers, in the same order; "" if nobody knows it
 
 
-class Assure(Effect, frozen=True, gc=False):
+class Assure(Effect, frozen=True, gc=False, tag="assure"):
     """What was waited for is safe, a publisher's events on so many repositories; with a code, it will never be."""
 
     token: int
@@ -108,11 +109,11 @@ class Assure(Effect, frozen=True, gc=False):
     reason: str = ""
 
 
-class MakeRoom(Effect, frozen=True, gc=False):
+class MakeRoom(Effect, frozen=True, gc=False, tag="make room"):
     """The buffer has room again: a publisher that waits may go on."""
 
 
-class Attach(Effect, frozen=True, gc=False):
+class Attach(Effect, frozen=True, gc=False, tag="attach"):
     """This repository steers us from now on; a subscriber also learns the epoch from which on events are its own, what
     it must read of the past, and its filter as it is registered.
     """
@@ -123,17 +124,17 @@ class Attach(Effect, frozen=True, gc=False):
     where: str = ""
 
 
-class Complain(Effect, frozen=True, gc=False):
+class Complain(Effect, frozen=True, gc=False, tag="complain"):
     """No repository steers us, for some time now, and why; it is still tried."""
 
     reason: str
 
 
-class DrawLife(Effect, frozen=True, gc=False):
+class DrawLife(Effect, frozen=True, gc=False, tag="draw life"):
     """A repository knows of a life that seems newer than this one: what does the clock say? One LifeDrawn follows."""
 
 
-class Forbid(Effect, frozen=True, gc=False):
+class Forbid(Effect, frozen=True, gc=False, tag="forbid"):
     """No repository will ever steer us; this end is over."""
 
     code: Refusal

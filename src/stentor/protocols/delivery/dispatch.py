@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
-from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync, chorus_of
+from stentor.model.communication import chorus_of
+from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync
 from stentor.model.position import Position
 from stentor.model.record import Kind, Line, Record, StreamId
 from stentor.model.span import Span, Spans
@@ -14,6 +15,7 @@ from stentor.protocols.delivery.destination import stretch_of, stretches
 from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.store import Store
+from stentor.wire import head
 from stentor.wire.block import Block
 
 _LONGEST_PAUSE = 30 * SECOND
@@ -26,9 +28,10 @@ LETTER = 256 << 10  # bytes of events that are sent again in one letter
 class Dispatch:
     """All readers of a topic at one repository."""
 
-    def __init__(self, topic: str, store: Store, settings: RepositorySettings) -> None:
+    def __init__(self, topic: str, store: Store, settings: RepositorySettings, name_of: Callable[[int], str]) -> None:
+        """`name_of` returns the name of a publisher, "" if it is not known."""
         self._topic, self._repository, self._is_mail = topic, settings.name, topic == settings.mail
-        self._store = store
+        self._store, self._name_of = store, name_of
         self._window = settings.window
         self._rectify_after = settings.rectify_after
         self._suspicion = settings.suspicion
@@ -184,11 +187,12 @@ class Dispatch:
         if (asked or reader.lost) and not parts:
             parts = [([], 0)]
         lost, reader.lost = tuple(reader.lost), []
+        losers = tuple(self._name_of(each.publisher) for each in lost)
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = reader.sent if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = max(self._store.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
             known = reader.ask is Ask.KNOWN
-            told = (upto, tuple(part), redelivered, left, known, lost if at == 1 else ())
+            told = (upto, tuple(part), redelivered, left, known, *((lost, losers) if at == 1 else ()))
             event: Persistent | Rectify
             if reader.rectifying:
                 event = Rectify(self._topic, self._repository, reader.attempt, reader.safe, *told)
@@ -298,7 +302,7 @@ class Dispatch:
         spans: list[Span] = []
         for stretch in found:
             record = self._store.at(stretch.sequence)
-            if record is None or int.from_bytes(record.frame[8:16], "little") != reader.live:
+            if record is None or head.topic_of(record.frame) != reader.live:
                 spans.append((stretch.sequence, stretch.sequence + stretch.count - 1))
         self.resend(reader, spans)
 

@@ -17,8 +17,9 @@ from stentor.model.attribute import (
 )
 from stentor.model.errors import AttributeValueError
 from stentor.wire import block
-from stentor.wire.block import LARGEST_COUNT, Block, Origin
+from stentor.wire.block import Block, Origin
 from stentor.wire.frame import SOFT_FRAME
+from stentor.wire.head import LARGEST_COUNT
 
 _OVERHEAD = 64  # bytes of memory that an event costs beyond its values, roughly
 _VALUE = 8  # bytes of a value in a frame, at most, beside its text

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from stentor.model.communication import Role, end_name, inbox_of, within_of
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -21,10 +22,6 @@ from stentor.model.control import (
     ProbeAnswer,
     Recovery,
     RecoveryResponse,
-    Role,
-    end_name,
-    inbox_of,
-    within_of,
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
@@ -159,6 +156,7 @@ class Enrolment:
             self._registry.check(event.role, self._topic, event.sender, event.principal)
             if event.role == "publisher":
                 self._border.check(event.node, self._gossip.bundle.peers.values())
+                self._lives.unknown.check(now, event, sender)
                 self._steer_publisher(inbox, event, sender)
             elif not self._can_serve(event.sender) or self._is_kept_elsewhere(now, event.sender):
                 raise Refused(Refusal.BUSY, f"{self._settings.name} does not have what {event.sender} misses")
@@ -178,7 +176,7 @@ class Enrolment:
             inbox,
             RecoveryResponse(
                 self._topic, self._settings.name, event.attempt, terms.copies, members,
-                within=self._border.unit_of(event.node), **details,
+                within=self._border.unit_of(event.node), version=self._registry.version, **details,
             ),
         )  # fmt: skip
 
@@ -222,6 +220,9 @@ class Enrolment:
         self.say(inbox, ProbeAnswer(self._topic, name, event.attempt, ready=True, members=members))
 
     def _steer_subscriber(self, now: int, inbox: str, event: Recovery) -> None:
+        if self._registry.has_unsubscribed(event.sender, event.incarnation):
+            self._respond(inbox, event, where=event.where)  # it asked before that, or has not heard: it says so again
+            return
         held = self.holders.claim(event)
         reader = self._dispatch.readers.get(event.sender)
         known = self._registry.subscriptions.get(event.sender)
@@ -424,14 +425,15 @@ class Enrolment:
     def obey(self) -> None:
         """Act upon the registry as it is now."""
         registry, renewed = self._registry, sorted(self._registry.take_renewed_subscribers())
+        self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
         for name in renewed:
             destination, known = self._table.destinations.get(name), registry.subscriptions.get(name)
             if destination is not None and (known is None or known.registration != destination.registration):
                 if registry.admits("subscriber", name):  # it unsubscribed, be it for a while
                     self._send_away(name)
                 self._table.remove(name)
+                self._agreement.forget(name)
                 self._store.entries.append(Fact(PROGRESS + name, None))
-        self.holders.obey()
         gone = [name for name in renewed if name in self._dispatch.readers]
         for name in [name for name in gone if not registry.admits("subscriber", name)]:
             self._dismiss("subscriber", name, self._dispatch.readers.pop(name).inbox)

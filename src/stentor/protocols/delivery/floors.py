@@ -76,6 +76,14 @@ class Floors:
                     stream.forget(floor)
                     self._store.mark_floor(stream)
 
+    def is_orphaned(self, stream: Stream, living: Iterable[Peer]) -> bool:
+        """Return whether something is awaited that others have forgotten, and that was with one that lives no more."""
+        if stream.told_floor <= stream.floor:
+            return False
+        kept = Spans(_kept(stream, stream.told_floor, living))
+        gaps = stream.absent([(stream.floor + 1, stream.told_floor)], late=True)
+        return any(kept.missing(*gap) for gap in gaps)
+
     def _limit(self, stream: Stream, floor: int, kept: Spans) -> int:
         """Return how far the floor may rise."""
         here = stream.held.within(stream.floor + 1, floor)

@@ -78,7 +78,7 @@ class Gaps:
         clients away if something that was acknowledged is at none of those that live.
         """
         heard = self._gossip.company.heard(now)
-        is_behind = False
+        is_behind = self._lives.unknown.is_waiting(now, longer_than=self._settings.void_after)
         for stream in list(self._store.streams.unsettled):
             missing = stream.missing
             if not missing or any(stream.wanted_from(peer.name) for peer in heard):
@@ -95,7 +95,7 @@ class Gaps:
 
     def accept_loss(self, now: int) -> tuple[Held, ...]:
         """Give up what holds up readiness and none of those that are heard can send, durably and at the other
-        repositories; return what that is.
+        repositories; return what that is. Lives of which nothing is known here are among it, without numbers.
         """
         heard = self._gossip.company.heard(now)
         found: list[Held] = []
@@ -104,7 +104,7 @@ class Gaps:
             if awaited := _rest_of(self._lives.awaited(stream), offered):
                 self._store.set_aside(stream, awaited[-1][1])  # so that it is written down that these are void
                 found.append(self._give_up(stream, awaited, "error"))
-        return tuple(found)
+        return (*found, *self._lives.unknown.accept_loss())
 
     def _give_up(self, stream: Stream, spans: list[Span], level: str) -> Held:
         voided = Held(*stream.id, 0, tuple(self._store.void(stream, spans)))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import MILLISECOND, Report
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     FactsRequest,
@@ -24,9 +25,6 @@ from stentor.model.control import (
     GossipVoid,
     Held,
     Retransmission,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Kind, Line
 from stentor.model.span import Spans
@@ -65,6 +63,7 @@ class Gossip:
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table, self._dispatch = store, registry, table, dispatch
+        self._has_joined: bool | None = None  # the bundle was there before us; None until our ledger is read
         self.bundle = Bundle(settings.name, settings.unit)
         self.company = Company(settings, store, self.bundle)
         self.inspection = Inspection(store, dispatch)
@@ -82,7 +81,7 @@ class Gossip:
         self.sharing: list[Callable[[int], None]] = []  # what follows when others have them too
         self.cares: Callable[[], tuple[str, ...]] = tuple  # for whom we have all that they have not got
         self.stuck: Callable[[], bool] = lambda: False  # whether nothing can be written here
-        self.awaits: Callable[[], bool] = lambda: False  # whether something acknowledged is not here
+        self.awaits: Callable[[int], bool] = lambda _: False  # whether something acknowledged is not here
         self.cared = False  # what storages for units have is forgotten elsewhere: some may not be steered here any more
         self._mean = 1024  # bytes of an event, roughly
         self._told = 0  # when our state was last told
@@ -129,6 +128,9 @@ class Gossip:
         """These are the repositories of the topic now; returns who is none any more."""
         before = len(self.bundle.peers)
         gone = self.bundle.admit(units)
+        had_joined, self._has_joined = self._has_joined, self._registry.has_joined(self._settings.name)
+        if self._has_joined and had_joined is False:
+            self.company.join(now)
         if len(self.bundle.peers) > before:
             self.tell_all(now)
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
@@ -146,10 +148,12 @@ class Gossip:
             self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
 
     def lost(self, stream: Stream) -> None:
-        """Some of this turned out to be damaged: others must not count on it. Those who have forgotten it say so again,
-        and then it is forgotten here, too.
-        """
+        """Some of this turned out to be damaged: others must not count on it."""
         self.changed[stream] = None
+        self._ask_floors(stream)
+
+    def _ask_floors(self, stream: Stream) -> None:
+        """Have those who have forgotten more of a stream than we say so again: then it is forgotten here, too."""
         for peer in self.bundle.peers.values():
             if stream.floors.get(peer.name, 0) > stream.floor:
                 peer.told = False
@@ -281,7 +285,8 @@ class Gossip:
         self.learnt += self._registry.learn(facts)
 
     def _tell_facts(self, now: int, peer: Peer, request: FactsRequest) -> None:  # noqa: ARG002
-        facts = self._registry.newer_than(request.versions)
+        registry, digest = self._registry, request.digest
+        facts = registry.registered_since(digest) if digest else registry.newer_than(request.versions)
         if facts:
             self.say(GossipFacts(self._topic, self._settings.name, facts), peer)
 
@@ -324,7 +329,7 @@ class Gossip:
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
         self.are_facts_shared(now)
-        if (state.whole or state.syncs) and state.syncs != self._table.digest:
+        if (state.whole or state.syncs or state.leaving) and state.syncs != self._table.digest:
             self.differ(peer)
         self.ask(now, peer)
 
@@ -333,7 +338,12 @@ class Gossip:
         mine = self._registry.introduction(self._settings.name)
         if mine:
             self.say(GossipFacts(self._topic, self._settings.name, mine), peer)
-        self.say(FactsRequest(self._topic, self._settings.name, self._registry.versions()), peer)
+        digest, asked = self._registry.digest, peer.facts_asked
+        if self._registry.registered_since(peer.facts) is None:  # else it lacks something, and asks us
+            peer.facts_asked = digest, peer.facts
+            has_asked = peer.facts_asked == asked  # … what was registered since then, and it could not tell
+            versions, since = (self._registry.versions(), 0) if has_asked else ({}, digest)
+            self.say(FactsRequest(self._topic, self._settings.name, versions, since), peer)
 
     def _tell_steering(self, peer: Peer) -> None:
         """A storage for a unit must know whom others steer, or it cannot offer to do it."""
@@ -345,10 +355,10 @@ class Gossip:
             self._dispatch.effects.append(Post(inbox_of(repository_name(peer.name)), said))
 
     def _hear_rows(self, now: int, peer: Peer, gossip: GossipAck) -> None:
-        rows = self.bundle.take_rows(peer, gossip)
+        rows = self.bundle.take_rows(peer, gossip, self._store.streams)
         self._store.remarks += rows
         skipped = Spans(gossip.skipped)
-        for line in [row.line for row in rows if not self._store.streams.is_over(row.line.stream)]:
+        for line in [row.line for row in rows]:
             stream = self._store.streams[line.stream]
             if not stream.ordered.covers(line.first, line.last):
                 stream.seen = now  # it is on its way to us too, most likely
@@ -424,14 +434,22 @@ class Gossip:
                 self._registered = self._registry.registrations
         return True
 
+    def knows_all(self, now: int) -> bool:
+        """Whether every member is here, has told all that it has, and has registered what is registered here."""
+        members = [peer for peer in self.bundle.peers.values() if not peer.departed]
+        return self.company.is_here(now) and all(peer.facts == self._registry.digest for peer in members)
+
     def tick(self, now: int) -> bool:
         """Whether something is awaited soon."""
         self.ask_all(now)
-        self._floors.rise(self._store.streams.unsettled)
+        living, unsettled = self.living(now), self._store.streams.unsettled
+        self._floors.rise(unsettled)
+        for stream in [each for each in unsettled if self._floors.is_orphaned(each, living)]:
+            self._ask_floors(stream)
         leaving = (peer.name for peer in self.bundle.peers.values() if peer.leaving)
         if self.inspection.look(leaving) or now - self._told >= self._settings.interval:
             self.tell_state(now)
-        return any(peer.asked for peer in self.living(now))
+        return any(peer.asked for peer in living)
 
     def judge(self, now: int) -> None:
         """Whether we may steer clients: once we have all that any living member has."""
@@ -443,7 +461,7 @@ class Gossip:
         streams = self._store.streams.unsettled
         if any(stream.wanted_from(peer.name) for peer in living for stream in streams):
             return
-        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits():
+        if any(not peer.told or peer.facts != self._registry.digest for peer in living) or self.awaits(now):
             return
         self.service.change(Change.CAUGHT_UP)
         self._dispatch.effects.append(

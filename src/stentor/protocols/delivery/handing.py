@@ -50,7 +50,7 @@ class Handing:
         """
         self.is_known |= told.known
         self.was_told |= some
-        return [ReportLoss(told.lost)] if told.lost else []
+        return [ReportLoss(told.lost, told.lost_by)] if told.lost else []
 
     def begin_farewell(
         self, now: int, leaving: Leaving, receipts: Receipts, sources: Mapping[StreamId, Source]

@@ -8,16 +8,8 @@ once they can, the newer one stays.
 
 from collections.abc import Callable
 
-from stentor.model.control import (
-    ControlEvent,
-    Denial,
-    GossipSteering,
-    Recovery,
-    Role,
-    SubscriberNak,
-    end_name,
-    inbox_of,
-)
+from stentor.model.communication import Role, end_name, inbox_of
+from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
@@ -79,6 +71,8 @@ class Holders:
         return self._registry.hold(role, name, life, event.node) if life > newest else []
 
     def _reason(self, role: Role, name: str) -> str:
+        if role == "subscriber" and name not in self._registry.subscriptions:
+            return f"{name} has left {self._topic}: its subscription was ended, and nothing is kept for it"
         place = self._registry.place_of(role, name) if self._registry.life_of(role, name) else ""
         return (
             f"a newer {name} is a {role} of {self._topic} already{f', at {place}' if place else ''}; "
@@ -92,7 +86,10 @@ class Holders:
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
-        if life_of(event.attempt) < self._registry.life_of("subscriber", event.sender):
+        life = life_of(event.attempt)
+        if life < self._registry.life_of("subscriber", event.sender) and not self._registry.has_unsubscribed(
+            event.sender, life
+        ):
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 

@@ -7,7 +7,8 @@ store anything of the new life; what comes before the fact waits for it. So a re
 earlier lives into places before those of the new one.
 """
 
-from stentor.model.control import Recovery, end_name
+from stentor.model.communication import end_name
+from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span
@@ -16,13 +17,14 @@ from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import MOST_LIVES
+from stentor.protocols.delivery.unknown_lives import UnknownLives
 
 
 class Lives:
     """The lives of all publishers of one topic, as one repository knows them."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store, self._registry = store, registry
+    def __init__(self, store: Store, registry: Registry, unknown: UnknownLives) -> None:
+        self._store, self._registry, self.unknown = store, registry, unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         store.is_introduced = self._is_introduced
 
@@ -62,7 +64,7 @@ class Lives:
         """Return up to where lives before this one are known here, but for those that are collected or resumed."""
         streams = self._store.streams.lives(publisher).items()
         earlier = [each for each in streams if each[0] < before and not self._registry.is_resumed(publisher, each[0])]
-        ends = {life: stream.known for life, stream in earlier}
+        ends = {life: stream.known for life, stream in earlier if stream.end > stream.floor}
         return {life: end for life, end in ends.items() if not self._is_collected(publisher, life, end)}
 
     def _is_collected(self, publisher: int, life: int, end: int) -> bool:
@@ -123,13 +125,13 @@ class Lives:
         acknowledged.add(1, dict(known.ends).get(stream.id[1], 0) if known is not None else 0)
         return [part for gap in missing for part in acknowledged.within(*gap)]
 
-    def is_waiting(self) -> bool:
-        """Return whether something is awaited of any stream."""
-        return any(self.awaited(stream) for stream in self._store.streams.unsettled)
+    def is_waiting(self, now: int) -> bool:
+        """Return whether something is awaited of any stream, or of a life that is not known."""
+        return self.unknown.is_waiting(now) or any(map(self.awaited, self._store.streams.unsettled))
 
     def described(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return what is awaited, as people are told it: of each publisher lives, first and last numbers."""
-        found: dict[str, list[tuple[int, int, int]]] = {}
+        found = self.unknown.described()
         for stream in sorted(self._store.streams.unsettled, key=lambda each: each.id):
             publisher, life = stream.id
             if awaited := self.awaited(stream):

@@ -2,6 +2,7 @@
 
 from stentor.machine import Report
 from stentor.model.control import GossipLeave
+from stentor.protocols.delivery.agreement import Agreement
 from stentor.protocols.delivery.destination import DisseminationTable
 from stentor.protocols.delivery.dispatch import Dispatch
 from stentor.protocols.delivery.enrolment import Enrolment
@@ -26,10 +27,11 @@ class OwnMembership:
         dispatch: Dispatch,
         gossip: Gossip,
         enrolment: Enrolment,
+        agreement: Agreement,
     ) -> None:
         self._topic, self._settings = topic, settings
         self._store, self._registry, self._table = store, registry, table
-        self._dispatch, self._gossip, self._enrolment = dispatch, gossip, enrolment
+        self._dispatch, self._gossip, self._enrolment, self._agreement = dispatch, gossip, enrolment, agreement
         self._mismatch = ""  # the principal in the registry that is not ours, if that was reported
 
     # ---- introducing itself
@@ -93,16 +95,18 @@ class OwnMembership:
         self._report("info", "repository returns to the bundle", repository=self._settings.name)
 
     def leave(self, now: int) -> bool:
-        """Leave once others have all that we have, and whoever waits for an answer has it; whether we have."""
+        """Leave once others have all that we have and know, and whoever waits for an answer has it; whether we have."""
         heard = self._gossip.bundle.living(now, self._settings.void_after)
         copies = min(self._registry.terms.copies, sum(not peer.unit for peer in heard))
-        others = [peer.name for peer in heard if not peer.unit and peer.inspected]
+        others = [peer for peer in heard if not peer.unit and peer.inspected]
+        names = [peer.name for peer in others]
         streams = self._store.streams
         open_ones = (stream for stream in streams.values() if not streams.is_over(stream.id))
         if (
             self._gossip.sharing
             or not others
-            or any(not self._is_elsewhere(stream, others, copies) for stream in open_ones)
+            or any(not self._is_elsewhere(stream, names, copies) for stream in open_ones)
+            or not self._agreement.hand_over(now, others, copies)
         ):
             return False
         self._gossip.say(GossipLeave(self._topic, self._settings.name))

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from stentor.model.access import ANONYMOUS, TopicTerms
-from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask, inbox_of
+from stentor.model.communication import inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
@@ -36,9 +37,9 @@ class Owners:
         notices: AccessNotices,
         damage: Damage,
         gaps: Gaps,
-        report: Callable[[int], dict[str, Any]],
+        report: Callable[[int, str], dict[str, Any]],
     ) -> None:
-        """`report` is what an owner is told of the topic."""
+        """`report` is what an owner is told of the topic, and of one client of it or all."""
         self._topic, self._settings, self._report = topic, settings, report
         self._registry, self._gossip, self._commits, self._enrolment = registry, gossip, commits, enrolment
         self._notices, self._damage, self._gaps = notices, damage, gaps
@@ -48,7 +49,7 @@ class Owners:
         code, reason, report = None, "", b""
         try:
             self._carry_out(now, event)
-            report = msgspec.json.encode(self._report(now))
+            report = msgspec.json.encode(self._report(now, event.name))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
@@ -70,7 +71,7 @@ class Owners:
             terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
             self._enrolment.remember(registry.found(terms, _principals(event), max(event.born, event.after + 1)))
             return
-        if event.task is not TopicTask.SHOW:
+        if event.task not in (TopicTask.SHOW, TopicTask.LEAVE):
             self._check(event)
         match event.task:
             case TopicTask.CREATE:
@@ -99,6 +100,8 @@ class Owners:
                 self._accept_loss(now)
             case TopicTask.STEER:
                 self._steer(now, event)
+            case TopicTask.LEAVE:
+                self._leave(event)
             case _:
                 pass
 
@@ -147,6 +150,19 @@ class Owners:
                 if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
                     raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
                 self._enrolment.say(inbox, Migrate(self._topic, self._settings.name, name))
+
+    def _leave(self, event: Registration) -> None:
+        """End a subscription for whoever may use its name. Nobody holds the name from then on: the life that does is
+        turned away as an older one is, and cannot register it again.
+        """
+        registry, name = self._registry, event.name
+        known = registry.subscriptions.get(name)
+        if known is None:
+            raise Refused(Refusal.UNKNOWN, f"{name} is no subscriber of {self._topic}: there is nothing to leave")
+        if known.principal != event.principal:
+            raise Refused(Refusal.NOT_AUTHORISED, f"{name} is {known.principal}'s, not {event.principal}'s")
+        life = self._enrolment.holders.newest("subscriber", name) + 1
+        self._enrolment.remember([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
 
     def _accept_loss(self, now: int) -> None:
         """Give up what is damaged here, and what was acknowledged and is with none of those that live."""

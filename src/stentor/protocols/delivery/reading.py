@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.machine import Recalled, Scanned
-from stentor.model.control import ControlEvent, inbox_of
+from stentor.model.communication import inbox_of
+from stentor.model.control import ControlEvent
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
 from stentor.model.position import Position

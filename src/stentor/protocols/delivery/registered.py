@@ -92,9 +92,10 @@ class KnownSubscription(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
-    """Where the newest life of a name began."""
+    """Where the newest life of a name began, or that the life before it is over."""
 
     node: Path = ""  # the broker
+    is_free: bool = False  # the life before this one unsubscribed: what it said earlier, and comes late, counts no more
 
 
 _membership = msgspec.msgpack.Decoder(Membership)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stentor.model.access import ACCESS, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.control import Recovery, Role
+from stentor.model.access import ACCESS, AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.communication import Role
+from stentor.model.control import Recovery
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.facts import Facts, Stamped
 from stentor.model.filter import Filter
@@ -18,6 +19,7 @@ from stentor.model.mail import mail_filter
 from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
+from stentor.protocols.delivery.fact_history import FactHistory
 from stentor.protocols.delivery.registered import (
     MOST_ENDS,
     MOST_RESUMED,
@@ -70,6 +72,7 @@ class Registry:
         self._repository = repository
         self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = Facts()
+        self._history = FactHistory()
         self.changed = False  # since somebody looked
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
         self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
@@ -90,6 +93,7 @@ class Registry:
         for key, value in facts.items():
             if key.startswith(PREFIXES):
                 self._put(key, _stored.decode(value))
+        self._history = FactHistory()  # what a ledger held is no news
 
     def learn(self, facts: tuple[SharedFact, ...]) -> list[Fact]:
         """What is new among these, to be written down."""
@@ -132,6 +136,11 @@ class Registry:
     def newer_than(self, versions: dict[str, tuple[int, str]]) -> tuple[SharedFact, ...]:
         return self._facts.newer_than(versions)
 
+    def registered_since(self, digest: int) -> tuple[SharedFact, ...] | None:
+        """Return what whoever knows all of this digest does not know; None if it may also know what we do not."""
+        keys = self._history.since(digest)
+        return None if keys is None else tuple(self.shared(key) for key in sorted(keys))
+
     def set(self, key: str, value: msgspec.Struct | None) -> list[Fact]:
         """Write a fact of our own."""
         known = max(self._facts.get(each, (0, "", b""))[0] for each in (key, TOPIC))
@@ -139,6 +148,7 @@ class Registry:
         return self.learn(((key, version, self._repository, b"" if value is None else _encode(value)),))
 
     def _put(self, key: str, fact: Stamped) -> None:
+        self._history.note(self._facts.digest, key)
         self._facts.put(key, fact)
         self.changed = True
         if not key.startswith((LIFE, _PUBLISHER)):
@@ -197,6 +207,12 @@ class Registry:
         """Whether this is the topic that was deleted at a version, and not one that was created since."""
         return self.known and self.version <= version
 
+    def is_former(self, version: int) -> bool:
+        """Whether this may be the version of a topic of our name that was deleted before ours was created; 0 is of no
+        topic. As long as we know nothing of ours, every other version may be.
+        """
+        return 0 < version <= self.terms.after or (version > 0 and not self.known)
+
     def end(self, version: int) -> list[Fact]:
         """This topic was deleted at a version, elsewhere."""
         return self.learn(((TOPIC, version, "", b""),))
@@ -214,6 +230,11 @@ class Registry:
     def was_member(self, repository: str) -> bool:
         fact = self._facts.get(MEMBER + repository)
         return fact is not None and not fact[2]
+
+    def has_joined(self, repository: str) -> bool:
+        """Whether somebody made a repository a member when the topic was there already."""
+        version, writer, _ = self._facts.get(MEMBER + repository, (0, "", b""))
+        return self.created and self.is_member(repository) and version > self.version and writer != repository
 
     def found(self, terms: TopicTerms, members: Mapping[str, str], born: int = 0) -> list[Fact]:
         """A new topic: its repositories, of which the principals are given, write down the same. It was `born` in this
@@ -248,9 +269,15 @@ class Registry:
     def access(self, keys: Iterable[str] | None = None) -> tuple[SharedFact, ...]:
         """Return what brokers are to know, or these facts of it; that a topic is deleted ends all of them."""
         if self.deleted:
-            return (self.shared(TOPIC),)
+            return (self.shared(TOPIC), *(self._awaited(name) for name in self.members if len(self.members) > 1))
         found = sorted(key for key in self._facts if key.startswith(ACCESS))
         return tuple(self.shared(key) for key in found if keys is None or key in keys)
+
+    def _awaited(self, member: str) -> SharedFact:
+        """Return that a member must hear that the topic is deleted; that it has, which it says itself, is newer."""
+        if member == self._repository:
+            return AWAITED + member, self.version + 2, "", b""
+        return AWAITED + member, self.version + 1, "", self._facts[MEMBER + member][2]
 
     def serving(self, node: str) -> tuple[str, ...]:
         """The repositories that serve the clients of a broker."""
@@ -300,13 +327,12 @@ class Registry:
         """Whether a subscriber came to an open topic by itself."""
         return self.terms.open and role == "subscriber" and name in self.subscriptions
 
-    def grants(self, role: Role) -> dict[str, Grant]:
+    def grants(self, role: Role, name: str = "") -> dict[str, Grant]:
+        """Return all grants of a role by name, or that of one name."""
         prefix = f"{GRANT}{role}/"
-        return {
-            key.removeprefix(prefix): _grant.decode(fact[2])
-            for key, fact in sorted(self._facts.items())
-            if key.startswith(prefix) and fact[2]
-        }
+        keys = [prefix + name] if name else sorted(key for key in self._facts if key.startswith(prefix))
+        values = {key: self._facts[key][2] for key in keys if key in self._facts}
+        return {key.removeprefix(prefix): _grant.decode(value) for key, value in values.items() if value}
 
     def check(self, role: Role, topic: str, name: str, principal: str) -> None:
         """Refuse whoever the owner has not authorised."""
@@ -347,6 +373,11 @@ class Registry:
                 f"{topic} belongs to {self.terms.owner}, not to {principal}: others read it with --name NAME, which "
                 f"its owner can grant with `stentor topic grant {topic} --subscriber NAME`",
             )
+
+    def publisher_name(self, publisher: int) -> str:
+        """Return the name of a publisher of this id; "" if it is not known."""
+        known = self.publishers.get(publisher)
+        return known.name if known is not None else ""
 
     def is_authorised(self, publisher: int) -> bool:
         """Whether a publisher, known by its id, may publish now."""
@@ -438,9 +469,15 @@ class Registry:
             subscription = msgspec.structs.replace(subscription, again=True)
         return self.set(_SUBSCRIPTION + name, subscription)
 
-    def unsubscribe(self, name: str) -> list[Fact]:
-        """Nothing is kept for a subscriber any more; its grant stays."""
-        return self.set(_SUBSCRIPTION + name, None)
+    def unsubscribe(self, name: str, life: int = 0) -> list[Fact]:
+        """Nothing is kept for a subscriber any more, as this life of it wants, or its owner; its grant stays."""
+        free = (f"{LIFE}subscriber/{name}", life + 1, self._repository, _encode(Holding(is_free=True)))
+        return [*(self.learn((free,)) if life else ()), *self.set(_SUBSCRIPTION + name, None)]
+
+    def has_unsubscribed(self, name: str, life: int) -> bool:
+        """Return whether this life of a subscriber has ended its subscription, and no newer one holds its name."""
+        version, _, value = self._facts.get(f"{LIFE}subscriber/{name}", (0, "", b""))
+        return version == life + 1 and holding_values.decode(value).is_free
 
     # ---- who holds a name
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.attribute import LARGEST_ATTRIBUTES
+from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name, within_of
 from stentor.model.control import (
     ControlEvent,
     PublisherOrder,
@@ -20,11 +21,6 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-    within_of,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
@@ -50,9 +46,12 @@ from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block, Origin
 
-_TIMER = "reliable publisher"
 _MOST_SINGLES = 64  # spans in one order
 _LETTER_OVERHEAD = 64 << 10  # what a schema and a header add to a frame that is sent again in a letter
+
+
+class PublisherTick(Timer, frozen=True, gc=False, tag="reliable publisher"):
+    """Something that a publisher waits for is late, or due."""
 
 
 class PublisherSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +118,7 @@ class ReliablePublisher:
         self._publisher: PublisherId | None = None  # None: there was no link yet
         self._linked = False
         self._full = False
+        self.version = 0  # of the topic, as a repository has told: letters name it
         self._unit: str | None = None  # within which events are held until they are stored; None: not told yet
         self._terms = 1  # copies that the topic asks for
         self._copies: tuple[int, ...] = ()
@@ -245,7 +245,7 @@ class ReliablePublisher:
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
             self.topic, self.name, "publisher", attempt, self._principal, self.incarnation, self.outstanding.last,
-            node=self.steering.node, resumes=self._resumes,
+            node=self.steering.node, resumes=self._resumes, answered=self.recovered is not None,
         )  # fmt: skip
 
     @property
@@ -283,7 +283,9 @@ class ReliablePublisher:
     def _order(self, first: int) -> None:
         sent = self.outstanding
         singles = tuple(sent.singles)[:_MOST_SINGLES]
-        order = PublisherOrder(self.topic, self.name, self.incarnation, first, sent.last, sent.upto, singles)
+        order = PublisherOrder(
+            self.topic, self.name, self.incarnation, first, sent.last, sent.upto, singles, self.version
+        )
         self._post((order,))
 
     @property
@@ -312,12 +314,12 @@ class ReliablePublisher:
                 self._silence.tries = min(self._silence.tries, 1)
                 missing += event.missing
         for blocks in self._letters(self.outstanding.overlapping(missing if self._may_speak else ())):
-            self._post((Retransmission(self.topic, self.name),), blocks)
+            self._post((Retransmission(self.topic, self.name, version=self.version),), blocks)
 
     def _recovered(self, now: int, response: RecoveryResponse) -> None:
         self.recovered = Recovered(response.incarnation, response.last)
         self._terms = max(response.copies, 1)
-        self._unit = response.within
+        self._unit, self.version = response.within, response.version
         if self._unit not in ("", top_of(self.steering.node)):
             self.steering.suspect(now, f"it answers for {self._unit}, where we are not any more")
             return
@@ -368,7 +370,7 @@ class ReliablePublisher:
             silence.ask(now)
 
     def _timer_fired(self, now: int, fired: TimerFired) -> None:
-        if fired.timer != _TIMER:
+        if not isinstance(fired.timer, PublisherTick):
             return
         self._timer = NEVER
         if self._silence.due <= now:
@@ -385,4 +387,4 @@ class ReliablePublisher:
         due = min(self._silence.due, self.steering.due)
         if due < self._timer:  # one that fires too early does no harm
             self._timer = due
-            self._effects.append(StartTimer(_TIMER, due))
+            self._effects.append(StartTimer(PublisherTick(), due))

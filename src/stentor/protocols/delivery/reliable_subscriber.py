@@ -7,7 +7,8 @@ missing is asked for, and so are events that do not come; sections 3.8 to 3.11 o
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stentor.machine import Effect, Input, StartTimer, TimerFired
+from stentor.machine import Effect, Input, StartTimer, Timer, TimerFired
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -18,9 +19,6 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import Incarnation
 from stentor.model.record import StreamId
@@ -42,7 +40,9 @@ from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire.block import Block
 
-_TIMER = "reliable subscriber"
+
+class SubscriberTick(Timer, frozen=True, gc=False, tag="reliable subscriber"):
+    """Something that a subscriber waits for is late, or due."""
 
 
 class ReliableSubscriber:
@@ -125,7 +125,7 @@ class ReliableSubscriber:
         self.attendance.effects.clear()
         if due < self._timer:  # one that fires too early does no harm
             self._timer = due
-            self._effects.append(StartTimer(_TIMER, due))
+            self._effects.append(StartTimer(SubscriberTick(), due))
         effects, self._effects = self._effects, []
         return effects
 
@@ -483,6 +483,6 @@ class ReliableSubscriber:
     # ---- time
 
     def _timer_fired(self, now: int, fired: TimerFired) -> None:
-        if fired.timer == _TIMER:
+        if isinstance(fired.timer, SubscriberTick):
             self._timer = NEVER
             self.steering.tick(now)

@@ -38,14 +38,11 @@ from stentor.machine import (
     Report,
     Scanned,
     StartTimer,
+    Timer,
     TimerFired,
 )
-from stentor.model.control import (
-    ControlEvent,
-    PublisherOrder,
-    Retransmission,
-    repository_name,
-)
+from stentor.model.communication import repository_name
+from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.status import TopicHealth
 from stentor.protocols.delivery import survey
@@ -79,6 +76,7 @@ from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
 from stentor.protocols.delivery.tail import TailBudget
 from stentor.protocols.delivery.testimony import Testimony
 from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.unknown_lives import UnknownLives
 from stentor.wire.block import Block
 
 _LOAD = 4 << 20  # bytes read at once
@@ -86,6 +84,12 @@ _OPEN_AGAIN = 5 * SECOND  # after a ledger could not be opened: files may be clo
 _FOUNDED_WITHIN = 60 * SECOND  # a topic of which nothing was ever registered: whoever invited us was not believed
 # What counts before all is read: nobody may be answered by one who knows nothing.
 _BEFORE = (Opened, Scanned, Linked, Measured, TimerFired)
+
+
+class TopicTick(Timer, frozen=True, gc=False, tag="topic tick"):
+    """A topic's repository looks after what waits: the sooner, the busier it is."""
+
+    topic: str
 
 
 class Repository:
@@ -102,13 +106,13 @@ class Repository:
         self.registry = Registry(settings.name, is_mail=self.mailboxes.is_mail)
         budget, audience = budget or TailBudget(settings.tail), self.mailboxes.audience
         self.store = store = Store(streams, budget, audience, bool(settings.unit))
-        self.dispatch = Dispatch(topic, store, settings)
+        self.dispatch = Dispatch(topic, store, settings, self.registry.publisher_name)
         self.gossip = Gossip(topic, settings, store, self.registry, self.table, self.dispatch)
         self.testimony = Testimony(topic, settings.name, self.registry, self.table, trail or Trail(on=False))
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry)
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
@@ -118,8 +122,9 @@ class Repository:
             settings.name, streams, self.table, self.dispatch, self.gossip.bundle, self.enrolment.holders
         )
         self.membership = OwnMembership(
-            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment
-        )
+            topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.enrolment,
+            self.agreement,
+        )  # fmt: skip
         self.notices = AccessNotices(topic, self.registry, self.dispatch)
         self.damage = Damage(topic, settings, store, self.registry, self.dispatch, self.gossip)
         self.collection = Collection(
@@ -147,9 +152,8 @@ class Repository:
         self.handling: Input | None = None  # the one of a step's inputs that is looked at, if it fails
         self.unopened = ""  # why its ledger could not be opened when that was last tried
         self._opened_at = self._wall_lead = 0  # the latter is how far the clock on the wall is ahead of ours
-        self._id = 0  # under which we send
-        self.size = 0  # bytes on the disk
-        self._timer = f"repository {topic}"
+        self._id = self.size = 0  # under which we send; bytes on the disk
+        self._timer = TopicTick(topic)
         self._copies = self._facts = 0  # … of what is stored; a digest of what is registered
         self._inputs = self._input_handlers()
         self._words: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
@@ -320,8 +324,9 @@ class Repository:
             if handler is not None:
                 handler(now, heard.sender, event)
             elif isinstance(event, Retransmission) and not self.gossip.knows(heard.sender):
+                may_come = not self.commits.full and not self.registry.is_former(event.version)
                 for block in heard.blocks:
-                    if block.publisher == heard.sender and not self.commits.full:
+                    if block.publisher == heard.sender and may_come:
                         self._receive(now, block, ordered=True)
             else:
                 self.gossip.hear(now, heard.sender, event, heard.blocks)
@@ -331,6 +336,8 @@ class Repository:
         known = self.registry.is_authorised(sender)
         if not 0 < event.first <= event.last or (not known and sender in self.registry.publishers):
             return  # it was authorised once
+        if self.registry.is_former(event.version):
+            return  # it was sent to a topic of this name that was deleted: without it, its events are not stored
         acknowledged = ((1, event.acknowledged), *event.singles)
         stream = self.store.order(now, (sender, event.incarnation), event.first, event.last, known, acknowledged)
         publisher = self.enrolment.publishers.get(sender)
@@ -440,19 +447,23 @@ class Repository:
         trouble = self.unopened or self.commits.trouble or self.damage.trouble
         return TopicHealth(self.gossip.ready, self.gossip.leaving, trouble, self.damage.events)
 
-    def status(self, now: int) -> dict[str, Any]:
-        """What an operator wants to see."""
+    def status(self, now: int, client: str = "") -> dict[str, Any]:
+        """What an operator wants to see: of all clients, or of the one of this name. A topic may have so many that a
+        change of one of them must not cost a look at all.
+        """
         store, registry, table, dispatch = self.store, self.registry, self.table, self.dispatch
+        publishers = sorted(each.name for each in self.enrolment.publishers.values() if client in ("", each.name))
+        readers = [name for name in ([client] if client else dispatch.readers) if name in dispatch.readers]
         return {
             "topic": self.topic,
             "repository": self._settings.name,
             "unit": self._settings.unit,
             **msgspec.structs.asdict(self.health),
             "bytes": self.size,
-            "steers": sorted([*(each.name for each in self.enrolment.publishers.values()), *dispatch.readers]),
+            "steers": sorted([*publishers, *readers]),
             "awaits": self.lives.described(),
-            **survey.topic(store, registry, self.damage),
-            "subscribers": survey.subscribers(store, registry, table, dispatch),
+            **survey.topic(store, registry, self.damage, client),
+            "subscribers": survey.subscribers(store, registry, table, dispatch, client),
             "peers": survey.peers(now, store, registry, self.gossip.bundle),
-            "steered_publishers": sorted(each.name for each in self.enrolment.publishers.values()),
+            "steered_publishers": publishers,
         }

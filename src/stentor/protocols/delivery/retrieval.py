@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
 from stentor.model.control import ControlEvent
+from stentor.model.count import counted
 from stentor.model.errors import Refusal
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
@@ -18,8 +19,11 @@ from stentor.protocols.delivery.patience import NEVER
 from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked, Vouched
 from stentor.wire.block import Block
 
-_TIMER = "retrieval"
 _TRY_ELSEWHERE = (Refusal.BUSY, Refusal.UNKNOWN)
+
+
+class RetrievalTick(Timer, frozen=True, gc=False, tag="retrieval"):
+    """A repository that was asked may be silent: ask again, or another one."""
 
 
 class RetrievalSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +67,7 @@ class Leaf(NamedTuple):
 # ---- what the application says, and is told
 
 
-class Enquired(Input, frozen=True):
+class Enquired(Input, frozen=True, tag="enquired"):
     """What is there to be read? The request is completed here: who asks, and its token."""
 
     token: int
@@ -71,7 +75,7 @@ class Enquired(Input, frozen=True):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class Sought(Input, frozen=True):
+class Sought(Input, frozen=True, tag="sought"):
     """Get these events, from these repositories."""
 
     token: int
@@ -82,33 +86,33 @@ class Sought(Input, frozen=True):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class Taken(Input, frozen=True, gc=False):
+class Taken(Input, frozen=True, gc=False, tag="taken"):
     """The application has taken a leaf of this, and wants another one."""
 
     token: int
 
 
-class Dropped(Input, frozen=True, gc=False):
+class Dropped(Input, frozen=True, gc=False, tag="dropped"):
     """The application wants no more of this."""
 
     token: int
 
 
-class Finished(Input, frozen=True):
+class Finished(Input, frozen=True, tag="finished"):
     """The application is done with these."""
 
     topic: str
     done: Position
 
 
-class Tell(Effect, frozen=True):
+class Tell(Effect, frozen=True, tag="tell stock"):
     """This is there."""
 
     token: int
     available: Available
 
 
-class Give(Effect, frozen=True):
+class Give(Effect, frozen=True, tag="give"):
     """Some of what was sought."""
 
     token: int
@@ -116,7 +120,7 @@ class Give(Effect, frozen=True):
     rest: Position  # what is still to come
 
 
-class Fail(Effect, frozen=True):
+class Fail(Effect, frozen=True, tag="fail"):
     """It cannot be had."""
 
     token: int
@@ -255,7 +259,7 @@ class Retrieval:
                     self._ask(now, token, search)
         dues = [each.due for each in self._enquiries.values()] + [each.due for each in self._searches.values()]
         if self._linked and min(dues, default=NEVER) < NEVER:
-            self._effects.append(StartTimer(_TIMER, min(dues)))
+            self._effects.append(StartTimer(RetrievalTick(), min(dues)))
 
     def _enquire(self, now: int, token: int, enquiry: _Enquiry) -> None:
         refusal = enquiry.refusal
@@ -277,7 +281,9 @@ class Retrieval:
             del self._searches[token]
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)
-            reason = f"{len(search.wanted)} events of {topic!r} cannot be read from {names}: {search.trouble}"
+            reason = (
+                f"{counted(len(search.wanted), 'event')} of {topic!r} cannot be read from {names}: {search.trouble}"
+            )
             self._effects.append(Fail(token, Refusal.SILENT, reason))
             return
         if search.asked:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from stentor.machine import Effect
+from stentor.model.communication import Role, bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -18,11 +19,7 @@ from stentor.model.control import (
     Recovery,
     RecoveryResponse,
     Rectify,
-    Role,
     Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers

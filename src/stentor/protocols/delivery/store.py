@@ -20,6 +20,7 @@ from stentor.protocols.delivery.floor_facts import floor_fact, floor_key, recall
 from stentor.protocols.delivery.stream import Stream
 from stentor.protocols.delivery.streams import Streams
 from stentor.protocols.delivery.tail import Tail, TailBudget
+from stentor.wire import head
 from stentor.wire.block import Block
 
 SCHEMA = "schema/"
@@ -403,7 +404,7 @@ class Store:
                 key = line.stream
                 if key not in stable:
                     stable[key] = self.streams[key].settled(copies, others)
-                if line.last > stable[key]:
+                if line.last > stable[key] and not self.streams.is_dropped(line):
                     break
             self.horizon = line.end
         self._tail.trim(self.horizon)
@@ -428,7 +429,7 @@ class Store:
         return self._tail.start
 
     def block(self, record: Record) -> Block:
-        return Block(record.frame, self.schemas[int.from_bytes(record.frame[24:32], "little")])
+        return Block(record.frame, self.schemas[head.schema_of(record.frame)])
 
     def beginning(self, done: Mapping[StreamId, Spans]) -> int:
         """The last sequence number before the first record of which somebody who is done with these lacks something."""
@@ -457,6 +458,7 @@ class Store:
                     self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
             self.mark_floor(stream)
+        self._tail.forget(self.first - 1)
 
     def abandon(self, key: StreamId) -> bool:
         """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""
@@ -475,4 +477,4 @@ class Store:
 
 
 def digest_of(block: Block) -> int:
-    return int.from_bytes(block.frame[60:64], "little")
+    return head.checksum_of(block.frame)

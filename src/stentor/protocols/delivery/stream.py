@@ -77,6 +77,10 @@ class Stream:
         self.held_back -= sum(len(block.frame) for block in blocks)
         return blocks
 
+    def drop_waiting(self) -> None:
+        """Forget the blocks in the buffer: no order event comes for them."""
+        self.waiting, self.held_back = {}, 0
+
     # ---- records
 
     def file(self, line: Line) -> None:

@@ -7,7 +7,7 @@ as much as one whose publishers have had one.
 from collections.abc import Callable, Iterable
 
 from stentor.model.held import Held
-from stentor.model.record import StreamId
+from stentor.model.record import Line, StreamId
 from stentor.protocols.delivery.strangers import Strangers
 from stentor.protocols.delivery.stream import Stream
 
@@ -67,10 +67,12 @@ class Streams(dict[StreamId, Stream]):
         """Return this life of a publisher, else the newest, that begins with something stored, and up to where it has
         no gap: what comes after one was never acknowledged. The newest of those that are closed is `told`.
         """
-        found = {life: stream.known for life, stream in self.lives(key[0]).items()}
-        if found.get(key[1]):
-            return key[1], found[key[1]]
-        return max([told, *(each for each in found.items() if each[1])])
+        lives = self.lives(key[0])
+        for life in (key[1], *sorted(lives, reverse=True)):
+            known = lives[life].known if life in lives else 0
+            if known:
+                return (life, known) if life == key[1] else max(told, (life, known))
+        return told
 
     def is_over(self, key: StreamId) -> bool:
         """Return whether nothing is left of a life, and nothing more of it will be stored."""
@@ -83,6 +85,17 @@ class Streams(dict[StreamId, Stream]):
         """Return whether nothing of a stream is left, neither what was stored in order nor what came later."""
         waits = stream.reserved or stream.waiting
         return stream.floor >= stream.end and stream.last_sequence < self.first and not waits
+
+    def is_dropped(self, line: Line) -> bool:
+        """Return whether a record is forgotten and its life is closed: every repository had forgotten it by then, and
+        those that have dropped the life do not say so any more.
+        """
+        return line.last <= self[line.stream].floor and self.is_closed(line.stream)
+
+    def is_forgotten(self, line: Line) -> bool:
+        """Return whether all that this line tells of is forgotten here, or of a life that is over."""
+        stream = self.get(line.stream)
+        return self.is_over(line.stream) or (stream is not None and line.last <= stream.floor)
 
     def current(self, held: Iterable[Held]) -> list[Held]:
         """Return those of these that are not about lives that are over."""

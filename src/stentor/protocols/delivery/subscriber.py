@@ -7,7 +7,6 @@ queue takes the rest.
 
 from collections import deque
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +20,11 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import NO_SCHEMA, CatenationNumber, SchemaId, SubscriptionId, TopicId
 from stentor.model.topic import matches
-from stentor.wire.block import HEADER_SIZE, Block
-from stentor.wire.frame import LENGTH
+from stentor.wire import head
+from stentor.wire.block import Block
 from stentor.wire.run import cut
 from stentor.wire.sheaf import Sheaf
 
-_COUNT = Struct("<H")
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
 _MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
 
@@ -202,8 +200,8 @@ class Subscriber:
 
     def meet(self, flow: bytes) -> None:
         """Work out who gets a flow that is new on this link."""
-        topic = TopicId(int.from_bytes(flow[4:12], "little"))
-        schema = self.schemas.get(SchemaId(int.from_bytes(flow[20:28], "little")))
+        topic = head.topic_of_flow(flow)
+        schema = self.schemas.get(head.schema_of_flow(flow))
         name = self.topics.get(topic)
         if name is None or schema is None:
             raise FrameError(Refusal.PROTOCOL, "events of a topic or schema that was not defined before")
@@ -239,7 +237,7 @@ class Subscriber:
         admitted = []
         last = self._last
         while start < end:
-            (length,) = LENGTH.unpack_from(data, start)
+            length = head.length_of(data, start)
             frame = data[start : start + length]
             start += length
             try:
@@ -247,7 +245,7 @@ class Subscriber:
                 block.verify()
                 block.check()
             except FrameError:  # a publisher's fault or a flipped bit: no reason to leave the broker
-                self.damaged += _COUNT.unpack_from(frame, 32)[0]
+                self.damaged += head.count_of(frame)
                 continue
             key = (block.publisher, block.incarnation, block.topic)
             if block.catenation <= last.get(key, 0):
@@ -317,8 +315,8 @@ def frames(data: Buffer) -> list[Buffer]:
     cuts = []
     start = 0
     while start < len(data):
-        (length,) = LENGTH.unpack_from(data, start)
-        assert length >= HEADER_SIZE, "only verified frames are delivered"
+        length = head.length_of(data, start)
+        assert length >= head.HEADER_SIZE, "only verified frames are delivered"
         cuts.append(data[start : start + length])
         start += length
     return cuts

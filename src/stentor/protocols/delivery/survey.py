@@ -11,8 +11,8 @@ from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.store import Store
 
 
-def topic(store: Store, registry: Registry, damage: Damage) -> dict[str, Any]:
-    """What is stored, what of that cannot be read, and on what terms."""
+def topic(store: Store, registry: Registry, damage: Damage, client: str) -> dict[str, Any]:
+    """What is stored, what of that cannot be read, on what terms, and who may publish: all, or one client."""
     terms = registry.terms
     return {
         "members": list(registry.members),
@@ -28,7 +28,7 @@ def topic(store: Store, registry: Registry, damage: Damage) -> dict[str, Any]:
         "horizon": store.horizon,
         "conflicts": store.conflicts,
         "unauthorised": store.strangers,
-        "publishers": {name: grant.holder for name, grant in registry.grants("publisher").items()},
+        "publishers": {name: grant.holder for name, grant in registry.grants("publisher", client).items()},
     }
 
 
@@ -49,12 +49,12 @@ def _peer(now: int, store: Store, registry: Registry, peer: Peer) -> dict[str, A
 
 
 def subscribers(
-    store: Store, registry: Registry, table: DisseminationTable, dispatch: Dispatch
+    store: Store, registry: Registry, table: DisseminationTable, dispatch: Dispatch, client: str
 ) -> dict[str, dict[str, Any]]:
-    """Everyone with a grant, and how far behind it is."""
+    """Everyone with a grant, or one client, and how far behind it is."""
     return {
         name: {"holder": grant.holder, **_subscriber(store, dispatch, table.destinations.get(name))}
-        for name, grant in registry.grants("subscriber").items()
+        for name, grant in registry.grants("subscriber", client).items()
     }
 
 

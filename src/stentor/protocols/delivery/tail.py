@@ -101,10 +101,18 @@ class Tail:
 
     def halve(self) -> bool:
         """Let go of the older half, as far as it may go; return whether it was anything."""
-        half, count, gone = self.size // 2, 0, 0
+        return self._let_go(self._needed_after, self.size // 2)
+
+    def forget(self, end: int) -> None:
+        """Let go of what ends at or before this sequence number: nobody will ask for it any more."""
+        self._let_go(min(end, self._needed_after), 0)
+
+    def _let_go(self, end: int, enough: int) -> bool:
+        """Drop the oldest records that end at or before `end`, until no more than `enough` bytes are left."""
+        count = gone = 0
         for sequence in self._sequences:
             record = self._records[sequence]
-            if self.size - gone <= half or record.line.end > self._needed_after:
+            if self.size - gone <= enough or record.line.end > end:
                 break
             gone += _size(record)
             self.start = max(self.start, record.line.end + 1)

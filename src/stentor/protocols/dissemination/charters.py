@@ -7,7 +7,10 @@ from stentor.model.charter import Charter, check_facts
 from stentor.model.ids import fingerprint
 from stentor.model.messages import AccessInventory
 
-_MOST_TOMBSTONES = 10_000  # topics that are gone; who was away for longer than these took may bring one back
+_MOST_TOMBSTONES = 10_000  # topics that are gone, as all their repositories know
+# … which a repository does not know yet, since it is away. One that never comes back must not fill our memory; one that
+# was away while more topics were deleted keeps the oldest of them.
+_MOST_AWAITING = 100_000
 _LISTED = 500  # topics in an inventory …
 _LISTED_BYTES = 96 << 10  # … and bytes of their names: an inventory fits into every node's frames
 
@@ -18,7 +21,10 @@ class Charters:
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._charters: dict[str, Charter] = {}
         self._digests: dict[str, int] = {}
-        self._over: set[str] = set()  # Topics of which only a tombstone is left. Invariant: they are in `_charters`.
+        # Topics of which only a tombstone is left, as all their repositories know, and those of which some do not.
+        # Invariant: they are in `_charters`, and none is in both.
+        self._over: set[str] = set()
+        self._awaiting: set[str] = set()
         self._on_change = on_change
         self.digest = 0  # Brokers that know the same have the same one; 0 is nothing.
         self.facts = 0  # how many there are, of all topics
@@ -50,11 +56,13 @@ class Charters:
             return []
         self._charters[topic] = charter
         self._book(topic, charter.digest, len(charter) - before)
+        self._over.discard(topic)
+        self._awaiting.discard(topic)
         if charter.is_over:
-            self._over.add(topic)
-            news = news if self._forget_tombstones(topic) else []
-        else:
-            self._over.discard(topic)
+            (self._awaiting if charter.awaited else self._over).add(topic)
+            self._forget_oldest(self._over, _MOST_TOMBSTONES)
+            self._forget_oldest(self._awaiting, _MOST_AWAITING)
+            news = news if topic in self._charters else []
         self._on_change(topic)
         return news
 
@@ -72,14 +80,13 @@ class Charters:
         self._digests[topic] = number
         self.facts += added
 
-    def _forget_tombstones(self, newest: str) -> bool:
-        """Keep the newest ones; returns whether that of this topic, which has just come, is among them."""
-        while len(self._over) > _MOST_TOMBSTONES:
-            oldest = min(self._over, key=lambda topic: (self._charters[topic].tombstone, topic))
-            self._over.remove(oldest)
+    def _forget_oldest(self, topics: set[str], most: int) -> None:
+        """Keep the newest tombstones of these topics."""
+        while len(topics) > most:
+            oldest = min(topics, key=lambda topic: (self._charters[topic].tombstone, topic))
+            topics.remove(oldest)
             self.facts -= len(self._charters.pop(oldest))
             self.digest ^= self._digests.pop(oldest)
-        return newest in self._over
 
     # ---- comparing
 

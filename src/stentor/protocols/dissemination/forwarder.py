@@ -13,6 +13,7 @@ import numpy as np
 from stentor.machine import Buffer
 from stentor.matching.pairs import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
+from stentor.model.count import counted
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
 from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.limits import Limits
@@ -20,8 +21,8 @@ from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
 from stentor.protocols.dissemination.audience import Choice, Places
 from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable, topic_of
-from stentor.wire.block import FLAGS
+from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable
+from stentor.wire import head
 from stentor.wire.run import cut
 from stentor.wire.sheaf import sheaves
 
@@ -57,11 +58,11 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                choice = Choice(self.table.roster) if route.audiences else _NOBODY
-                cargo = (piece, count, route.takers, choice)
+                choice = Choice(self.table.roster) if route.audiences else None
+                cargo = (piece, count, route.takers, _NOBODY if choice is None else choice)
                 for sink in route.sinks:
                     sink(cargo)
-                if isinstance(choice, Choice):
+                if choice is not None:
                     self._choose(route, data, start, end, choice)
                 elif not route.sinks:
                     self.unrouted += count
@@ -99,12 +100,11 @@ class Forwarder(Generic[D]):
 
     def schema_of(self, data: bytes, position: int) -> Schema:
         """Return the schema of the frame that begins there, whose flow is known."""
-        return self.schemas[SchemaId(int.from_bytes(data[position + 24 : position + 32], "little"))]
+        return self.schemas[head.schema_of(data, position)]
 
     def _introduce(self, destination: D, frame: Buffer) -> None:
         """Define what a frame is about, to a destination that never got such a frame."""
-        topic = TopicId(int.from_bytes(frame[8:16], "little"))
-        self.define(destination, topic, SchemaId(int.from_bytes(frame[24:32], "little")))
+        self.define(destination, head.topic_of(frame), head.schema_of(frame))
 
     def define(self, destination: D, topic: TopicId, schema: SchemaId) -> None:
         """Tell a destination what it needs to know of a topic and a schema, if it does not know it yet."""
@@ -124,14 +124,14 @@ class Forwarder(Generic[D]):
         Whoever is not a `publisher` itself, a broker, may bring anybody's events. A topic that is not admitted has a
         route to nobody.
         """
-        if flow[2] & ~FLAGS or flow[3]:
+        if head.flags_of_flow(flow) & ~head.FLAGS or head.reserved_of_flow(flow):
             raise FrameError(Refusal.PROTOCOL, "an events frame with flags or hop bits that are not a client's to set")
-        if publisher is not None and int.from_bytes(flow[12:20], "little") != publisher:
+        if publisher is not None and head.publisher_of_flow(flow) != publisher:
             raise FrameError(Refusal.FORGED, "events in the name of another publisher")
-        topic = topic_of(flow)
+        topic = head.topic_of_flow(flow)
         if topic not in flows.topics:
             raise FrameError(Refusal.TOPIC, f"events on topic number {topic:016x}, which was not defined before")
-        schema = SchemaId(int.from_bytes(flow[20:28], "little"))
+        schema = head.schema_of_flow(flow)
         if schema and schema not in flows.schemas:
             raise FrameError(Refusal.SCHEMA, "events of a schema that was not defined before")
         if len(flows.routes) >= self._limits.flows:
@@ -159,12 +159,12 @@ class Forwarder(Generic[D]):
         if known is not None and known.name != message.name:
             raise FrameError(Refusal.TOPIC, f"topics {known.name!r} and {message.name!r} have one number: rename one")
         if known is None and len(topics) >= self._limits.topics:
-            raise FrameError(Refusal.TOO_MANY, f"this node knows {self._limits.topics} topics already")
+            raise FrameError(Refusal.TOO_MANY, f"this node knows {counted(self._limits.topics, 'topic')} already")
         if most is not None and len(flows.topics) >= most and message.id not in flows.topics:
             raise FrameError(
                 Refusal.TOO_MANY,
-                f"a client has {most:,} topics on one link: say in attributes what differs between events, close the "
-                "link now and then, or raise topics_per_client in [limits]",
+                f"a client has {counted(most, 'topic')} on one link: say in attributes what differs between events, "
+                "close the link now and then, or raise topics_per_client in [limits]",
             )
         self.table.define(flows, message.id, message.name)
 

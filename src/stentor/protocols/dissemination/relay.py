@@ -22,6 +22,7 @@ from stentor.policies.forwarding import Chosen, Forwarding
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routing import Destination, FlowTable, Route
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
+from stentor.wire.head import count_of, flow_of, frames_of
 from stentor.wire.parcel import (
     HEADER,
     HEADER_SIZE,
@@ -31,13 +32,14 @@ from stentor.wire.parcel import (
     MaskArrays,
     Masks,
     Parcel,
+    addressed,
     contents_of,
     head,
     label,
     parse,
     wrap,
 )
-from stentor.wire.run import FLOW, split
+from stentor.wire.run import split
 from stentor.wire.sheaf import Sheaf, sheaves
 
 D = TypeVar("D", bound=Destination)
@@ -127,7 +129,7 @@ class Relay(Generic[D]):
         """Take in a parcel that begins here; returns how many events came for us or ours."""
         length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
         first = at + HEADER_SIZE + 8 * bits.bit_count()
-        plan = self._plans.get(data[at + 6 : at + 8] + data[at + HEADER_SIZE : first] + hop.key)
+        plan = self._plans.get(addressed(data, at, first) + hop.key)
         if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
             self._send(plan.shares, data, first, at + length, events, Journey(hops + 1, contents, matchings))
             return 0
@@ -141,7 +143,7 @@ class Relay(Generic[D]):
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
         if plan is None:
-            plan = self._plan(data[at + 6 : at + 8] + data[at + HEADER_SIZE : first] + hop.key, hop.level, parcel.masks)
+            plan = self._plan(addressed(data, at, first) + hop.key, hop.level, parcel.masks)
         if not plan.enters:
             self._send(plan.shares, data, parcel.start, parcel.end, parcel.events, journey)
             return 0
@@ -194,9 +196,9 @@ class Relay(Generic[D]):
         runs, position = split(inner, 0, flows.routes)
         while position < len(inner):
             kind, length = measure(inner, position, largest)
-            if kind != EVENTS or position + length > len(inner) or not any(inner[position + 32 : position + 34]):
+            if kind != EVENTS or position + length > len(inner) or not count_of(inner, position):
                 raise FrameError(Refusal.CORRUPT, "a parcel that holds something else than whole frames of events")
-            self._forwarder.meet(flows, inner[position + FLOW.start : position + FLOW.stop], None)
+            self._forwarder.meet(flows, flow_of(inner, position), None)
             more, position = split(inner, position, flows.routes)
             runs += more
         if sum(run[3] for run in runs) != count:
@@ -398,12 +400,10 @@ def _spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Parts of a run, cut between frames, and how many events are in each."""
-    first, count, position = start, 0, start
-    while position < end:
-        length = int.from_bytes(data[position : position + 4], "little")
+    first, count = start, 0
+    for position, length, events in frames_of(data, start, end):
         if position > first and position + length - first > SOFT_PARCEL:
             yield first, position, count
             first, count = position, 0
-        count += int.from_bytes(data[position + 32 : position + 34], "little")
-        position += length
+        count += events
     yield first, end, count

@@ -16,6 +16,7 @@ from stentor.model.messages import Message
 from stentor.protocols.dissemination.audience import Audience, Roster
 from stentor.protocols.dissemination.demand import Demand
 from stentor.protocols.dissemination.interest import Interest, Reader
+from stentor.wire.head import topic_of_flow
 
 
 class Restricted(Protocol):
@@ -274,7 +275,7 @@ class RouteTable(Generic[D]):
 
     def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
         """File the route of a flow's topic, until the topic's route changes."""
-        state = self.topics[topic_of(flow)]
+        state = self.topics[topic_of_flow(flow)]
         route = table.routes[flow] = self.route(state)
         state.remembered[_key(table, flow)] = None
         self._tables[table.number] = table
@@ -283,7 +284,7 @@ class RouteTable(Generic[D]):
     def deny(self, table: FlowTable[D], flow: bytes) -> None:
         """Let the events of a flow go nowhere, until access to its topic changes."""
         table.routes[flow] = self.denied
-        self.topics[topic_of(flow)].remembered[_key(table, flow)] = None
+        self.topics[topic_of_flow(flow)].remembered[_key(table, flow)] = None
         self._tables[table.number] = table
 
     def forget_routes(self, pattern: str) -> set[TopicId]:
@@ -296,7 +297,7 @@ class RouteTable(Generic[D]):
         oldest = list(islice(table.routes, most))
         for flow in oldest:
             del table.routes[flow]
-            self.topics[topic_of(flow)].remembered.pop(_key(table, flow), None)
+            self.topics[topic_of_flow(flow)].remembered.pop(_key(table, flow), None)
         if not table.routes:
             self._tables.pop(table.number, None)
         return len(oldest)
@@ -335,10 +336,6 @@ class RouteTable(Generic[D]):
 
 def _key(table: FlowTable[D], flow: bytes) -> bytes:
     return table.number.to_bytes(_NUMBER, "little", signed=True) + flow  # links that we dialled have negative ones
-
-
-def topic_of(flow: bytes) -> TopicId:
-    return TopicId(int.from_bytes(flow[4:12], "little"))
 
 
 def _readable(found: Iterable[R], topic: str) -> list[R]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, StartTimer
+from stentor.machine import SECOND, Effect, StartTimer, Timer
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId
@@ -23,12 +23,15 @@ from stentor.model.topic import LONGEST_TOPIC
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.wire.parcel import MOST_HOPS
 
-TIMER = "settlement"
 _LONGEST_WAIT = 60 * SECOND  # as long as somebody waits, marks come and go in the profiles of all brokers
 _MOST_WAITING = 10_000  # requests on one link: each takes memory until it is answered
 _LONGEST_NAME = LONGEST_TOPIC - 64  # of a broker: a mark is a topic that ends with it
 _MOST_NAMED = 1000  # brokers in a report: more do not help anybody, and must fit into a frame
 _MOST_BEATS = 4  # that a mark is given: a round trip through a network takes less than the first one
+
+
+class SettlementDue(Timer, frozen=True, gc=False, tag="settlement"):
+    """Somebody has waited as long as it wanted for brokers to confirm."""
 
 
 class _Request(NamedTuple):
@@ -107,7 +110,7 @@ class Settlement:
 
     def _arm(self, at: int) -> None:
         self._alarm = at
-        self._act(StartTimer(TIMER, at))
+        self._act(StartTimer(SettlementDue(), at))
 
     def _report(self, request: _Request, brokers: int, silent: Sequence[str] = ()) -> None:
         self._waiting[request.link] -= 1

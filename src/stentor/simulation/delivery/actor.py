@@ -5,7 +5,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, Machine, Report, StartTimer, Stop, StopTimer, TimerFired
+from stentor.machine import (
+    MILLISECOND,
+    SECOND,
+    Effect,
+    Input,
+    Machine,
+    Report,
+    StartTimer,
+    Stop,
+    StopTimer,
+    Timer,
+    TimerFired,
+)
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, publisher_id
@@ -97,7 +109,7 @@ class Actor:
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
         self._links = 0
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
-        self._timers: dict[str, Appointment] = {}
+        self._timers: dict[Timer, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
             Post: lambda post: stage.office.post(self, post),
             Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
@@ -204,7 +216,7 @@ class Actor:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")
             return
-        self.record(happened, effects)
+        stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
         if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
@@ -224,9 +236,6 @@ class Actor:
             self.cut_short()
             return
         self.observe()
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        self.stage.trace.step(self.stage.now, self.seat, happened, effects)
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
         """What its traces of this step must tell."""
@@ -270,7 +279,7 @@ class Actor:
         at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
         self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
-    def _stop_timer(self, timer: str) -> None:
+    def _stop_timer(self, timer: Timer) -> None:
         former = self._timers.pop(timer, None)
         if former is not None:
             former.cancel()

@@ -5,7 +5,7 @@ from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.attribute import Value
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.mail import RECIPIENT
@@ -66,7 +66,7 @@ class Author(Actor):
         self.wrong_clocks: Random | None = None  # … of which each event may be of another one
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
-        self.sent: list[Block] = []  # in all its lives
+        self.sent: list[tuple[Block, int]] = []  # in all its lives, and to the topic of which version
         self._pause = pause  # between turns, on average
         self._said = self._asked = 0
         self._incarnation = Incarnation(0)
@@ -188,8 +188,9 @@ class Author(Actor):
         self.stage.office.post(self, post)
 
     def _publish(self, publish: Publish) -> None:
+        assert self.publisher is not None
         self.stage.seen["published"] += publish.block.count
-        self.sent.append(publish.block)
+        self.sent.append((publish.block, self.publisher.version))
         self.stage.book.publish(publish.block)
         self.stage.book.send(publish.block, top_of(self.node))
         self.stage.office.publish(self, publish.block, publish.to)

@@ -18,6 +18,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
+from stentor.model.communication import chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     GossipSync,
     Held,
@@ -29,9 +30,6 @@ from stentor.model.control import (
     RepositoryAck,
     Sync,
     TopicTask,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
@@ -48,7 +46,6 @@ from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.simulation.delivery.rot import rot_anything, rot_body
 from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.ledger_trace import plain_effect, plain_input
 from stentor.simulation.ledgers import SimulatedLedgers
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
@@ -222,11 +219,6 @@ class Depot(Actor):
         super().handle(happened)
 
     # ---- the ledger
-
-    def record(self, happened: Input, effects: list[Effect]) -> None:
-        if isinstance(happened, Opened):
-            self.note(f"opened {happened.holdings.next} {sorted(happened.holdings.facts)}")
-        super().record(plain_input(happened), [plain_effect(each) for each in effects])
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)

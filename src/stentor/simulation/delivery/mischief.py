@@ -90,7 +90,11 @@ class Mischief:
         book = self._stage.book
         for depot in self._cast.serving():
             repository = depot.repository
-            if repository is None or repository.gossip.ready or not repository.is_open:
+            if repository is None or not repository.is_open:
+                continue
+            if all(each.alive or each.dead for each in self._cast.depots.values()):
+                self._stage.seen["unknown-life-accepted"] += len(repository.lives.unknown.accept_loss())
+            if repository.gossip.ready:
                 continue
             streams = repository.store.streams.items()
             keys = [(*key, number) for key, stream in streams for number in numbers(repository.lives.awaited(stream))]
@@ -306,11 +310,11 @@ class Mischief:
         """What an author sent in any of its lives comes once more, long after it was sent."""
         random = self._stage.random
         authors = [each for each in self._cast.authors if each.sent]
-        if not authors or self._cast.plan.hold or self._cast.plan.former:
-            return False  # it would be from another unit, or for a topic that was deleted
+        if not authors or self._cast.plan.hold:
+            return False  # it would be from another unit
         author = random.choice(authors)
-        block = random.choice(author.sent)
-        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last())
+        block, version = random.choice(author.sent)
+        order = PublisherOrder(TOPIC, author.short, block.incarnation, block.catenation, block.last(), version=version)
 
         def come() -> None:
             for depot in self._cast.serving():

@@ -16,7 +16,7 @@ from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 _AGAIN = 150 * MILLISECOND
 
 
-class Ask(Input, frozen=True):
+class Ask(Input, frozen=True, tag="ask"):
     """It is time to ask."""
 
     to: str

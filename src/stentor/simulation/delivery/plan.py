@@ -245,10 +245,11 @@ def draw_mail(random: Random, plan: Plan) -> Plan:
 
 
 def draw_former(random: Random, plan: Plan) -> Plan:
-    """In a few worlds somebody has slept through the end of another topic of the same name."""
-    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless:
+    """In a few worlds somebody has slept through the end of another topic of the same name, and letters have, too."""
+    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless or random.random() >= 0.15:
         return plan
-    return msgspec.structs.replace(plan, former=random.random() < 0.15)
+    echoes = [(random.randrange(plan.duration), "echo") for _ in range(random.randrange(6))]
+    return msgspec.structs.replace(plan, former=True, strikes=tuple(sorted((*plan.strikes, *echoes))))
 
 
 def draw_unit(random: Random) -> str:

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.control import GossipState, bundle_of, inbox_of, repository_name
+from stentor.model.communication import bundle_of, inbox_of, repository_name
+from stentor.model.control import GossipState
 from stentor.model.filter import Filter
 from stentor.model.request_topic import requester_of
 from stentor.protocols.delivery.post import Arrived, Heard, Post

@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input
-from stentor.model.control import end_name
+from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
@@ -184,7 +184,7 @@ class Reader(Actor):
     def _attach(self, attach: Attach) -> None:
         self.stage.seen["attached"] += 1
         wanted = {str(Filter(each.text)) if each is not None else "" for each in self.page.conditions}
-        if attach.where not in wanted:
+        if attach.where not in wanted and not self.page.ended:  # one that unsubscribes may have no filter any more
             self.accuse("filter-lost", f"{self.seat} is registered with {attach.where!r}, and wanted {wanted}")
         self.page.confirmed = self.page.confirmed or self.stage.now
 

@@ -13,6 +13,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, Effect, Input
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -32,16 +33,11 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     Retransmission,
-    Role,
     Stretch,
     SubscriberAck,
     SubscriberNak,
     Sync,
     TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id

@@ -15,9 +15,7 @@ from stentor.simulation.delivery.post_office import Addressee, PostOffice
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.doorman import Doorman
 from stentor.simulation.fabric.plan import NODES
-from stentor.simulation.faults import Faults
 from stentor.simulation.host import Factory, Host
-from stentor.simulation.ledger_trace import LedgerTrace
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.topology import Link, Topology
 from stentor.simulation.world import World
@@ -30,10 +28,6 @@ _LINKS: tuple[Link, ...] = tuple((near, far, 0.0) for near, far in pairwise(NODE
 
 class FabricWorld(World):
     """A world of nodes with ledgers. An exception that a repository survives is an anomaly, unless it is on purpose."""
-
-    def __init__(self, seed: int, faults: Faults, *, keep_trace: bool) -> None:
-        super().__init__(seed, faults, keep_trace=keep_trace)
-        self.trace = LedgerTrace(keep_trace)
 
     def reported(self, host: Host, report: Report) -> None:
         super().reported(host, report)

@@ -49,7 +49,7 @@ class HousedScholar(Housed, Scholar):
         return _letter_writer(self, machine)
 
 
-class Forge(Input, frozen=True):
+class Forge(Input, frozen=True, tag="forge"):
     """A stranger has thought of a letter."""
 
     post: Post

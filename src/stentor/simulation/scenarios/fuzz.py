@@ -5,7 +5,7 @@ of the network: it may well destroy what it was trusted with, so of its seeds no
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
@@ -31,23 +31,12 @@ from stentor.machine import (
     Send,
     Started,
     StartTimer,
+    Timer,
     TimerFired,
 )
 from stentor.model.attribute import EMPTY_SCHEMA, Kind, Schema
-from stentor.model.control import (
-    REPOSITORIES,
-    ControlEvent,
-    GossipState,
-    Recovery,
-    Registration,
-    Retransmission,
-    Role,
-    TopicTask,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
-)
+from stentor.model.communication import REPOSITORIES, Role, bundle_of, end_name, inbox_of, repository_name
+from stentor.model.control import ControlEvent, GossipState, Recovery, Registration, Retransmission, TopicTask
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
@@ -71,7 +60,6 @@ from stentor.simulation.host import Host
 from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.trace import Trace
 from stentor.simulation.world import World
 from stentor.storage.segments import SegmentLedger
 from stentor.wire import block, frame, parcel
@@ -93,6 +81,10 @@ _SCHEMA = Schema(("n", "who"), (Kind.INTEGER, Kind.STRING))
 _ATTEMPT = 1 << 15
 _MOST_LETTERS = 12  # of a volley: they close no link
 _SHOWN = 3  # of the last volleys, in what is said of a node that ended
+
+
+class VolleyDue(Timer, frozen=True, gc=False, tag="volley"):
+    """It is time for the next odd messages."""
 
 
 class _Ledgers:
@@ -152,7 +144,7 @@ class _Mallory:
     def step(self, now: int, happened: Input) -> list[Effect]:
         match happened:
             case Started():
-                return [StartTimer("volley", now + _BEGIN)]
+                return [StartTimer(VolleyDue(), now + _BEGIN)]
             case TimerFired():
                 return self._dial()
             case LinkOpened():
@@ -162,7 +154,7 @@ class _Mallory:
                 self._said(volley)
                 return [
                     Send(happened.link, [b"".join(volley.words)]),
-                    StartTimer("volley", now + _PAUSE),
+                    StartTimer(VolleyDue(), now + _PAUSE),
                 ]
             case _:
                 return []
@@ -299,27 +291,11 @@ class _Attack:
         return self._greeted("fuzz/b9", words, 1, f"a parcel {whole[:400].hex()}", "broker")
 
 
-class _Trace(Trace):
-    """What is written and read is told by its numbers: a digest takes no keys but texts."""
-
-    def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
-        if isinstance(happened, Opened | Scanned):
-            happened = TimerFired(f"{happened!r:.200}")
-        plain = [
-            Report("", "commit", {"ledger": each.ledger, "entries": len(each.entries)})
-            if isinstance(each, Commit)
-            else each
-            for each in effects
-        ]
-        super().step(time, node, happened, plain)
-
-
 class _World(World):
     """Reports and ends of nodes are anomalies here, with what was said last."""
 
     def __init__(self, seed: int, *, keep_trace: bool) -> None:
         super().__init__(seed, keep_trace=keep_trace)
-        self.trace = _Trace(keep_trace)
         self.last: deque[str] = deque(maxlen=_SHOWN)
 
     def reported(self, host: Host, report: Report) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.attribute import EMPTY_SCHEMA
+from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -21,14 +22,11 @@ from stentor.model.control import (
     SubscriberAck,
     SubscriberNak,
     Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
 from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted
 from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberTick
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
@@ -259,7 +257,7 @@ class Stage:
     def _fire(self, life: int, timer: int) -> None:
         if life == self.life and timer == self._timer:
             self._timer = -1
-            self.step(TimerFired("reliable subscriber"))
+            self.step(TimerFired(SubscriberTick()))
 
     def _take(self, portion: Portion) -> None:
         events = events_of(portion.block)

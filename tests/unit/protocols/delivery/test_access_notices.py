@@ -6,6 +6,7 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from stentor.machine import SECOND, Discard, Effect, TimerFired
 from stentor.model.control import RegistrationReceipt, TopicTask
 from stentor.protocols.delivery.post import AccessShared, Linked, ShareAccess
+from stentor.protocols.delivery.repository import TopicTick
 
 
 class SlowBrokers(PaperBundle):
@@ -139,7 +140,7 @@ def test_a_repository_leaves_when_whoever_removed_it_is_answered() -> None:
 def test_brokers_that_do_not_confirm_keep_no_deleted_topic_alive(bundle: SlowBrokers) -> None:
     bundle.confirm()
     bundle.owner("r1", TopicTask.DELETE)
-    bundle.step("r1", TimerFired(f"repository {TOPIC}"))
+    bundle.step("r1", TimerFired(TopicTick(TOPIC)))
     bundle.now += 11 * SECOND
-    bundle.step("r1", TimerFired(f"repository {TOPIC}"))
+    bundle.step("r1", TimerFired(TopicTick(TOPIC)))
     assert bundle.discarded

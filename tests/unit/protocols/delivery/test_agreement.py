@@ -1,9 +1,9 @@
 """A sync is told when enough repositories have it; one that begins to steer asks what others know."""
 
 import pytest
-from tests.paper.bundle import PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle
 
-from stentor.model.control import GossipSync, Persistent, ProbeAnswer, RecoveryResponse, Sync
+from stentor.model.control import GossipSync, Persistent, ProbeAnswer, RecoveryResponse, SubscriberEnd, Sync
 
 
 def steered(*names: str) -> PaperBundle:
@@ -41,6 +41,24 @@ def test_a_sync_is_told_when_as_many_have_it_as_must() -> None:
     bundle.pass_time(1000)
     assert synced(bundle) < sync
     bundle.write("r3")
+    assert synced(bundle) == sync
+
+
+def test_what_others_have_of_a_former_subscription_does_not_count_for_the_next() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", attempt=5 << 15, since="beginning")
+    bundle.publish(1, 3)
+    acknowledge(bundle)
+    bundle.say("subscriber", "billing", SubscriberEnd(TOPIC, "billing", 5 << 15, 5, (), unsubscribes=True), "r1")
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r1", attempt=6 << 15, incarnation=6, since="beginning")
+    assert numbers(bundle) == {1, 2, 3}
+    bundle.lazy.add("r2")
+    sync = bundle.ledgers["r1"].next - 1
+    bundle.acknowledge("billing", "r1", (1, sync), incarnation=6)
+    assert synced(bundle) < sync
+    bundle.write("r2")
     assert synced(bundle) == sync
 
 
@@ -117,7 +135,7 @@ def test_one_that_cannot_hear_others_steers_all_the_same_and_promises_nothing() 
     bundle.pass_time(3000)
     assert [response.sync for response in bundle.told(RecoveryResponse, "billing")] == [0]
     bundle.publish(4, 1)
-    assert synced(bundle) == 0
+    assert synced(bundle) < sync
     bundle.pass_time(10_000)
     assert synced(bundle) >= sync
     assert numbers(bundle) == {4}

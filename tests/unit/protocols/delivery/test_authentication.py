@@ -7,6 +7,7 @@ from tests.unit.protocols.delivery.script import frame
 
 from stentor.machine import Effect
 from stentor.model.access import MEMBER, Membership, SharedFact
+from stentor.model.communication import bundle_of, repository_name
 from stentor.model.control import (
     GossipAck,
     GossipFacts,
@@ -20,8 +21,6 @@ from stentor.model.control import (
     RepositoryAck,
     Retransmission,
     Stretch,
-    bundle_of,
-    repository_name,
 )
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.position import Position

@@ -5,12 +5,13 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
 from stentor.model.access import TopicTerms
-from stentor.model.control import GossipState, Held, TopicTask, repository_name
+from stentor.model.communication import repository_name
+from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Bundle, Peer
 from stentor.protocols.delivery.post import Arrived
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.streams import Streams
 
@@ -115,11 +116,22 @@ def test_an_idle_topic_with_one_repository_rests_until_something_happens() -> No
     bundle.pass_time(10_000)
     repository = bundle.repositories["r1"]
     (timer,) = (
-        effect
-        for effect in repository.step(bundle.now, TimerFired(f"repository {TOPIC}"))
-        if isinstance(effect, StartTimer)
+        effect for effect in repository.step(bundle.now, TimerFired(TopicTick(TOPIC))) if isinstance(effect, StartTimer)
     )
     assert timer.at - bundle.now == 5 * SECOND
     woken = repository.step(bundle.now + SECOND, Arrived([block(5)]))
     (timer,) = (effect for effect in woken if isinstance(effect, StartTimer))
     assert timer.at - bundle.now < 2 * SECOND
+
+
+def test_numbers_that_others_gave_to_what_is_forgotten_take_no_memory() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": ""})
+    peer = bundle.peers["r2"]
+    for number in range(1, 20_001):
+        stretch = Stretch(sequence=number, count=1, publisher=7, incarnation=1, first=number)
+        bundle.take_rows(peer, GossipAck("t", "r2", (stretch,), (0,)), streams)
+        streams[STREAM].forget(number - 10)
+    assert len(peer.lines) < 2000
+    assert list(peer.translate(19_991, 20_000)) == [(STREAM, number, number) for number in range(19_991, 20_001)]
+    assert peer.oldest == 1, "an epoch before all that is forgotten can still be translated"

@@ -3,18 +3,11 @@
 from collections.abc import Iterable
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.control import (
-    Denial,
-    GossipState,
-    Held,
-    PublisherOrder,
-    RecoveryResponse,
-    TopicTask,
-    end_name,
-)
+from stentor.model.communication import end_name
+from stentor.model.control import Denial, GossipState, Held, PublisherOrder, RecoveryResponse, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.position import Position
@@ -36,11 +29,12 @@ def live(bundle: PaperBundle, incarnation: int, numbers: Iterable[int]) -> None:
         bundle.pass_time(1000, 250)
 
 
-def publish(bundle: PaperBundle, name: str, incarnation: int, number: int) -> None:
+def publish(bundle: PaperBundle, name: str, incarnation: int, number: int, *only: str) -> None:
     sender = publisher_id("", end_name("publisher", name, TOPIC))
     origin = Origin(topic_id(TOPIC), sender, Incarnation(incarnation), CatenationNumber(number), bundle.now)
-    bundle.arrive(Block(encode(origin, EMPTY_SCHEMA, [], [b"%d" % number]), EMPTY_SCHEMA))
-    bundle.say("publisher", name, PublisherOrder(TOPIC, name, incarnation, number, number))
+    bundle.arrive(Block(encode(origin, EMPTY_SCHEMA, [], [b"%d" % number]), EMPTY_SCHEMA), *only)
+    for repository in only or (None,):
+        bundle.say("publisher", name, PublisherOrder(TOPIC, name, incarnation, number, number), repository)
 
 
 def wait(bundle: PaperBundle, seconds: int = 90) -> None:
@@ -97,6 +91,17 @@ def test_nothing_of_a_closed_life_is_stored_again() -> None:
     assert denial.code is Refusal.FENCED
 
 
+def test_events_of_an_older_life_do_not_wait_for_ever_for_their_order() -> None:
+    bundle = after_two_lives("r1", "r2")
+    wait(bundle)
+    live(bundle, 7, [1])
+    bundle.arrive(block(9, 2, incarnation=6))
+    assert bundle.repositories["r1"].store.streams[SHOP, 6].waiting
+    wait(bundle, 150)
+    assert not bundle.repositories["r1"].store.streams.unsettled
+    assert lives(bundle) == lives(bundle, "r2") == [7]
+
+
 def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:
     bundle = after_two_lives("r1", "r2", "r3")
     wait(bundle)
@@ -105,6 +110,31 @@ def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:
     bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
     wait(bundle)
     assert bundle.repositories["r3"].gone
+
+
+def test_records_of_a_closed_life_are_forgotten_although_others_have_dropped_it() -> None:
+    bundle = PaperBundle("r1", "r2", keep=1)
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="store")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("publisher", "store", "r1")
+    publish(bundle, "shop", 5, 1, "r1")
+    publish(bundle, "store", 5, 1, "r2")  # there it comes before what the shop has sent, and keeps that
+    publish(bundle, "store", 5, 1, "r1")
+    publish(bundle, "shop", 5, 1, "r2")
+    ((sequence, *_), (last, *_)) = bundle.ledgers["r1"].numbers()
+    bundle.acknowledge("billing", "r1", (sequence, sequence))
+    bundle.recover("publisher", "shop", "r1", attempt=6, incarnation=6)
+    wait(bundle)
+    assert lives(bundle) == [6]
+    assert len(bundle.ledgers["r2"].numbers()) == 2
+    bundle.kill("r2")
+    bundle.start("r2")
+    wait(bundle, 10)
+    bundle.acknowledge("billing", "r1", (last, last))
+    wait(bundle)
+    assert bundle.repositories["r2"].store.streams.first == bundle.repositories["r2"].store.next
+    assert lives(bundle, "r2") == []
 
 
 def test_a_life_is_not_closed_while_somebody_is_away() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.paper.bundle import PaperBundle
 
-from stentor.model.control import RepositoryAck
+from stentor.model.control import RepositoryAck, TopicTask
 
 
 def settled() -> PaperBundle:
@@ -42,6 +42,28 @@ def test_one_that_begins_again_alone_waits_for_those_that_may_have_gone_on_witho
     bundle.pass_time(1000)
     assert ready(bundle, "r3")
     assert bundle.ledgers["r3"].numbers()[-1][1] == 4
+
+
+@pytest.mark.req("RD-20")
+def test_one_that_joins_waits_for_members_that_were_never_heard_if_nobody_has_caught_up() -> None:
+    bundle = settled()
+    for name in ("r1", "r2", "r3"):
+        bundle.kill(name)
+    bundle.deaf.clear()
+    bundle.add("r4")
+    bundle.pass_time(10_000)
+    bundle.start("r3")
+    bundle.owner("r3", TopicTask.ADD_REPOSITORY, repositories=("r4",))
+    bundle.pass_time(10_000)
+    assert not ready(bundle, "r4"), "r1 and r2 have gone on without the one that it hears"
+    bundle.kill("r4")
+    bundle.start("r4")
+    bundle.pass_time(10_000)
+    assert not ready(bundle, "r4"), "it has written down on whom it counts"
+    bundle.start("r1")
+    bundle.start("r2")
+    bundle.pass_time(1000)
+    assert ready(bundle, "r4")
 
 
 def test_it_does_not_wait_for_ever() -> None:

@@ -10,8 +10,9 @@ from stentor.model.attribute import LONGEST_STRING, MOST_ATTRIBUTES, Kind, Schem
 from stentor.model.errors import AttributeValueError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.protocols.delivery.draft import Draft, Shapes, check_columns
-from stentor.wire.block import LARGEST_COUNT, Block, Origin
+from stentor.wire.block import Block, Origin
 from stentor.wire.frame import SOFT_FRAME
+from stentor.wire.head import LARGEST_COUNT
 
 ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(4), 5)
 

@@ -3,11 +3,11 @@
 import pytest
 from tests.paper.bundle import PaperBundle, block
 
+from stentor.client.reliable_subscription import since_of
 from stentor.model.control import Denial, Persistent, Rectify, TopicTask
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.record import Kind
-from stentor.reliable import since_of
 
 pytestmark = pytest.mark.req("GE-13")
 

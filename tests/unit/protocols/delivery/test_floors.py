@@ -3,7 +3,8 @@
 import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
-from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask, end_name, repository_name
+from stentor.model.communication import end_name, repository_name
+from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, Line
 from stentor.protocols.delivery.bundle import Peer
@@ -154,6 +155,32 @@ def test_the_floor_does_not_rise_over_what_a_subscriber_can_get_from_one_that_li
     floors_.follow(stream, Held(*STREAM, 20, ()), [Peer("r3")])
     assert stream.floor == 2
     assert stream.absent([(1, 20)], late=True) == [(3, 3), (15, 16)], "it is fetched"
+
+
+@pytest.mark.req("RD-21")
+def test_what_others_have_forgotten_is_not_awaited_any_more_when_the_one_that_had_it_dies() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.kill("r2")
+    bundle.kill("r3")
+    repository = bundle.repositories["r1"]
+
+    def say(name: str, *held: Held, whole: bool) -> None:
+        facts, version = repository.registry.digest, repository.registry.version
+        told = GossipState(TOPIC, name, True, held, facts, whole=whole, version=version)
+        bundle.step("r1", Heard(publisher_id(KEEPER, repository_name(name)), [told]))
+
+    say("r3", Held(*STREAM, 0, ((5, 10),)), whole=True)
+    say("r2", Held(*STREAM, 10, ()), whole=True)
+    stream = repository.store.streams[STREAM]
+    assert stream.absent([(1, 10)], late=True) == [(5, 10)], "r3 can send them"
+    for _ in range(10):  # r2 lives, and tells of a stream that does not change only if it is asked
+        bundle.said.clear()
+        bundle.pass_time(500)
+        is_asked = any(isinstance(event, GossipState) and event.asking for _, event in bundle.said)
+        say("r2", *[Held(*STREAM, 10, ())] * is_asked, whole=is_asked)
+    assert stream.absent([(1, 10)], late=True) == []
 
 
 def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() -> None:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
+from stentor.model.communication import Role, end_name, repository_name
 from stentor.model.control import (
     Denial,
     GossipSync,
@@ -13,12 +14,9 @@ from stentor.model.control import (
     RecoveryResponse,
     Registration,
     RegistrationReceipt,
-    Role,
     SubscriberEnd,
     Sync,
     TopicTask,
-    end_name,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
@@ -214,6 +212,24 @@ def test_a_subscriber_ends_its_own_subscription_in_the_whole_bundle() -> None:
     assert len(bundle.told(Sync)) == 2, "the answer may have been lost"
 
 
+@pytest.mark.parametrize("repository", ["r1", "r2"])
+def test_what_a_life_said_before_it_unsubscribed_does_not_subscribe_it_again(repository: str) -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    unsubscribe(bundle, "r1", 5)
+    bundle.clear()
+    come(bundle, "subscriber", "billing", repository, 5)
+    bundle.miss("billing", repository, attempt=attempt(5), after=0)
+    bundle.pass_time(1000)
+    assert answers(bundle) == [(repository, attempt(5), None)], "it may not have heard that it has, and says so again"
+    assert not any(each.table.destinations for each in bundle.repositories.values())
+    unsubscribe(bundle, repository, 5)
+    assert [sync.ended for sync in bundle.told(Sync)] == [True]
+    come(bundle, "subscriber", "billing", repository, 6)
+    assert answers(bundle) == [(repository, attempt(6), None)]
+    assert all("billing" in each.table.destinations for each in bundle.repositories.values()), "the next life may"
+
+
 def test_a_fenced_subscriber_cannot_end_the_subscription_of_the_newer_one() -> None:
     bundle = PaperBundle("r1", "r2")
     come(bundle, "subscriber", "billing", "r1", 5)
@@ -222,6 +238,25 @@ def test_a_fenced_subscriber_cannot_end_the_subscription_of_the_newer_one() -> N
     unsubscribe(bundle, "r1", 5)
     assert answers(bundle) == [("r1", attempt(5), Refusal.FENCED)]
     assert "billing" in bundle.repositories["r1"].table.destinations
+
+
+@pytest.mark.req("RD-32")
+def test_a_subscription_is_ended_for_whoever_holds_it_and_that_life_cannot_come_back() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r2", 5)
+    bundle.clear()
+    bundle.owner("r1", TopicTask.LEAVE, name="billing", principal="eve")
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED]
+    assert answers(bundle) == []
+    bundle.owner("r1", TopicTask.LEAVE, name="billing")
+    assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [None]
+    assert ["has left orders" in denial.reason for denial in bundle.told(Denial)] == [True]
+    assert answers(bundle) == [("r2", attempt(5), Refusal.FENCED)]
+    come(bundle, "subscriber", "billing", "r1", 5, number=2)
+    assert answers(bundle) == [("r1", attempt(5, 2), Refusal.FENCED)]
+    assert not any(repository.table.destinations for repository in bundle.repositories.values())
+    come(bundle, "subscriber", "billing", "r1", 7)
+    assert answers(bundle) == [("r1", attempt(7), None)]
 
 
 def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
+from stentor.model.communication import end_name
 from stentor.model.control import (
     Denial,
     Migrate,
@@ -12,7 +13,6 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    end_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
@@ -119,6 +119,64 @@ def test_what_another_one_can_send_is_not_given_up() -> None:
     repository.store.streams[SHOP, 5].learn("r2", ((1, 2),))
     (lost,) = repository.gaps.accept_loss(bundle.now)
     assert lost.spans == ((3, 3),)
+
+
+def unheard() -> PaperBundle:
+    """r1 was away while life 5 published 1 … 3 and life 6 was answered, and came back when all others had died."""
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r2")
+    bundle.kill("r1")
+    bundle.publish(1, 3)
+    bundle.recover("publisher", "shop", "r2", incarnation=6, attempt=6 << 15)
+    bundle.kill("r2")
+    bundle.kill("r3")
+    bundle.start("r1")
+    bundle.pass_time(31_000)
+    assert is_ready(bundle, "r1")
+    return bundle
+
+
+def ask_again(bundle: PaperBundle, attempt: int) -> RecoveryResponse | Denial:
+    """Life 6, which was answered before, asks r1 to steer it; return the answer."""
+    bundle.clear()
+    recovery = Recovery(TOPIC, "shop", "publisher", (6 << 15) + attempt, "", 6, 2, answered=True)
+    bundle.say("publisher", "shop", recovery, "r1")
+    answers: list[RecoveryResponse | Denial] = [*bundle.told(RecoveryResponse, "shop"), *bundle.told(Denial, "shop")]
+    assert len(answers) == 1
+    return answers[0]
+
+
+@pytest.mark.req("RD-30")
+def test_a_life_that_was_answered_elsewhere_is_not_steered_by_one_that_has_not_heard_of_it() -> None:
+    bundle = unheard()
+    bundle.publish(1, 2, incarnation=6)
+    answer = ask_again(bundle, 1)
+    assert isinstance(answer, Denial)
+    assert answer.code is Refusal.BUSY
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    assert isinstance(ask_again(bundle, 2), RecoveryResponse)
+    assert stored(bundle, "r1") == [(5, 1), (5, 2), (5, 3), (6, 1), (6, 2)]
+
+
+@pytest.mark.req("RD-30")
+def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_operator_accepts_that() -> None:
+    bundle = unheard()
+    ask_again(bundle, 1)
+    assert is_ready(bundle, "r1"), "whoever has answered it may come back at once"
+    bundle.pass_time(31_000)
+    assert not is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {"shop": [(6, 1, 2)]}
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    bundle.pass_time(1000)
+    assert is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {}
+    assert isinstance(ask_again(bundle, 2), RecoveryResponse)
+
+
+def test_a_life_that_was_answered_by_nobody_who_is_left_is_steered() -> None:
+    bundle = PaperBundle("r1")
+    assert isinstance(ask_again(bundle, 1), RecoveryResponse)
 
 
 @pytest.mark.req("RD-25")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stentor.machine import SECOND, Commit, Committed, Effect, Input, Opened, Report, Scan, Scanned, TimerFired
 from stentor.model.access import TopicTerms
 from stentor.model.attribute import Kind, Schema
+from stentor.model.communication import Role, end_name
 from stentor.model.control import (
     ControlEvent,
     Persistent,
@@ -16,9 +17,7 @@ from stentor.model.control import (
     Recovery,
     RepositoryAck,
     Retransmission,
-    Role,
     SubscriberNak,
-    end_name,
 )
 from stentor.model.errors import Refused
 from stentor.model.filter import Filter
@@ -27,7 +26,7 @@ from stentor.model.mail import MAIL, address_of, mail_filter, recipients_of
 from stentor.model.record import Fact, Record
 from stentor.protocols.delivery import mailboxes
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.segments import SegmentLedger
@@ -76,7 +75,7 @@ class Office:
 
     def wait(self, seconds: int = 1) -> list[Effect]:
         self.now += seconds * SECOND
-        return self.tell(TimerFired(f"repository {MAIL}"))
+        return self.tell(TimerFired(TopicTick(MAIL)))
 
     def say(self, role: Role, name: str, event: ControlEvent) -> list[Post]:
         sender = publisher_id("", end_name(role, name, MAIL))

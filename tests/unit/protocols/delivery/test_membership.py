@@ -3,6 +3,7 @@
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
 from stentor.machine import Report
+from stentor.model.communication import repository_name
 from stentor.model.control import (
     GossipState,
     RecoveryResponse,
@@ -10,7 +11,6 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     TopicTask,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
@@ -140,3 +140,23 @@ def test_a_repository_that_is_added_back_while_it_leaves_serves_again() -> None:
     assert [response.sender for response in bundle.told(RecoveryResponse, "shop")] == ["r3"]
     bundle.publish(5, 1)
     assert bundle.told(RepositoryAck, "shop")[-1].copies[2] == 5, "it counts as a copy"
+
+
+def test_a_repository_does_not_leave_before_others_know_what_subscribers_acknowledged() -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.kill("r2")
+    bundle.pass_time(15_000)
+    bundle.recover("subscriber", "billing", "r1", attempt=2)
+    bundle.pass_time(1000)
+    bundle.publish(1, 4, "r1")
+    bundle.acknowledge("billing", "r1", (1, bundle.repositories["r1"].store.next - 1))
+    bundle.start("r2")  # it hears what billing acknowledged before it has heard of billing
+    bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
+    for _ in range(100):
+        bundle.pass_time(50)
+        if bundle.repositories["r1"].gone:
+            break
+    assert bundle.repositories["r1"].gone
+    (held,) = bundle.repositories["r2"].table.destinations["billing"].reached()
+    assert held.floor == 4

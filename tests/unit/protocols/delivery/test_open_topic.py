@@ -18,20 +18,13 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.access import TopicTerms
-from stentor.model.control import (
-    Denial,
-    Recovery,
-    RecoveryResponse,
-    Registration,
-    RegistrationReceipt,
-    TopicTask,
-    end_name,
-)
+from stentor.model.communication import end_name
+from stentor.model.control import Denial, Recovery, RecoveryResponse, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.protocols.delivery.post import AccessShared, Arrived, Founded, Heard, Linked, Post, ShareAccess
 from stentor.protocols.delivery.registry import Registry
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository import Repository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.trail import Trail
 from stentor.simulation.disk import SimulatedDisk
@@ -76,7 +69,7 @@ class Desk:
 
     def wait(self, seconds: int = 1) -> list[Effect]:
         self.now += seconds * SECOND
-        return self.tell(TimerFired("repository t"))
+        return self.tell(TimerFired(TopicTick("t")))
 
     def kinds(self) -> list[tuple[str, int, int]]:
         """What is written of events, in order."""

@@ -10,8 +10,9 @@ from stentor.model.ids import NO_SCHEMA, Incarnation, LinkId, PublisherId, Schem
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.publisher import Publisher
-from stentor.wire.block import LARGEST_COUNT, Block
+from stentor.wire.block import Block
 from stentor.wire.frame import CONTROL, FRAME_OVERHEAD, PREAMBLE, decode
+from stentor.wire.head import LARGEST_COUNT
 
 ME = PublisherId(9)
 PLENTY = 1 << 40

@@ -3,6 +3,7 @@
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -15,10 +16,6 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
-    bundle_of,
-    end_name,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
@@ -36,7 +33,12 @@ from stentor.protocols.delivery.dialogue import (
     TurnEnded,
 )
 from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.reliable_publisher import (
+    PublisherSettings,
+    PublisherTick,
+    ReliablePublisher,
+    Resumption,
+)
 from stentor.protocols.delivery.trail import Trail
 from stentor.wire import letter
 
@@ -67,7 +69,7 @@ class Bench:
         effects: list[Effect] = []
         while not effects and self.timer > self.now:
             self.now = self.timer
-            effects = self.step(TimerFired("reliable publisher"))
+            effects = self.step(TimerFired(PublisherTick()))
         return effects
 
     def hear(self, *events: ControlEvent, sender: int = REPOSITORY) -> list[Effect]:
@@ -311,7 +313,7 @@ def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compa
     assert effects == [
         Post(
             inbox_of(repository_name("r")),
-            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2),),
+            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2, answered=True),),
         )
     ]
     effects = bench.hear(RecoveryResponse("t", "r", attempt, 2, ("r", "q"), LIFE - 1, 17))
@@ -326,7 +328,7 @@ def test_a_new_link_asks_the_repository_again() -> None:
     bench.send(b"1")
     bench.step(Unlinked())
     bench.now = 10 * SECOND
-    assert bench.step(TimerFired("reliable publisher")) == []
+    assert bench.step(TimerFired(PublisherTick())) == []
     effects = bench.link()
     assert [type(event) for each in effects if isinstance(each, Post) for event in each.events] == [Recovery]
     attempt = bench.publisher.steering.attempt

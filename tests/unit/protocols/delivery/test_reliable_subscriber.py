@@ -4,6 +4,7 @@ import pytest
 from tests.unit.protocols.delivery.script import Event, events_of, frame, some
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
+from stentor.model.communication import bundle_of, chorus_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
@@ -21,10 +22,6 @@ from stentor.model.control import (
     SubscriberEnd,
     SubscriberNak,
     Sync,
-    bundle_of,
-    chorus_of,
-    inbox_of,
-    repository_name,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
@@ -41,7 +38,7 @@ from stentor.protocols.delivery.dialogue import (
     Wanted,
 )
 from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberTick
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.wire.block import Block
 
@@ -81,14 +78,14 @@ class Bench:
         effects: list[Effect] = []
         while not effects and self.timer > self.now:
             self.now = self.timer
-            effects = self.step(TimerFired("reliable subscriber"))
+            effects = self.step(TimerFired(SubscriberTick()))
         return effects
 
     def wait_until(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
         while self.now < self.timer <= now:
             self.now = self.timer
-            effects += self.step(TimerFired("reliable subscriber"))
+            effects += self.step(TimerFired(SubscriberTick()))
         self.now = now
         return effects
 
@@ -704,7 +701,7 @@ def test_a_new_link_goes_on_where_the_old_one_ended() -> None:
     bench.done((1, 1))
     bench.step(Unlinked())
     bench.now += 10 * SECOND
-    assert bench.step(TimerFired("reliable subscriber")) == []
+    assert bench.step(TimerFired(SubscriberTick())) == []
     effects = bench.step(Linked("alice"))
     assert [type(event) for each in effects if isinstance(each, Post) for event in each.events] == [
         SubscriberAck, Recovery,

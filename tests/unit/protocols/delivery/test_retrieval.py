@@ -6,7 +6,7 @@ from stentor.model.position import Position
 from stentor.model.reading import StockRequest
 from stentor.model.span import Spans
 from stentor.protocols.delivery.post import Linked
-from stentor.protocols.delivery.retrieval import Enquired, Fail, Retrieval, RetrievalSettings, Sought
+from stentor.protocols.delivery.retrieval import Enquired, Fail, Retrieval, RetrievalSettings, RetrievalTick, Sought
 
 WANTED = Position({(7, 1): Spans([(1, 5)])})
 REQUEST = StockRequest("orders", "", 0, "", "", "beginning", (), (), 0, 0, 1, False, "")
@@ -18,7 +18,7 @@ def seconds_until_it_fails(asked: Enquired | Sought) -> tuple[int, Fail]:
     machine.step(0, Linked("me", "b1"))
     effects: list[Effect] = machine.step(0, asked)
     for second in range(1, 500):
-        effects = machine.step(second * SECOND, TimerFired("retrieval"))
+        effects = machine.step(second * SECOND, TimerFired(RetrievalTick()))
         if failed := [effect for effect in effects if isinstance(effect, Fail)]:
             return second, failed[0]
     raise AssertionError("it never fails")

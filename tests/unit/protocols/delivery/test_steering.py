@@ -3,19 +3,8 @@
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND, Effect
-from stentor.model.control import (
-    Denial,
-    Migrate,
-    Probe,
-    ProbeAnswer,
-    Recovery,
-    RecoveryResponse,
-    RepositoryAck,
-    Sync,
-    bundle_of,
-    inbox_of,
-    repository_name,
-)
+from stentor.model.communication import bundle_of, inbox_of, repository_name
+from stentor.model.control import Denial, Migrate, Probe, ProbeAnswer, Recovery, RecoveryResponse, RepositoryAck, Sync
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid

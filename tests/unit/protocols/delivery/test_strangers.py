@@ -6,6 +6,7 @@ import pytest
 from tests.paper.bundle import TOPIC, PaperBundle, block
 from tests.unit.protocols.delivery.script import frame
 
+from stentor.model.communication import end_name
 from stentor.model.control import (
     Denial,
     GossipState,
@@ -17,7 +18,6 @@ from stentor.model.control import (
     SubscriberEnd,
     SubscriberNak,
     TopicTask,
-    end_name,
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id

@@ -12,7 +12,8 @@ from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, Subscr
 from stentor.protocols.delivery.subscriber import Subscriber, Wish, frames
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
-from stentor.wire.run import FLOW, split
+from stentor.wire.head import FLOW
+from stentor.wire.run import split
 
 NUMBERED = Schema(("n",), (Kind.INTEGER,))
 WINDOW = 10_000

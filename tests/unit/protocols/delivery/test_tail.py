@@ -58,3 +58,15 @@ def test_a_topic_that_is_gone_leaves_its_part_to_others() -> None:
     gone.release()
     put(other, range(1, 61))
     assert kept(other, 60) == 60
+
+
+def test_what_is_forgotten_takes_no_memory() -> None:
+    budget = TailBudget(BUDGET)
+    tail = Tail(1, budget)
+    put(tail, range(1, 31))
+    tail.put(Record(Line(31, 1, 1, 1, 31, Kind.EVENTS), bytes(RECORD - 256)))
+    tail.forget(20)
+    assert (tail.size, tail.start) == (11 * RECORD, 21)
+    assert [tail.at(number) is not None for number in (20, 21, 31)] == [False, True, True]
+    tail.forget(31)
+    assert tail.size == RECORD, "readers have not been shown the last one"

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.protocols.delivery.script import frame
 from tests.unit.protocols.delivery.test_open_topic import Desk
 
-from stentor.model.control import Held, end_name
+from stentor.model.communication import end_name
+from stentor.model.control import Held
 from stentor.model.ids import publisher_id
 from stentor.model.reading import ReaderAck, StockRequest
 from stentor.model.trace import LEDGER, Trace, numbers_of

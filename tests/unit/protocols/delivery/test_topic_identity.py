@@ -2,28 +2,34 @@
 
 import msgspec
 import pytest
-from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
 from stentor.machine import Discard, TimerFired
 from stentor.model.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.access import TOPIC as TERMS
+from stentor.model.communication import repository_name
 from stentor.model.control import (
     Denial,
     GossipAck,
     GossipFacts,
     GossipState,
     GossipSteering,
+    ProbeAnswer,
+    PublisherOrder,
     Recovery,
     RecoveryResponse,
+    RepositoryNak,
+    Retransmission,
     Stretch,
-    repository_name,
 )
 from stentor.model.errors import Refusal
-from stentor.model.ids import publisher_id
-from stentor.protocols.delivery.post import Heard, Post, Vouched
+from stentor.model.ids import Incarnation, publisher_id
+from stentor.protocols.delivery.dialogue import Entrusted, TurnEnded
+from stentor.protocols.delivery.post import Heard, Linked, Post, Vouched
 from stentor.protocols.delivery.registered import Holding
 from stentor.protocols.delivery.registry import LIFE, Registry
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
+from stentor.protocols.delivery.repository import TopicTick
 from stentor.protocols.delivery.steering import Steering
 
 pytestmark = pytest.mark.req("RD-01", "GE-15")
@@ -93,7 +99,7 @@ def member_id(name: str) -> int:
 
 
 def is_discarded(bundle: PaperBundle) -> bool:
-    effects = bundle.repositories["r1"].step(bundle.now, TimerFired(f"repository {TOPIC}"))
+    effects = bundle.repositories["r1"].step(bundle.now, TimerFired(TopicTick(TOPIC)))
     return any(isinstance(effect, Discard) for effect in effects)
 
 
@@ -171,6 +177,46 @@ def test_who_held_a_name_in_the_old_topic_does_not_hold_it_in_the_new_one() -> N
 
 
 # ---- clients
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_letter_to_the_old_topic_is_not_stored_in_the_new_one(is_known: bool) -> None:
+    bundle = PaperBundle("r1", create=False)
+    order = PublisherOrder(TOPIC, "shop", 5, 1, 2, version=BORN)
+    again = Retransmission(TOPIC, "shop", version=BORN)
+    found = Heard(member_id("r2"), [GossipFacts(TOPIC, "r2", (*facts_of(REBORN, ENDED), grant(REBORN + 1)))])
+    if is_known:
+        bundle.step("r1", found)
+        bundle.pass_time(40_000)
+        bundle.recover("publisher", "shop", "r1", attempt=6, incarnation=6)
+    bundle.arrive(block(1, 2))
+    bundle.say("publisher", "shop", order)
+    bundle.say("publisher", "shop", again, blocks=[block(3, 2)])
+    if not is_known:
+        bundle.step("r1", found)
+        bundle.pass_time(40_000)
+        bundle.recover("publisher", "shop", "r1", attempt=6, incarnation=6)
+    assert bundle.ledgers["r1"].numbers() == []
+    assert bundle.told(RecoveryResponse, "shop")[-1].version == REBORN
+    bundle.say("publisher", "shop", msgspec.structs.replace(order, version=REBORN))
+    assert [number for _, number, _ in bundle.ledgers["r1"].numbers()] == [1]
+
+
+def test_a_publisher_names_the_topic_that_it_means() -> None:
+    publisher = ReliablePublisher("t", "me", Incarnation(3))
+    publisher.step(0, Vouched("t", {"r": "keeper"}))
+    publisher.step(0, Linked("alice"))
+    repository, attempt = publisher_id("keeper", repository_name("r")), publisher.steering.attempt
+    publisher.step(1, Heard(repository, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
+    publisher.step(2, Heard(repository, [RecoveryResponse("t", "r", attempt, 1, ("r",), version=REBORN)]))
+    publisher.step(3, Entrusted({}, b"1", 0))
+    sent = publisher.step(3, TurnEnded())
+    sent += publisher.step(4, Heard(repository, [RepositoryNak("t", "r", 3, ((1, 1),))]))
+    told = [event for effect in sent if isinstance(effect, Post) for event in effect.events]
+    assert [(type(event), event.version) for event in told if isinstance(event, PublisherOrder | Retransmission)] == [
+        (PublisherOrder, REBORN),
+        (Retransmission, REBORN),
+    ]
 
 
 def test_a_client_says_what_its_broker_knows_of_the_end_of_a_topic() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from stentor.model.access import Grant, SharedFact, TopicTerms
+from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError
 from stentor.protocols.dissemination import charters as module
 from stentor.protocols.dissemination.charters import Charters
@@ -15,6 +15,10 @@ def live(version: int = 1, owner: str = "olga") -> SharedFact:
 
 def gone(version: int) -> SharedFact:
     return "topic", version, "r1", b""
+
+
+def awaited(name: str, version: int, *, has_heard: bool = False) -> SharedFact:
+    return f"awaited/{name}", version, "", b"" if has_heard else msgspec.msgpack.encode(Membership())
 
 
 def charters(*topics: str) -> Charters:
@@ -83,3 +87,19 @@ def test_the_oldest_tombstones_are_forgotten(monkeypatch: pytest.MonkeyPatch) ->
         other.learn(topic, made.facts_of(topic))
     assert made.digest == other.digest
     assert (made.facts, len(made)) == (4, 1)
+
+
+@pytest.mark.req("RD-01")
+def test_a_tombstone_stays_until_every_repository_has_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_TOMBSTONES", 2)
+    monkeypatch.setattr(module, "_MOST_AWAITING", 2)
+    made = charters()
+    made.learn("kept", [gone(5), awaited("r1", 7, has_heard=True), awaited("r2", 6)])
+    for number in range(10, 15):
+        made.learn(f"t{number}", [gone(number)])
+    assert sorted(made) == ["kept", "t13", "t14"]
+    made.learn("kept", [awaited("r2", 7, has_heard=True)])
+    assert sorted(made) == ["t13", "t14"]
+    for number in range(20, 25):
+        made.learn(f"w{number}", [gone(number), awaited("r2", number + 1)])
+    assert sorted(made) == ["t13", "t14", "w23", "w24"], "a repository that never comes must not fill our memory"

@@ -15,8 +15,9 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.routing import FlowTable
 from stentor.wire import block
-from stentor.wire.block import SPARSE, UNIFORM, Block, Origin
-from stentor.wire.run import FLOW, split
+from stentor.wire.block import Block, Origin
+from stentor.wire.head import FLOW, SPARSE, UNIFORM
+from stentor.wire.run import split
 
 ME = PublisherId(77)
 NUMBERED = Schema(("n",), (Kind.INTEGER,))

@@ -20,10 +20,10 @@ from stentor.model.topic import matches
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination import routing
 from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable, topic_of
+from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable
 from stentor.wire import block
 from stentor.wire.block import Origin
-from stentor.wire.run import FLOW
+from stentor.wire.head import FLOW, topic_of_flow
 
 Table = RouteTable[Outbox]
 
@@ -57,7 +57,7 @@ def route(table: Table, topic: str) -> Route[Outbox]:
 
 
 def test_the_number_of_a_flows_topic_is_in_it() -> None:
-    assert topic_of(flow("a/b")) == topic_id("a/b")
+    assert topic_of_flow(flow("a/b")) == topic_id("a/b")
 
 
 def test_a_route_leads_to_everyone_who_wants_the_topic() -> None:
@@ -298,7 +298,7 @@ def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
             links[number] = FlowTable(number)
         for each_link in links.values():
             for remembered, found in each_link.routes.items():
-                topic = table.topics[topic_of(remembered)].name
+                topic = table.topics[topic_of_flow(remembered)].name
                 wanted = sorted(wish.number for wish in wishes.values() if matches(wish.pattern, topic))
                 assert sorted(number for ids in found.takers.values() for number in ids) == wanted
     table.settle()

@@ -10,6 +10,7 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import LinkId
 from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
 from stentor.protocols.dissemination import settlement
+from stentor.protocols.dissemination.settlement import SettlementDue
 from stentor.simulation.mesh import HEARTBEAT, Mesh, Site, Wire
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.trace import Trace
@@ -137,7 +138,7 @@ def test_after_the_time_those_are_named_who_are_silent() -> None:
     lab.quiet()
     assert lab.reports == []
     site = lab.site("a")
-    lab.mesh.act(site, "timer", lambda: site.network.wake(lab.mesh.now + SECOND, settlement.TIMER))
+    lab.mesh.act(site, "timer", lambda: site.network.timers[SettlementDue](lab.mesh.now + SECOND, SettlementDue()))
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 2, ("c",)))]  # nobody said that there is a d
     lab.mesh.stall(lab.wire("b-c"), False)
     lab.quiet()

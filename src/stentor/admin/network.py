@@ -1,0 +1,74 @@
+"""For operators: what a broker knows of the network around it, what it would do with an event, and how to change it."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from stentor.client.fabric import Fabric
+from stentor.model.access_report import AccessView
+from stentor.model.attribute import Value
+from stentor.model.errors import Refused
+from stentor.model.messages import (
+    AccessReport,
+    AccessRequest,
+    ExplanationReport,
+    ExplanationRequest,
+    Order,
+    OrderReceipt,
+    Task,
+    ViewReport,
+    ViewRequest,
+)
+from stentor.model.view import Explanation, NetworkView
+
+_WITHIN = 10.0  # seconds for an answer
+
+
+async def view(fabric: Fabric, within: float = _WITHIN) -> NetworkView:
+    """What the broker knows of the network around it."""
+    answer = await fabric.ask(ViewRequest(fabric.token()), within)
+    assert isinstance(answer, ViewReport)
+    return msgspec.msgpack.decode(answer.view, type=NetworkView)
+
+
+async def explain(
+    fabric: Fabric,
+    topic: str,
+    attributes: Mapping[str, Value],
+    *,
+    level: int = 0,
+    masks: Mapping[int, int] | None = None,
+    within: float = _WITHIN,
+) -> Explanation:
+    """What the broker would do with an event: of its own client, or, with masks, out of another broker's parcel."""
+    known = None if masks is None else dict(masks)
+    answer = await fabric.ask(ExplanationRequest(fabric.token(), topic, dict(attributes), level, known), within)
+    assert isinstance(answer, ExplanationReport)
+    return msgspec.msgpack.decode(answer.explanation, type=Explanation)
+
+
+async def access(
+    fabric: Fabric, principal: str = "", topic: str = "", attributes: Iterable[str] = (), within: float = _WITHIN
+) -> AccessView:
+    """What a principal, or we ourselves, may do on a topic; without a topic the rules that are in force."""
+    question = AccessRequest(fabric.token(), principal, topic, tuple(attributes))
+    answer = await fabric.ask(question, within)
+    assert isinstance(answer, AccessReport)
+    return msgspec.msgpack.decode(answer.report, type=AccessView)
+
+
+async def order(
+    fabric: Fabric,
+    task: Task,
+    name: str = "",
+    *,
+    address: str = "",
+    cost: float = 0.0,
+    force: bool = False,
+    count: int = 0,
+) -> None:
+    """Make the broker change; raises Refused with its reason if it does not."""
+    answer = await fabric.ask(Order(fabric.token(), task, name, address, cost, force, count), _WITHIN)
+    assert isinstance(answer, OrderReceipt)
+    if answer.code is not None:
+        raise Refused(answer.code, answer.reason)
