@@ -414,7 +414,6 @@ class Stream:
         """Another repository has nothing of it, or does not count any more."""
         self.forgotten.pop(peer, None)
         self.peers.pop(peer, None)
-        self.forgotten.pop(peer, None)
         self.damages.pop(peer, None)
 
     def wanted_from(self, peer: str) -> list[Span]:
