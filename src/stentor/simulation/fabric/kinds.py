@@ -189,8 +189,11 @@ class HousedDepot(Housed, Depot):
     def _collect(self, collect: Collect) -> None:
         if collect.ledger == TOPIC:
             super()._collect(collect)
-        else:
+            return
+        try:
             self.ledgers.collect(collect)
+        except LedgerError as error:
+            self.note(f"cannot collect: {error}")
 
     def _discard(self, discard: Discard) -> None:
         if discard.ledger != TOPIC:
