@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shuffled soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
+.PHONY: help setup demo test test-shuffled digests violations soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,12 @@ test: $(READY) ## lint, types, layers, all tests
 
 test-shuffled: $(READY) ## all tests in a random order; pytest prints the seed, SEED=… repeats it
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -p randomly $(addprefix --randomly-seed=,$(SEED))
+
+digests: $(READY) ## write tests/simulation/digests.json again, after a change of what nodes do
+	$(BIN)/python -m tests.simulation.digests
+
+violations: $(READY) ## write tests/house_violations.json again, after mending or renaming something; it may only shrink
+	$(BIN)/python -m tests.house_rules
 
 soak: $(READY) ## SEEDS=100000 simulated runs of every scenario, millions of odd messages among them, and slow tests
 	$(BIN)/pytest -m slow

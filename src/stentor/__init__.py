@@ -54,12 +54,25 @@ _MODULES = {
     "client.stored_reader": ("Reader",),
     "model.column": ("Column",),
     "model.errors": (
-        "AttributeValueError", "BodyTooLarge", "BufferFull", "Closed", "ConfigError", "Fenced", "FilterError",
-        "InvalidInput", "LinkBroken", "Refusal", "Refused", "StentorError", "TopicError", "Unreachable", "Unresponsive",
+        "AttributeValueError",
+        "BodyTooLarge",
+        "BufferFull",
+        "Closed",
+        "ConfigError",
+        "Fenced",
+        "FilterError",
+        "InvalidInput",
+        "LinkBroken",
+        "Refusal",
+        "Refused",
+        "StentorError",
+        "TopicError",
+        "Unreachable",
+        "Unresponsive",
     ),
     "model.filter": ("Filter",),
     "model.status": ("NodeStatus",),
-}  # fmt: skip
+}
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [

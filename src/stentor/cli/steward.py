@@ -13,6 +13,7 @@ from stentor.cli.search import member_of, members
 from stentor.cli.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, Elasticity, Gateway
+from stentor.model.count import counted
 from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import Task
 from stentor.model.scope import LARGEST_UNIT, ScopePath
@@ -90,7 +91,7 @@ class Steward:
                     address = views[target].address
                     await operation.order(fabric, Task.MOVE_CLIENTS, target, address=address, count=clients)
                 if (origin, target) not in self._moves:  # who does not follow is not told of again and again
-                    self._tell(f"{clients:,} of the clients of {origin} are asked to move to {target}")
+                    self._tell(f"asked to move from {origin} to {target}: {counted(clients, 'client')}")
             case Purge(name):
                 self._tell(f"node {name} did not answer: it is purged")
                 await self._supervisor.purge(name)

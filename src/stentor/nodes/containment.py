@@ -16,7 +16,7 @@ from stentor.wire.block import Block
 FATAL: Final = (AssertionError, MemoryError)  # whoever sent what they came of, the node cannot trust itself
 _MOST_PLACES: Final = 64  # in the code, of which it is remembered that they failed
 _PAUSE: Final = 60 * SECOND  # between two reports of one place: who can make a node fail can do so a thousand times
-_REFUSED_FOR: Final = 60 * SECOND  # long enough that a peer which repeats itself costs one failure, not three
+REFUSED_FOR: Final = 60 * SECOND  # long enough that a peer which repeats itself costs one failure, not three
 _MOST_FAILURES: Final = 3  # within that time: then the fault is hardly that of one letter
 
 
@@ -73,7 +73,7 @@ class Offenders:
         return any(sender in senders for _, senders in self._failed)
 
     def _forget(self, now: int) -> None:
-        while self._failed and now - self._failed[0][0] >= _REFUSED_FOR:
+        while self._failed and now - self._failed[0][0] >= REFUSED_FOR:
             self._failed.popleft()
 
 

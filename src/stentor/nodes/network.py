@@ -471,6 +471,10 @@ class Network:
         elif wanted:
             self.settlement.learn(pattern)
 
+    def validate(self) -> None:
+        self.gateways.graph.validate()
+        self._forwarder.table.validate()
+
     def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
         self._act(Report(level, what, details))
 

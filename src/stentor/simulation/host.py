@@ -34,8 +34,10 @@ from stentor.simulation.clock import Clock
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
 from stentor.simulation.network import Endpoint, Network
+from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Appointment, Schedule
 from stentor.simulation.trace import Trace
+from stentor.simulation.validation import validate_sometimes
 from stentor.storage.segment import LogDamaged, LogError
 
 Factory = Callable[[], Machine]
@@ -47,6 +49,7 @@ class Surroundings(Protocol):
     schedule: Schedule
     network: Network
     trace: Trace
+    anomalies: list[Anomaly]
 
     def reported(self, host: "Host", report: Report) -> None: ...
 
@@ -204,6 +207,7 @@ class Host:
             self._die(silent=False)
             world.raised(self, happened, error)
             return
+        validate_sometimes(self.name, machine, world.trace.steps, world.anomalies)
         world.trace.step(world.schedule.now, self.name, happened, effects)
         for effect in effects:
             self._execute(effect)

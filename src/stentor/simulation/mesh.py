@@ -26,6 +26,7 @@ from stentor.protocols.dissemination.interest import Interest
 from stentor.simulation.atlas import Spot
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.trace import Trace
+from stentor.simulation.validation import validate_sometimes
 from stentor.simulation.workload import Interest as Wish
 
 HEARTBEAT = SECOND
@@ -364,6 +365,7 @@ class Mesh:
             assert isinstance(outbox, Mailbox)
             self._carry(outbox, effects)
         site.forwarder.touched.clear()
+        validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
         self.trace.step(self.now, site.name, happened, effects)
         dialled, site.dialled = site.dialled, []
         for address in dialled:

@@ -4,12 +4,12 @@ A digest proves that a change of the code changed no behaviour. So it holds tags
 code knows: classes, modules, fields and timers can be renamed, and every digest stays.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, Input, Opened, Received, Send, StartTimer, StopTimer, TimerFired
+from stentor.machine import SECOND, Effect, Input, Opened, Received, Send
 from stentor.model.errors import FrameError
 from stentor.model.position import Position
 from stentor.wire import frame
@@ -22,21 +22,18 @@ _BULKY = {frame.EVENTS: "events", frame.PARCEL: "parcel"}
 class Trace:
     """Digests every step; keeps a line for each if asked to."""
 
-    __slots__ = ("_digest", "_encoder", "_keep", "_timers", "lines", "steps")
+    __slots__ = ("_digest", "_encoder", "_keep", "lines", "steps")
 
     def __init__(self, keep: bool = False) -> None:
         self._digest = blake2b(digest_size=16)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_canonical)
         self._keep = keep
-        # The number of each timer of each node, in the order in which they were first named. A number is as good as
-        # the name to tell timers apart, and says nothing about how the code calls them.
-        self._timers: dict[tuple[str, Hashable], int] = {}
         self.lines: list[str] = []
         self.steps = 0
 
     def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
         self.steps += 1
-        self._add((time, node, self._nameless(node, happened), [self._nameless(node, each) for each in effects]))
+        self._add((time, node, _readable(happened), effects))
         if self._keep:
             self._write(time, node, _describe(happened))
             self.lines += [f"{'':28}-> {_describe(each)}" for each in effects]
@@ -50,22 +47,18 @@ class Trace:
     def digest(self) -> str:
         return self._digest.hexdigest()
 
-    def _nameless(self, node: str, item: Input | Effect) -> object:
-        """Return what the digest holds of an input or effect: its tag and its values, with a number for a timer, and
-        without the records of a ledger, which can be read but once.
-        """
-        if isinstance(item, Opened):
-            return msgspec.structs.replace(item, holdings=msgspec.structs.replace(item.holdings, lines=(), rows=()))
-        if not isinstance(item, StartTimer | StopTimer | TimerFired):
-            return item
-        number = self._timers.setdefault((node, item.timer), len(self._timers))
-        return (item.__struct_config__.tag, number, *msgspec.structs.astuple(item)[1:])
-
     def _add(self, entry: object) -> None:
         self._digest.update(self._encoder.encode(entry))
 
     def _write(self, time: int, node: str, what: str) -> None:
         self.lines.append(f"{time / SECOND:14.9f} {node:12} {what}")
+
+
+def _readable(happened: Input) -> Input:
+    """Return an input without the records of a ledger, which are read once, by the machine."""
+    if not isinstance(happened, Opened):
+        return happened
+    return msgspec.structs.replace(happened, holdings=msgspec.structs.replace(happened.holdings, lines=(), rows=()))
 
 
 def _canonical(value: object) -> object:

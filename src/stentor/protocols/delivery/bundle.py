@@ -65,10 +65,17 @@ class Peer:
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # … and for which
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
-        self.lines: list[Line] = []  # its part of the repository table: its own sequence numbers
+        self.lines: list[Line] = []  # its part of the repository table, in the order of its own sequence numbers
         self._sequences: list[int] = []  # Invariant: those of `lines`
         self.oldest = 0  # From this sequence number on `lines` lack nothing that we heard and that is not forgotten.
         self._crowded_at = _FEW_ROWS  # so many lines, and some of them may be of what is forgotten since
+
+    def validate(self) -> None:
+        assert self._sequences == [line.sequence for line in self.lines], "rows and their numbers differ"
+        assert self._sequences == sorted(self._sequences), "rows out of order"
+        assert self.since <= self.heard, "heard for longer than it was heard"
+        assert self.leaving or not self.departed, "no member, and does not leave"
+        assert not (self.departed and self.cares), "no member, and cares for somebody"
 
     def hear(self, now: int, patience: int) -> None:
         """It speaks."""
@@ -125,11 +132,17 @@ class Peer:
 
 
 class Bundle:
-    """All of them but ourselves."""
+    """All of them but ourselves. Who is departed leaves and cares for nobody; `validate` asserts that."""
 
     def __init__(self, own: str, unit: str = "") -> None:
         self._own, self._unit = own, unit
         self.peers: dict[str, Peer] = {}
+
+    def validate(self) -> None:
+        assert self._own not in self.peers, "it is among the others"
+        for name, peer in self.peers.items():
+            assert peer.name == name
+            peer.validate()
 
     def admit(self, units: Mapping[str, str]) -> list[str]:
         """These are the members now, and the units that they serve; returns who is none any more."""
@@ -194,7 +207,8 @@ class Bundle:
             named = {
                 (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
             }
-            peer.cares.update(dict.fromkeys(state.cares, named))
+            if not peer.departed:
+                peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:
                     stream.dismiss(peer.name)

@@ -8,6 +8,7 @@ what it was told of, and a life that never asked was handed nothing.
 import enum
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from stentor.model.control import HandedOut, Held, Stretch
 from stentor.model.record import Kind, Line, StreamId
@@ -52,13 +53,32 @@ class Reader:
         self.wishes = False  # its application has asked, as far as it told us when it wanted to be steered
         self.was_elsewhere = False  # another repository may have told this life of events
         self._told_of: dict[StreamId, int] = {}  # the last numbers of which this life was told, before it was rewound
-        self.lines: deque[Line] = deque()  # of everything between sync and sent
+        # Sequence numbers, and records between them. Invariants, asserted by `validate`:
+        #   safe <= sync <= sent      what enough repositories know, what is acknowledged, what was looked at
+        #   told <= sent              what it was told, of what was looked at
+        #   lines end with `sent`, begin after `sync` and leave out nothing in between
+        #   acked lies between sync and told, and begins with a gap
+        #   pending is the sum of what is inflight, all of which is after sync
+        self.lines: deque[Line] = deque()
         self.answered = now  # when it last acknowledged something
         self.pause = 0  # after which silence it is told again
         self.wanted = Spans()  # sequence numbers to be sent again
         self.tuned = False  # it hears what is told to all who want the same
         self.safe = 0  # the sync that enough repositories have, and that may be told
         self.rewind()
+
+    def validate(self) -> None:
+        sync = self.destination.sync
+        assert max(self.told, sync) <= self.sent, f"{sync}, {self.told} and {self.sent} in a row"
+        assert self.safe <= sync, "more is safe than was acknowledged"
+        for before, after in pairwise(self.lines):
+            assert before.end < after.sequence, f"{after} follows {before}"
+        if self.lines:
+            assert sync < self.lines[0].end, "a line that it is done with"
+            assert self.lines[-1].end <= self.sent, "a line that was not looked at"
+        assert not self.acked or sync + 1 < self.acked.first <= self.acked.last <= self.told, "acked, and not told"
+        assert self.pending == sum(count for _, count in self.inflight), "pending is not what is inflight"
+        assert all(sync < last <= self.sent for last, _ in self.inflight), "inflight, and acknowledged or not sent"
 
     def rewind(self) -> None:
         """Tell it everything again, from its sync on."""

@@ -61,11 +61,21 @@ class Destination:
         self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
         self.steerer = ""  # the repository that steers it, as far as we know
         self.handed = HandedOut()  # what its lives may have been handed
-        self.done: dict[StreamId, Spans] = {}  # numbers that it has acknowledged, or that are not for it
+        # Numbers that it has acknowledged, or that are not for it. Invariants, asserted by `validate`: news ⊆ done, and
+        # _digest is that of what it is done with now
+        self.done: dict[StreamId, Spans] = {}
         self.renewed = False  # whether all of that is to be told as news
         self._news: dict[StreamId, Spans] = {}  # … since that was last written down
         self._digest: int | None = None  # of what it is done with
         self.bind(where)
+
+    def validate(self) -> None:
+        for stream, spans in self._news.items():
+            known = self.done.get(stream, Spans())
+            assert all(known.covers(*span) for span in spans), f"news of {stream} that it is not done with"
+        kept, self._digest = self._digest, None
+        assert kept in (None, self.digest), "the digest of what it was done with before"
+        self._digest = kept
 
     def bind(self, where: str, changes: Iterable[tuple[str, Frontier]] = ()) -> None:
         """It wants this, and wanted something else up to some numbers."""
@@ -253,7 +263,10 @@ def stretches(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
 
 
 class DisseminationTable:
-    """All destinations of a topic, and which events are for whom."""
+    """All destinations of a topic, and which events are for whom. Invariants, asserted by `validate`:
+
+    `names` has every destination by its slot, and nobody else; who is served is in `_whole` or in the index, each once
+    """
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
@@ -263,6 +276,17 @@ class DisseminationTable:
         self.changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
+
+    def validate(self) -> None:
+        everyone = self.destinations.values()
+        for destination in everyone:
+            destination.validate()
+        assert self.names == {each.slot: each.name for each in everyone}, "slots and names differ"
+        assert len(self.names) == len(self.destinations), "a slot that two have"
+        assert max(self.names, default=0) <= self._slots, "a slot that will be given again"
+        served = [each for each in everyone if each.served]
+        assert self._whole.keys() == {each.slot for each in served if each.filter is None}, "who wants everything"
+        assert (self._served, len(self._index)) == (len(served), len(served) - len(self._whole)), "who is served"
 
     def recall(self, name: str, known: KnownSubscription, note: bytes) -> Destination:
         destination = Destination.recall(name, known, note)

@@ -395,7 +395,9 @@ class Gossip:
             return
         settled = now if at_once else now - self._settings.patience
         most = min(max(ANSWER // self._mean, _FEWEST), _MOST)
-        known = [each for each in self._store.streams.unsettled if self._store.is_introduced(each.id)]
+        is_agreed = peer.facts == self._registry.digest  # else it may know what came before a life that is new to us
+        unsettled, is_introduced = self._store.streams.unsettled, self._store.is_introduced
+        known = [each for each in unsettled if (each.top or is_agreed) and is_introduced(each.id)]
         wanted = self.bundle.wants(peer, known, settled, most, now - _ANSWER_WITHIN)
         peer.asked = now if wanted else 0
         if wanted:

@@ -24,7 +24,8 @@ class Lives:
     """The lives of all publishers of one topic, as one repository knows them."""
 
     def __init__(self, store: Store, registry: Registry, unknown: UnknownLives) -> None:
-        self._store, self._registry, self.unknown = store, registry, unknown
+        self._store, self._registry = store, registry
+        self.unknown = unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         store.is_introduced = self._is_introduced
 

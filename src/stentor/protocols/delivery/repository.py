@@ -113,7 +113,7 @@ class Repository:
         self.commits = Commits(topic, store, self.table, self.dispatch, self.testimony, settings.unsaved)
         self.agreement = Agreement(topic, settings, self.table, self.dispatch, self.gossip, self.commits)
         self.border = Border(topic, settings, store, self.registry, self.dispatch)
-        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip))
+        self.lives = Lives(store, self.registry, UnknownLives(settings, self.registry, self.gossip, streams.strangers))
         self.enrolment = Enrolment(
             topic, settings, store, self.registry, self.table, self.dispatch, self.gossip, self.commits,
             self.agreement, self.border, self.lives,
@@ -468,6 +468,16 @@ class Repository:
         return now + max(age, _SHORTEST_SLEEP) if self.store.streams.event_count else None
 
     # ---- people
+
+    def validate(self) -> None:
+        """Assert the invariants of what it holds; while it reads its ledger, that is not all there yet."""
+        if not self.is_open:
+            return
+        self.store.validate()
+        self.table.validate()
+        self.gossip.bundle.validate()
+        for reader in self.dispatch.readers.values():
+            reader.validate()
 
     @property
     def health(self) -> TopicHealth:

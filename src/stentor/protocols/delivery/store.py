@@ -32,7 +32,12 @@ _DAMAGED = 1  # in place of a checksum
 
 
 class Store:
-    """Streams, records and what is to be written. `news` are lines that became durable since they were last taken."""
+    """Streams, records and what is to be written. `news` are lines that became durable since they were last taken.
+    Invariants, asserted by `validate`:
+
+    first <= horizon + 1 <= next; nothing of a stream has a sequence number from `next` on; `lines` are those of the
+    records in `entries`
+    """
 
     def __init__(
         self,
@@ -70,6 +75,13 @@ class Store:
         self._marking: dict[int, list[tuple[Stream, int]]] = {}
         self.marked: dict[Stream, None] = {}  # streams of which it is durable now what is forgotten or void
         self._noted = 0  # the last registration that is durable
+
+    def validate(self) -> None:
+        self.streams.validate()
+        self._tail.validate()
+        assert self.first <= self.horizon + 1 <= self.next, f"{self.first}, {self.horizon} and {self.next} in a row"
+        assert all(stream.last_sequence < self.next for stream in self.streams.values()), "a number that is given twice"
+        assert self.lines == [each.line for each in self.entries if isinstance(each, Record)], "lines without entries"
 
     # ---- from the ledger
 

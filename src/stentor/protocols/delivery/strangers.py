@@ -6,6 +6,8 @@ publisher and one for all; what exceeds it is dropped, and comes again once the 
 or from a repository that has it.
 """
 
+from collections import Counter
+
 from stentor.model.record import StreamId
 from stentor.model.span import Span
 from stentor.protocols.delivery.stream import Stream
@@ -22,7 +24,7 @@ class Strangers:
     """The streams of publishers that are unknown here. Invariants, asserted by `validate`:
 
     len(streams) <= MOST_STREAMS, of one publisher MOST_LIVES; held_back is the sum of its streams', and is at most
-    _MOST_BYTES.
+    _MOST_BYTES; nothing of a stranger is stored
     """
 
     def __init__(self) -> None:
@@ -79,4 +81,6 @@ class Strangers:
 
     def validate(self) -> None:
         assert len(self.streams) <= MOST_STREAMS
+        assert max(Counter(publisher for publisher, _ in self.streams).values(), default=0) <= MOST_LIVES
+        assert not any(stream.top or stream.held for stream in self.streams.values()), "a stranger's is stored"
         assert self.held_back == sum(stream.held_back for stream in self.streams.values()) <= _MOST_BYTES

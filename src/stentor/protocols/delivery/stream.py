@@ -28,18 +28,27 @@ class Stream:
 
     def __init__(self, stream: StreamId) -> None:
         self.id = stream
+        # Sets of this stream's numbers, and bounds of them. Invariants, asserted by `validate`:
+        #   durable ⊆ held ∪ skipped            what is durable has a record, or a reason to have none
+        #   held ∩ reserved = ∅                 a record replaces its reservation
+        #   held ∩ voids = ∅ above the floor    so does what comes after it was given up
+        #   damaged ⊆ reserved                  until another repository, or the publisher, sends it again
+        #   written_off ⊆ voids                 readers pass these, and are told
+        #   1 … floor ⊆ held, durable, ordered  what is forgotten counts as stored
+        #   held, reserved ⊆ 1 … top            each of these has a sequence number, or had one
+        #   durable_floor <= floor <= top
         self.held = Spans()  # has a record here, durable or about to be; or is forgotten
         self.durable = Spans()  # … for sure; or is skipped
         self.ordered = Spans()  # said to exist by the publisher, or by a repository that has it
         self.voids = Spans()  # readers do not wait for them; if one comes after all, it is stored as the newest
         self.skipped = Spans()  # nobody here wants them
-        # Numbers that were durable here and cannot be read. Invariants: damaged is reserved, and written_off is void
-        self.damaged = Spans()  # until another repository, or their publisher, sends them again
-        self.written_off = Spans()  # an operator has accepted that they are lost: readers pass them, and are told
+        # Numbers that were durable here and cannot be read.
+        self.damaged = Spans()
+        self.written_off = Spans()  # an operator has accepted that they are lost
         self.top = 0  # the highest number that has a sequence number, if only set aside
         self.last_sequence = 0  # under which something of it was stored or set aside
         self.floor = 0  # all up to it is forgotten
-        self.durable_floor = 0  # … and that is written down. Invariant: durable_floor <= floor
+        self.durable_floor = 0  # … and that is written down
         self.cared = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
         self.seen = 0  # when something last changed
         self.heard = 0  # when its publisher last spoke
@@ -53,8 +62,30 @@ class Stream:
         self.skips: dict[str, Spans] = {}  # … or do not, since nobody whom they serve wants it
         self.damages: dict[str, Spans] = {}  # … or had, and cannot read any more
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
-        self.held_back = 0  # bytes in it
+        self.held_back = 0  # bytes in it. Invariant: the sum of its frames, at most _MOST_HELD_BACK
+        # The records that are held and not forgotten: first number, sequence number and checksum of each. Invariant:
+        # they are as many, and in the order of their first numbers, each of which is held.
         self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
+
+    def validate(self) -> None:
+        reserved = Spans((first, last) for first, last, _ in self.reserved)
+        stored_or_skipped = _union(self.held, self.skipped)
+        assert all(stored_or_skipped.covers(*span) for span in self.durable), "durable, and neither held nor skipped"
+        assert not any(self.held.within(*span) for span in reserved), "held, and still reserved"
+        held_above = self.held.within(self.floor + 1, self.held.last)
+        assert not any(self.voids.within(*span) for span in held_above), "held, and still void"
+        assert all(reserved.covers(*span) for span in self.damaged), "damaged, and not reserved"
+        assert all(self.voids.covers(*span) for span in self.written_off), "written off, and not void"
+        for spans in (self.held, self.durable, self.ordered):
+            assert spans.covers(1, self.floor), "forgotten, and not counted as stored"
+        assert self.durable_floor <= self.floor <= self.top, "a floor above what it is the floor of"
+        assert max(self.held.last, reserved.last) <= self.top, "stored above the highest number"
+        waiting = sum(len(block.frame) for block in self.waiting.values())
+        assert self.held_back == waiting <= _MOST_HELD_BACK, "what waits is of another size"
+        firsts = self._firsts.tolist()
+        assert len(firsts) == len(self._sequences) == len(self._digests), "columns of records differ in length"
+        assert all(map(int.__lt__, firsts, firsts[1:])), "two records begin with one number, or out of order"
+        assert all(first in self.held for first in firsts), "a record of numbers that are not held"
 
     # ---- the temporary buffer
 
@@ -383,7 +414,6 @@ class Stream:
         """Another repository has nothing of it, or does not count any more."""
         self.forgotten.pop(peer, None)
         self.peers.pop(peer, None)
-        self.forgotten.pop(peer, None)
         self.damages.pop(peer, None)
 
     def wanted_from(self, peer: str) -> list[Span]:

@@ -5,6 +5,7 @@ as much as one whose publishers have had one.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from stentor.model.held import Held
 from stentor.model.record import Line, StreamId
@@ -19,7 +20,8 @@ class Streams(dict[StreamId, Stream]):
     """Streams come into being when they are first spoken of by those who may: publishers that may publish, members of
     the bundle and the ledger. Those of others are with the strangers until then. Invariants, asserted by `validate`:
 
-    a stream that is not in `unsettled` is settled; `_lives` holds the same streams, by publisher
+    a stream that is not in `unsettled` is settled; `_lives` holds the same streams, by publisher; `unsettled` and
+    `collected` hold no others; no stream is a stranger's as well; no two reservations share a sequence number
     """
 
     def __init__(self) -> None:
@@ -133,5 +135,12 @@ class Streams(dict[StreamId, Stream]):
     def validate(self) -> None:
         for key, stream in self.items():
             assert stream in self.unsettled or stream.is_settled, f"nobody looks at {key}"
-            assert self._lives[key[0]][key[1]] is stream
-        assert sum(map(len, self._lives.values())) == len(self)
+            assert self._lives[key[0]][key[1]] is stream, f"{key} is not among the lives of its publisher"
+            stream.validate()
+        assert sum(map(len, self._lives.values())) == len(self), "a life without a stream"
+        assert all(self.get(each.id) is each for each in (*self.unsettled, *self.collected)), "an abandoned stream"
+        assert not self.keys() & self.strangers.streams.keys(), "a stranger that is known"
+        self.strangers.validate()
+        reserved = sorted((at, last - first) for stream in self.values() for first, last, at in stream.reserved)
+        for (before, more), (at, _) in pairwise(reserved):
+            assert before + more < at, f"sequence number {at} is reserved twice"

@@ -6,6 +6,7 @@ give way first: each lets go of the older half of what it has in memory, until t
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
+from itertools import pairwise
 
 from stentor.model.record import Kind, Record
 
@@ -43,7 +44,10 @@ class TailBudget:
 
 
 class Tail:
-    """Records by sequence number, without gaps from `start` on."""
+    """Records by sequence number, without gaps from `start` on. Invariants, asserted by `validate`:
+
+    from `start` on records follow each other; `size` is the sum of all; no more is let go than readers were shown
+    """
 
     def __init__(self, start: int, budget: TailBudget) -> None:
         self.start = start  # everything from here on is in memory
@@ -52,6 +56,14 @@ class Tail:
         self._needed_after = start - 1  # readers have not been shown what follows it
         self._sequences: list[int] = []
         self._records: dict[int, Record] = {}
+
+    def validate(self) -> None:
+        records = [self._records[sequence] for sequence in self._sequences]
+        assert len(records) == len(self._records), "a record that nobody finds"
+        for before, after in pairwise(record for record in records if record.line.end >= self.start):
+            assert before.line.end + 1 == after.line.sequence, f"{before.line} and {after.line} are no neighbours"
+        assert self.size == sum(map(_size, records)), "a tail of another size than its records have"
+        assert self.start <= self._needed_after + 1, "what no reader was shown is let go"
 
     def put(self, record: Record) -> None:
         """A new record, or one in the place of reserved ones."""

@@ -13,6 +13,7 @@ from stentor.model.errors import Refusal, Refused
 from stentor.protocols.delivery.gossip import Gossip
 from stentor.protocols.delivery.registry import Registry
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.strangers import Strangers
 
 
 class _Refusal(NamedTuple):
@@ -27,31 +28,39 @@ class _Refusal(NamedTuple):
 class UnknownLives:
     """Those that publishers of one topic have told one repository of."""
 
-    def __init__(self, settings: RepositorySettings, registry: Registry, gossip: Gossip) -> None:
-        self._settings, self._registry, self._gossip = settings, registry, gossip
+    def __init__(self, settings: RepositorySettings, registry: Registry, gossip: Gossip, strangers: Strangers) -> None:
+        self._settings, self._registry = settings, registry
+        self._gossip, self._strangers = gossip, strangers
         self._refused: dict[int, _Refusal] = {}  # the last one of each publisher
-        self._accepted: set[tuple[int, int]] = set()  # for whose facts an operator does not want to wait
+        self._accepted: dict[int, int] = {}  # by publisher, the last life whose facts an operator gave up
 
     def check(self, now: int, event: Recovery, sender: int) -> None:
-        """Refuse a life that somebody has answered who is away."""
-        key = sender, event.incarnation
-        if not event.answered or self._registry.is_introduced(*key) or key in self._accepted:
+        """Refuse a life that somebody has answered who is away, and those that follow it."""
+        if self._registry.is_introduced(sender, event.incarnation):
             return
-        if not self._gossip.knows_all(now):
-            former = self._refused.get(sender)
-            since = former.since if former is not None and former.life == event.incarnation else now
-            self._refused[sender] = _Refusal(event.sender, event.incarnation, event.last, since)
+        answered = max([event.incarnation * event.answered, *self._answered(sender)])
+        if answered > self._accepted.get(sender, 0) and not self._gossip.knows_all(now):
+            since = self._refused[sender].since if sender in self._awaited() else now
+            self._refused[sender] = _Refusal(event.sender, answered, event.last, since)
             raise Refused(
                 Refusal.BUSY,
                 f"{event.sender} was answered by a repository that is away, and {self._settings.name} does not know "
                 "what it had published before",
             )
 
+    def _answered(self, sender: int) -> list[int]:
+        """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
+        # Blocks without an order may be of an earlier topic of this name, which was deleted.
+        heard = [stream for stream in self._strangers.streams.values() if stream.ordered]
+        lives = [stream.id[1] for stream in heard if stream.id[0] == sender]
+        lives += [self._refused[sender].life] if sender in self._refused else []
+        return [life for life in lives if not self._registry.is_introduced(sender, life)]
+
     def _awaited(self) -> dict[int, _Refusal]:
         """Return the lives that still cannot be steered."""
         is_introduced = self._registry.is_introduced
         refused = {number: each for number, each in self._refused.items() if not is_introduced(number, each.life)}
-        return {number: each for number, each in refused.items() if (number, each.life) not in self._accepted}
+        return {number: each for number, each in refused.items() if each.life > self._accepted.get(number, 0)}
 
     def is_waiting(self, now: int, longer_than: int = 0) -> bool:
         """Return whether a life has been waited for that long, with nobody coming or going meanwhile."""
@@ -65,6 +74,6 @@ class UnknownLives:
 
     def accept_loss(self) -> tuple[Held, ...]:
         """Steer these lives when they ask again, wherever earlier ones ended; return them."""
-        awaited = [(number, each.life) for number, each in self._awaited().items()]
-        self._accepted.update(awaited)
-        return tuple(Held(*key, 0, ()) for key in awaited)
+        awaited = {number: each.life for number, each in self._awaited().items()}
+        self._accepted |= awaited
+        return tuple(Held(*key, 0, ()) for key in awaited.items())

@@ -57,6 +57,11 @@ class Route(Generic[D]):
         self.events = 0
 
     @property
+    def parts(self) -> tuple[list[Interest[D]], list[Audience[D]], list[Demand]]:
+        """All who want events that go this way: of all events, of some, and other brokers."""
+        return list(self._whole), list(self.audiences), list(self.demands)
+
+    @property
     def is_wanted(self) -> bool:
         """Whether anybody takes events that go this way, here or elsewhere."""
         return bool(self.takers or self.audiences or self.demands)
@@ -107,7 +112,13 @@ class TopicState(msgspec.Struct, Generic[D], eq=False, gc=False):
 
 
 class RouteTable(Generic[D]):
-    """Interests go in, routes come out; a change forgets exactly the routes that it touches."""
+    """Interests go in, routes come out; a change forgets exactly the routes that it touches. Invariants, asserted by
+    `validate`:
+
+    a route of this epoch leads to all that cover its topic now, and to nobody else; a flow that is remembered has the
+    route of its topic, or is denied, and its topic knows it; each audience is of somebody, and all of them are of the
+    interests with filters; `evaluated` and `evaluated_for` are the sums over these
+    """
 
     def __init__(self, heed: Callable[[Interest[D], bool], None] | None = None) -> None:
         self._heed = heed or (lambda _interest, _comes: None)  # told of every interest that comes or goes
@@ -261,17 +272,41 @@ class RouteTable(Generic[D]):
             state.route.settle()
             state.route, state.remembered = None, {}
         if state.route is None:
-            name = state.name
-            whole = sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number)
-            audiences = sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number)
-            demands = sorted(self._demands.covering(name), key=lambda demand: demand.number)
-            parts: list[list[Interest[D]] | list[Audience[D]] | list[Demand]] = [whole, audiences, demands]
+            parts = self._covering(state.name)
             key = tuple([tuple([each.number for each in part]) for part in parts])
             route = self._shared.get(key)
             if route is None:
-                route = self._shared[key] = Route(whole, audiences, demands)
+                route = self._shared[key] = Route(*parts)
             state.route, state.epoch = route, self._epoch
         return state.route
+
+    def _covering(self, name: str) -> tuple[list[Interest[D]], list[Audience[D]], list[Demand]]:
+        """Return all who want events of a topic, in the order of their numbers."""
+        return (
+            sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number),
+            sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number),
+            sorted(self._demands.covering(name), key=lambda demand: demand.number),
+        )
+
+    def validate(self) -> None:
+        for topic, state in self.topics.items():
+            assert topic == topic_id(state.name), f"{state.name} is filed under another number"
+            if state.route is not None and state.epoch == self._epoch:
+                assert state.route.parts == self._covering(state.name), f"the route of {state.name} is not as it was"
+        for number, table in self._tables.items():
+            assert number == table.number, "a table of flows under another number"
+            for flow, route in table.routes.items():
+                state = self.topics[topic_of_flow(flow)]
+                assert route is self.denied or route is state.route, f"a flow of {state.name} has a route of its own"
+                assert _key(table, flow) in state.remembered, f"{state.name} does not know of a flow"
+        assert all(self._by_pattern.values()), "an audience of nobody"
+        filtered = [interest for interest in self.interests.values() if interest.filter is not None]
+        assert sum(map(len, self._by_pattern.values())) == len(filtered), "an audience of interests that are gone"
+        assert self.evaluated == sum(audience.evaluated for audience in self._by_pattern.values())
+        costs: Counter[D] = Counter()
+        for interest in filtered:
+            costs[interest.destination] += interest.evaluated
+        assert self.evaluated_for == +costs, "filters that are gone are still paid for"
 
     def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
         """File the route of a flow's topic, until the topic's route changes."""

@@ -27,7 +27,12 @@ class Label(NamedTuple):
 
 
 class RoutingCache:
-    """The abbreviated graph that a broker holds, and the tree of best paths from the vertex, the broker itself."""
+    """The abbreviated graph that a broker holds, and the tree of best paths from the vertex, the broker itself.
+    Invariants, asserted by `validate`:
+
+    `_predecessors` is `_edges` the other way round; unless an edge is dirty, every label is what the edge from its
+    parent offers, no edge offers a better one, and a unit's hop is that of its parent, or itself beside the vertex
+    """
 
     def __init__(self, vertex: str, depth: int) -> None:
         zero = (0,) * depth
@@ -40,6 +45,19 @@ class RoutingCache:
         self._hops: dict[str, str] = {}
         self._dirty: set[tuple[str, str]] = set()  # edges changed since the last repair
         self._formerly: dict[str, str | None] = {}  # hops as they were when changes were last taken
+
+    def validate(self) -> None:
+        edges = {(near, far) for near, ends in self._edges.items() for far in ends}
+        assert edges == {(near, far) for far, ends in self._predecessors.items() for near in ends}, "edges one way only"
+        if self._dirty:
+            return
+        reached = {unit: label for unit, label in self._labels.items() if unit != self.vertex}
+        for unit, label in reached.items():
+            assert label == self._offer(label.parent, unit), f"{unit} is reached by an edge that is not there"
+            assert self._hops[unit] == (unit if label.parent == self.vertex else self._hops[label.parent])
+        assert self._hops.keys() == reached.keys(), "a hop to a unit that is not reached"
+        for near, far in edges:
+            assert far == self.vertex or self._better(near, far) is None, f"{far} is nearer by {near}"
 
     def set_edge(self, near: str, far: str, level: int, cost: int) -> None:
         """Add an edge, or replace the one from near to far."""

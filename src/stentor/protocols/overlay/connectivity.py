@@ -10,12 +10,17 @@ from collections.abc import Iterator
 
 from stentor.model.context import Context
 from stentor.model.messages import Presence
-from stentor.protocols.overlay.cache import Cost, RoutingCache
+from stentor.protocols.overlay.cache import Cost, Edge, RoutingCache
 from stentor.protocols.overlay.path_lengths import PathLengths
 
 
 class Connectivity:
-    """The presences of all members of all scopes around a broker, and the routes that follow from them."""
+    """The presences of all members of all scopes around a broker, and the routes that follow from them. Invariants,
+    asserted by `validate`:
+
+    `_spoken` is what the presences say, `_mentions` the same the other way round; an edge is drawn if and only if it
+    stands, and `_leads` has just those that are drawn
+    """
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -25,6 +30,19 @@ class Connectivity:
         self._leads: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
         self._mentions: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
         self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
+
+    def validate(self) -> None:
+        for level, members in enumerate(self.members):
+            for unit, presence in members.items():
+                assert (unit, level) == (presence.unit, self.context.level(unit)), f"{unit} is not of level {level}"
+                gateways = () if presence.left else presence.gateways
+                assert self._spoken[unit] == {each.unit: each.cost for each in gateways}, f"{unit} says something else"
+        spoken = {(near, far) for near, ends in self._spoken.items() for far in ends}
+        assert spoken == {(near, far) for far, ends in self._mentions.items() for near in ends}, "mentions differ"
+        drawn = {(near, far): Edge(level, cost) for near, far, level, cost in self.cache.edges()}
+        assert drawn == {pair: edge for pair in spoken if (edge := self._edge(*pair))}, "an edge that does not stand"
+        assert drawn.keys() == {(near, far) for near, ends in self._leads.items() for far in ends}, "leads differ"
+        self.cache.validate()
 
     def find(self, unit: str) -> Presence | None:
         level = self.context.level(unit)
@@ -51,20 +69,20 @@ class Connectivity:
 
     def _draw(self, near: str, far: str) -> None:
         """The edge between two units, if it stands; those of the units around us are drawn from what is inside them."""
-        context = self.context
-        cost, level = self._spoken.get(near, {}).get(far), context.level(far)
-        if (
-            cost is not None
-            and level is not None
-            and near not in context.units[1:]
-            and far not in context.units
-            and self._answers(far, near, level)
-        ):
+        edge = self._edge(near, far)
+        if edge is not None:
             self._leads[near].add(far)
-            self.cache.set_edge(near, far, level, cost)
+            self.cache.set_edge(near, far, *edge)
         elif far in self._leads[near]:
             self._leads[near].remove(far)
             self.cache.remove_edge(near, far)
+
+    def _edge(self, near: str, far: str) -> Edge | None:
+        """Return the edge between two units, if it stands."""
+        units, cost, level = self.context.units, self._spoken.get(near, {}).get(far), self.context.level(far)
+        if cost is None or level is None or near in units[1:] or far in units or not self._answers(far, near, level):
+            return None
+        return Edge(level, cost)
 
     def _answers(self, unit: str, speaker: str, level: int) -> bool:
         """Whether a unit speaks of a link, too; it sees of the other end what is on its own level."""

@@ -31,6 +31,7 @@ from stentor.simulation.delivery.post_office import PostOffice
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Appointment, Schedule
 from stentor.simulation.trace import Trace
+from stentor.simulation.validation import validate_sometimes
 
 TOPIC = "orders"
 MOST_STEPS = 60_000
@@ -216,6 +217,7 @@ class Actor:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")
             return
+        validate_sometimes(self.name, self.machine, stage.trace.steps, stage.anomalies)
         stage.trace.step(stage.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.trail.take(self.clock))
         if stage.trace.steps > MOST_STEPS:

@@ -31,6 +31,7 @@ class Kinds(NamedTuple):
     scribe: type[Scribe] = Scribe
     reader: type[Reader] = Reader
     scholar: type[Scholar] = Scholar
+    stranger: type[Stranger] = Stranger
 
 
 BARE = Kinds()  # machines of reliable delivery alone
@@ -57,7 +58,7 @@ class Cast:
         self.readers = [self._reader(place) for place in range(plan.readers)]
         self.scholars = [kinds.scholar(stage, "scholar")] if plan.scholars else []
         twins = [self.owner, *self.scholars]
-        self.strangers = [Stranger(stage, self.members, twins, seed)] if plan.strangers else []
+        self.strangers = [kinds.stranger(stage, self.members, twins, seed)] if plan.strangers else []
 
     def add_depot(self, unit: str = "") -> Depot:
         plan = self.plan

@@ -419,10 +419,6 @@ class Depot(Actor):
         repository = self.repository
         if repository is None:
             return
-        try:
-            repository.store.streams.validate()
-        except AssertionError as error:
-            self.accuse("raised", f"{self.short} is not as it says: {error}")
         self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.damage.is_found:
             for key, stream in repository.store.streams.items():

@@ -12,15 +12,15 @@ _STANDSTILL = 5 * SECOND  # without new events, after which a slow application i
 _REST = 300 * MILLISECOND  # that it must stay so
 
 
-def recover(cast: Cast, mischief: Mischief, verdict: Verdict, most_steps: int) -> None:
-    """Mend what was broken, and wait until all is quiet, or for long enough that it never will be."""
+def recover(cast: Cast, mischief: Mischief, verdict: Verdict, most_steps: int, longest: int = LONGEST) -> None:
+    """Mend what was broken, and wait until all is quiet, or for so long that it never will be."""
     stage, schedule, seen = cast.stage, cast.stage.schedule, cast.stage.seen
     mischief.mend()
     for actor in cast.actors:
         actor.start()
     begin = stage.now
     news = seen["delivered"] - seen["redelivered"]  # a slow application is no standstill while it gets new events
-    limit = begin + LONGEST
+    limit = begin + longest
     while schedule.now < limit and stage.trace.steps < most_steps:
         schedule.run(schedule.now + _LOOK)
         mischief.accept_losses()

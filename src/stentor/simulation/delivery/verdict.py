@@ -132,7 +132,9 @@ class Verdict:
         ]
 
     def _unclosed(self) -> list[str]:
-        """Streams that are still there although everyone has forgotten all of them, and their publisher goes on."""
+        """Streams that are still there although everyone has forgotten all of them, and their publisher goes on; and
+        events of such streams that wait for an order, which nobody sends any more.
+        """
         members = [depot for depot in self._cast.depots.values() if depot.member and not depot.left]
         if self._cast.plan.close_after > SECOND or not all(depot.serves for depot in members):
             return []  # it is not time yet, or somebody who does not come back may have some of it
@@ -140,7 +142,11 @@ class Verdict:
         everyone = [machine.store.streams for machine in machines]
         publishers = machines[0].registry.publishers.items() if machines else ()
         left = {known.name: _past_lives(publisher, known, everyone) for publisher, known in publishers}
-        return [f"{name}: {lives} are not closed" for name, lives in left.items() if lives]
+        found = [f"{name}: {lives} are not closed" for name, lives in left.items() if lives]
+        for machine in machines:
+            waiting = [key for key, stream in machine.store.streams.items() if stream.waiting]
+            found += [f"{key} waits for an order" for key in waiting if machine.registry.is_outlived(*key)]
+        return found
 
     def _lagging(self, depot: Depot) -> list[str]:
         repository = depot.repository

@@ -15,11 +15,9 @@ from stentor.simulation.delivery.post_office import Addressee, PostOffice
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.doorman import Doorman
 from stentor.simulation.fabric.plan import NODES
-from stentor.simulation.faults import Faults
 from stentor.simulation.host import Factory, Host
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.topology import Link, Topology
-from stentor.simulation.trace import Trace
 from stentor.simulation.world import World
 from stentor.wire.block import Block
 
@@ -29,23 +27,19 @@ _LINKS: tuple[Link, ...] = tuple((near, far, 0.0) for near, far in pairwise(NODE
 
 
 class FabricWorld(World):
-    """A world of nodes with ledgers, in which an exception that a repository survives is an anomaly, too."""
-
-    def __init__(self, seed: int, faults: Faults, *, keep_trace: bool) -> None:
-        super().__init__(seed, faults, keep_trace=keep_trace)
-        self.trace = Trace(keep_trace)
+    """A world of nodes with ledgers. An exception that a repository survives is an anomaly, unless it is on purpose."""
 
     def reported(self, host: Host, report: Report) -> None:
         super().reported(host, report)
-        if report.what == "a message could not be handled":
+        if report.what == "a message could not be handled" and "Stumble" not in str(report.details["error"]):
             self.anomalies.append(Anomaly("unhandled", f"{host.name}: {report.details['trace']}"))
 
 
 class _NoOffice(PostOffice):
-    """Carries nothing: what actors send leaves their nodes as bytes."""
+    """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
 
     def post(self, sender: Addressee, post: Post) -> None:
-        pass
+        self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         pass

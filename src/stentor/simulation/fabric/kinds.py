@@ -6,10 +6,13 @@ from typing import Any
 from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
 from stentor.model.record import Holdings
 from stentor.model.trace import Trace
+from stentor.nodes.conclusion import Concluded
 from stentor.nodes.end import End
+from stentor.protocols.delivery.post import Post
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
@@ -19,10 +22,11 @@ from stentor.simulation.delivery.owner import Owner
 from stentor.simulation.delivery.reader import Reader
 from stentor.simulation.delivery.scholar import Scholar
 from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.fabric.brokers import FabricStage
 from stentor.simulation.fabric.housed import Housed, Nobody
-from stentor.simulation.fabric.watched import WatchedNode, watched_end
+from stentor.simulation.fabric.watched import WatchedNode, WatchedRetrieval, watched_end
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 
@@ -30,15 +34,46 @@ class HousedOwner(Housed, Owner):
     def compose(self, machine: Machine) -> Machine:
         return _letter_writer(self, machine)
 
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.stepped((happened,), effects)
+        return effects
+
 
 class HousedScholar(Housed, Scholar):
     def compose(self, machine: Machine) -> Machine:
+        assert isinstance(machine, Retrieval)
+        machine.__class__ = WatchedRetrieval
+        assert isinstance(machine, WatchedRetrieval)
+        machine.watch = self.stepped
         return _letter_writer(self, machine)
+
+
+class Forge(Input, frozen=True, tag="forge"):
+    """A stranger has thought of a letter."""
+
+    post: Post
+
+
+class HousedStranger(Housed, Stranger):
+    """It has the id that brokers give it: no name was found with that of somebody else."""
+
+    def compose(self, machine: Machine) -> Machine:
+        return _letter_writer(self, machine)
+
+    def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
+        return [happened.post] if isinstance(happened, Forge) else []
+
+    def _send(self, post: Post) -> None:
+        self.later(0, lambda: self.handle(Forge(post)))
 
 
 def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
-    return End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    trail = actor.trail
+    end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    end._post.trail = machine.trail = trail
+    return end
 
 
 class HousedAuthor(Housed, Author):
@@ -64,6 +99,7 @@ class HousedDepot(Housed, Depot):
         super().__init__(stage, *args, **kwargs)
         self._lead = 0  # of the clock on its wall
         self._acts[Open] = self._open
+        self._acts[Concluded] = lambda _: stage.seen.update(["concluded"])
         self._acts[CloseLedger] = self._fall_asleep
 
     def new_disk(self, ledger: str) -> SimulatedDisk:
@@ -153,8 +189,11 @@ class HousedDepot(Housed, Depot):
     def _collect(self, collect: Collect) -> None:
         if collect.ledger == TOPIC:
             super()._collect(collect)
-        else:
+            return
+        try:
             self.ledgers.collect(collect)
+        except LedgerError as error:
+            self.note(f"cannot collect: {error}")
 
     def _discard(self, discard: Discard) -> None:
         if discard.ledger != TOPIC:
@@ -165,4 +204,4 @@ class HousedDepot(Housed, Depot):
         self.ledgers.queue(TOPIC, lambda: self.throw_away(registry))
 
 
-HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar)
+HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar, HousedStranger)

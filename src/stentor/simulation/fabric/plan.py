@@ -14,6 +14,7 @@ from stentor.simulation.delivery.plan import (
     draw_rot,
     draw_scholars,
     draw_scribes,
+    draw_strangers,
     draw_strikes,
     draw_units,
 )
@@ -23,6 +24,8 @@ from stentor.simulation.faults import DAMAGES, Faults, Weather
 # What befalls links is the adversary's; a host does a whole step or none; no letter outlives the link it was sent on.
 _NOT_HERE = {"partition", "cut-in-step", "echo"}
 
+
+_OF_NODES = {"stop-broker": 0.2, "stop-repository": 0.2, "stumble": 0.1}  # in so many of the worlds
 
 # Brokers in units and their numbers, each linked with the next one; a network has one depth everywhere.
 NODES: dict[str, tuple[int, ...]] = {
@@ -46,11 +49,14 @@ def draw_fabric(seed: int) -> Plan:
         strikes=draw_strikes(random, duration),
     )
     for draw in (
-        draw_units, draw_scribes, draw_returns, draw_rivals, draw_brief_lives, draw_scholars, draw_rot
+        draw_units, draw_scribes, draw_returns, draw_rivals, draw_brief_lives, draw_scholars, draw_strangers, draw_rot
     ):  # fmt: skip
         plan = draw(Random(f"{seed}/fabric/{draw.__name__}"), plan)
-    strikes = tuple(strike for strike in plan.strikes if strike[1] not in _NOT_HERE)
-    return msgspec.structs.replace(plan, strikes=strikes, nodes=tuple(NODES) if plan.nodes else ())
+    strikes = [strike for strike in plan.strikes if strike[1] not in _NOT_HERE]
+    for what, share in _OF_NODES.items():
+        strikes += [(random.randrange(duration), what)] * (random.random() < share)
+    strikes.sort()
+    return msgspec.structs.replace(plan, strikes=tuple(strikes), nodes=tuple(NODES) if plan.nodes else ())
 
 
 def draw_faults(seed: int) -> Faults:

@@ -12,11 +12,13 @@ from stentor.model.control import Registration
 from stentor.model.errors import Refused
 from stentor.model.trace import Trace
 from stentor.nodes.client import Settings
+from stentor.nodes.containment import senders_of
 from stentor.nodes.end import End
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
 from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.retrieval import Retrieval
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.trail import Trail
 
@@ -65,11 +67,27 @@ class WatchedSubscriber(ReliableSubscriber):
         return effects
 
 
+class WatchedRetrieval(Retrieval):
+    watch: Watch
+
+    def step(self, now: int, happened: Input) -> list[Effect]:
+        effects = super().step(now, happened)
+        self.watch((happened,), effects)
+        return effects
+
+
+class Stumble(Exception):
+    """A machine fails at what a peer said, for a reason that nobody thought of."""
+
+
 class WatchedRepository(Repository):
     watch: Watch
+    stumbles = False  # at the next message of a peer
 
     def step(self, now: int, *happened: Input) -> list[Effect]:
         effects = super().step(now, *happened)
+        if self.stumbles and senders_of(happened):
+            raise Stumble
         self.watch(happened, effects)
         return effects
 

@@ -5,14 +5,16 @@ from collections import Counter
 import msgspec
 
 from stentor.machine import MILLISECOND
+from stentor.nodes.containment import REFUSED_FOR
 from stentor.simulation.adversary import Adversary
 from stentor.simulation.delivery.cast import Cast
-from stentor.simulation.delivery.mischief import Mischief
+from stentor.simulation.delivery.plan import LONGEST
 from stentor.simulation.delivery.recovery import recover
 from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.fabric.brokers import FabricStage, FabricWorld
 from stentor.simulation.fabric.kinds import HOUSED
+from stentor.simulation.fabric.mischief import FabricMischief
 from stentor.simulation.fabric.plan import draw_fabric, draw_faults
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
@@ -28,7 +30,7 @@ class _Play:
         self.world = FabricWorld(seed, draw_faults(seed), keep_trace=keep_trace)
         self.stage = FabricStage(seed, self.world, self.plan.nodes)
         self.cast = Cast(self.stage, self.plan, seed, HOUSED)
-        self.mischief = Mischief(self.cast)
+        self.mischief = FabricMischief(self.cast)
         self.verdict = Verdict(self.cast)
         self.adversary = Adversary(self.world)
 
@@ -40,7 +42,8 @@ class _Play:
         self.cast.found()
         sky.weather = weather
         self._suffer()
-        recover(self.cast, self.mischief, self.verdict, _MOST_STEPS)
+        longest = LONGEST + (REFUSED_FOR if self.stage.seen["stumble"] else 0)
+        recover(self.cast, self.mischief, self.verdict, _MOST_STEPS, longest)
         if self.world.trace.steps >= _MOST_STEPS:
             self.world.anomalies.append(Anomaly("endless", f"{self.world.trace.steps} steps"))
         self.verdict.judge()
@@ -59,6 +62,8 @@ class _Play:
         for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
             late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
+        for stranger in self.cast.strangers:
+            stranger.start()
         for time, what in plan.strikes:
             world.run(begin + time)
             self.mischief.strike(what)

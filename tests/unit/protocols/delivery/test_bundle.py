@@ -50,6 +50,20 @@ def test_others_are_asked_for_different_events() -> None:
     )
 
 
+def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "unit"})
+    peer = bundle.peers["r2"]
+    held = (Held(*STREAM, 0, ((1, 3),)),)
+    state = GossipState(TOPIC, "r2", True, held, 0, False, True, unit="unit", cares=("billing",))
+    bundle.take_state(peer, state, streams)
+    assert peer.cares == {"billing": {STREAM: 3}}
+    bundle.admit({"r1": ""})
+    bundle.take_state(peer, state, streams)
+    assert not peer.cares
+    bundle.validate()
+
+
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:
     assert missing_in_steady_traffic((1, 95)) == ()
 

@@ -1,11 +1,14 @@
 """The lives of a publisher: what an earlier one had acknowledged comes before what a later one sends."""
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle, block
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
-from stentor.model.communication import end_name
+from stentor.model.communication import end_name, repository_name
 from stentor.model.control import (
     Denial,
+    GossipRequest,
+    GossipState,
+    Held,
     Migrate,
     PublisherOrder,
     Recovery,
@@ -18,6 +21,7 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.model.record import Kind
 from stentor.protocols.delivery.destination import DisseminationTable
+from stentor.protocols.delivery.post import Heard
 from stentor.protocols.delivery.registry import KnownPublisher, Registry
 from stentor.protocols.delivery.store import Store
 from stentor.protocols.delivery.streams import Streams
@@ -160,6 +164,20 @@ def test_a_life_that_was_answered_elsewhere_is_not_steered_by_one_that_has_not_h
 
 
 @pytest.mark.req("RD-30")
+def test_a_life_that_follows_one_which_was_answered_elsewhere_is_not_steered_either() -> None:
+    bundle = unheard()
+    bundle.clear()
+    bundle.publish(1, 2, incarnation=6)
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=7 << 15)
+    assert [denial.code for denial in bundle.told(Denial, "shop")] == [Refusal.BUSY]
+    bundle.start("r2")
+    bundle.pass_time(2000)
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=(7 << 15) + 1)
+    bundle.publish(1, 2, incarnation=7)
+    assert stored(bundle, "r1") == [(5, 1), (5, 2), (5, 3), (6, 1), (6, 2), (7, 1), (7, 2)]
+
+
+@pytest.mark.req("RD-30")
 def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_operator_accepts_that() -> None:
     bundle = unheard()
     ask_again(bundle, 1)
@@ -172,6 +190,27 @@ def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_
     assert is_ready(bundle, "r1")
     assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {}
     assert isinstance(ask_again(bundle, 2), RecoveryResponse)
+
+
+@pytest.mark.req("RD-30")
+def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came_before_it() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=7)
+    bundle.kill("r2")
+    registry = bundle.repositories["r1"].registry
+
+    def asked(digest: int) -> list[GossipRequest]:
+        """What r1 asks of r2, which has two events of life 6 and a registry of this digest."""
+        state = GossipState(
+            TOPIC, "r2", True, (Held(SHOP, 6, 0, ((1, 2),)),), digest, whole=True, version=registry.version
+        )
+        bundle.clear()
+        bundle.step("r1", Heard(publisher_id(KEEPER, repository_name("r2")), [state]))
+        bundle.pass_time(1000)
+        return bundle.told(GossipRequest)
+
+    assert not asked(registry.digest + 1), "where life 5 ended, which r1 has not heard of, is among what it asks for"
+    assert asked(registry.digest)
 
 
 def test_a_life_that_was_answered_by_nobody_who_is_left_is_steered() -> None:

@@ -1,5 +1,6 @@
 """Routes and flows: worked out once, shared where interests are the same, forgotten exactly where they change."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -369,3 +370,25 @@ def test_a_denied_flow_is_forgotten_with_the_routes_of_its_topic() -> None:
     table.deny(flows, flow("t"))
     table.drop(flows)
     assert table.topics == {}
+
+
+DAMAGES: dict[str, Callable[[Table], object]] = {
+    "is filed under another number": lambda table: table.topics.update({topic_id("z"): table.topics[topic_id("a/b")]}),
+    "is not as it was": lambda table: table._whole.add("a/b", 9, interest(9, "a/b")),
+    "has a route of its own": lambda table: table._tables[1].routes.update({flow("a/b"): Route((), ())}),
+    "does not know of a flow": lambda table: table.topics[topic_id("a/b")].remembered.clear(),
+    "an audience of interests that are gone": lambda table: table.interests.pop(2),
+    "still paid for": lambda table: table.evaluated_for.update({A: 1}),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_to_a_table_is_seen(what: str) -> None:
+    table: Table = RouteTable()
+    table.add(interest(1, "a/#"))
+    table.add(interest(2, "a/b", B, "n > 1"))
+    table.remember(link(table, 1, "a/b"), flow("a/b"))
+    table.validate()
+    DAMAGES[what](table)
+    with pytest.raises(AssertionError, match=what):
+        table.validate()

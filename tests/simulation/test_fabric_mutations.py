@@ -1,0 +1,82 @@
+"""Break what whole nodes add to their machines, one mechanism at a time: scenario `fabric` must see it.
+
+The table is in docs/protocols/reliable-delivery-proof.md.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from tests.simulation.test_delivery_mutations import names
+from tests.simulation.test_seeds import OPEN
+
+from stentor.machine import Effect, Input, Open
+from stentor.model.communication import repository_name
+from stentor.model.ids import publisher_id
+from stentor.model.messages import Subscription
+from stentor.nodes.application import Deliver
+from stentor.nodes.client import Client
+from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.managed_topic import ManagedTopic
+from stentor.nodes.repository import RepositoryNode
+from stentor.protocols.delivery.post import Heard
+from stentor.simulation.delivery.depot import keeper_of
+from stentor.simulation.scenarios import SCENARIOS
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+MOST_SEEDS = 120
+
+
+def a_failed_topic_is_not_opened_again(patch: pytest.MonkeyPatch) -> None:
+    original = RepositoryNode._step
+
+    def step(
+        self: RepositoryNode, now: int, topic: str, managed: ManagedTopic, happened: Sequence[Input]
+    ) -> tuple[list[Effect], list[Input]]:
+        effects, told = original(self, now, topic, managed, happened)
+        return [each for each in effects if not isinstance(each, Open)], told
+
+    patch.setattr(RepositoryNode, "_step", step)
+
+
+def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:
+    original = Client._requests
+
+    def requests(self: Client) -> Iterator[Subscription]:
+        return original(self) if self._links == 1 else iter(())
+
+    patch.setattr(Client, "_requests", requests)
+
+
+def letters_are_believed_to_be_from_whom_they_name(patch: pytest.MonkeyPatch) -> None:
+    original = Correspondence._open
+
+    def read(self: Correspondence, deliver: Deliver, done: list[Effect]) -> list[Input]:
+        found = original(self, deliver, done)
+        return [_as_signed(each) if isinstance(each, Heard) else each for each in found]
+
+    patch.setattr(Correspondence, "_open", read)
+
+
+def _as_signed(heard: Heard) -> Heard:
+    named = getattr(heard.events[0], "sender", "") if heard.events else ""
+    if named not in ("a", "b", "c", "d", "e", "f"):
+        return heard
+    return Heard(publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester)
+
+
+MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (a_failed_topic_is_not_opened_again, {"not-converged"}),
+    (a_new_link_does_not_resubscribe, {"not-converged", "refused"}),
+    (letters_are_believed_to_be_from_whom_they_name, {"stored-by-nobody", "phantom", "refused", "not-converged"}),
+]
+
+
+@pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
+def test_a_broken_node_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    for seed in range(MOST_SEEDS):
+        if ("fabric", seed) in OPEN:
+            continue  # it fails by itself
+        if kinds & {anomaly.kind for anomaly in SCENARIOS["fabric"].run(seed).anomalies}:
+            return
+    pytest.fail(f"nobody noticed within {MOST_SEEDS} seeds")
