@@ -32,7 +32,7 @@ from stentor.model.communication import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Fact, Kind, Line, Record
-from stentor.protocols.delivery.store import HORIZON, SCHEMA, digest_of
+from stentor.protocols.delivery.repository.storing.event_log import HORIZON, SCHEMA, digest_of
 from stentor.storage.shelf import open_ledger
 from stentor.wire.block import Block, Origin, encode
 

@@ -24,7 +24,7 @@ from stentor.model.record import Kind, Line, Record
 from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source import BatchReader
-from stentor.protocols.delivery.store import digest_of
+from stentor.protocols.delivery.repository.storing.event_log import digest_of
 from stentor.wire.block import Block, Origin, encode
 
 OURS, FILES = "stentor", "Arrow files"

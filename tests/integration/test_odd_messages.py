@@ -18,8 +18,8 @@ from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, pub
 from stentor.model.messages import Echo, Marker, Order, Subscription, Topic
 from stentor.model.reading import StockRequest
 from stentor.model.request_topic import request_topic
-from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.stored.read_server import StoredReadServer
 from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages
 from stentor.wire import block
 from stentor.wire.block import Origin
@@ -52,7 +52,7 @@ async def trade(here: House, body: bytes) -> None:
         assert event.body == body
 
 
-def machine_of(here: House) -> Repository:
+def machine_of(here: House) -> TopicRepository:
     return here.hosts["r1"].node._managed["orders"].machine
 
 
@@ -144,14 +144,14 @@ def test_odd_messages_and_letters_disturb_nobody(tmp_path: Path) -> None:
 
 def poison(patch: pytest.MonkeyPatch, error: Exception) -> None:
     """Break a handler: it raises at requests for a topic's beginning."""
-    sound = Reading._stock_requested
+    sound = StoredReadServer._stock_requested
 
-    def poisoned(self: Reading, now: int, sender: int, event: StockRequest) -> None:
+    def poisoned(self: StoredReadServer, now: int, sender: int, event: StockRequest) -> None:
         if event.since == "poison":
             raise error
         sound(self, now, sender, event)
 
-    patch.setattr(Reading, "_stock_requested", poisoned)
+    patch.setattr(StoredReadServer, "_stock_requested", poisoned)
 
 
 def poisoned(name: str) -> bytes:

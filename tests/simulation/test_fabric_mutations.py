@@ -18,7 +18,7 @@ from stentor.nodes.client import Client
 from stentor.nodes.correspondence import Correspondence
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.post import Heard
+from stentor.protocols.delivery.transport import LetterReceived
 from stentor.simulation.delivery.depot import keeper_of
 from stentor.simulation.scenarios import SCENARIOS
 
@@ -52,16 +52,18 @@ def letters_are_believed_to_be_from_whom_they_name(patch: pytest.MonkeyPatch) ->
 
     def read(self: Correspondence, deliver: Deliver, done: list[Effect]) -> list[Input]:
         found = original(self, deliver, done)
-        return [_as_signed(each) if isinstance(each, Heard) else each for each in found]
+        return [_as_signed(each) if isinstance(each, LetterReceived) else each for each in found]
 
     patch.setattr(Correspondence, "_open", read)
 
 
-def _as_signed(heard: Heard) -> Heard:
+def _as_signed(heard: LetterReceived) -> LetterReceived:
     named = getattr(heard.events[0], "sender", "") if heard.events else ""
     if named not in ("a", "b", "c", "d", "e", "f"):
         return heard
-    return Heard(publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester)
+    return LetterReceived(
+        publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester
+    )
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [

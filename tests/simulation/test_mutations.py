@@ -20,7 +20,7 @@ from stentor.nodes.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery import registry
+from stentor.protocols.delivery.repository import registry
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
@@ -59,9 +59,9 @@ def no_resubscription(patch: pytest.MonkeyPatch) -> None:
     original = Client._welcomed
 
     def forgetful(self: Client, now: int, welcome: Welcome) -> None:
-        wishes, self.subscriber.wishes = self.subscriber.wishes, {}
+        subscriptions, self.subscriber.subscriptions = self.subscriber.subscriptions, {}
         original(self, now, welcome)
-        self.subscriber.wishes = wishes
+        self.subscriber.subscriptions = subscriptions
 
     patch.setattr(Client, "_welcomed", forgetful)
 

@@ -14,7 +14,7 @@ from stentor.model.errors import Closed, Refused
 from stentor.model.ids import SubscriptionId
 from stentor.nodes.application import Confirm, Deliver, Demanded, Deny, Unwished, Wished
 from stentor.nodes.client import Client
-from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 

@@ -71,12 +71,12 @@ from stentor.nodes.application import (
     Disconnect,
     FlowCheckRequested,
     FlushRequested,
-    MakeRoom,
     Moved,
     Offered,
     OfferedMany,
     Question,
     RefuseFlow,
+    ResumePublishing,
     Settle,
     Tell,
     TellBundle,
@@ -398,7 +398,7 @@ class Fabric(MachineRunner):
         match effect:
             case Deliver():
                 self._subscriptions.deliver(effect)
-            case MakeRoom():
+            case ResumePublishing():
                 self._wake()
             case Settle() | Tell():
                 self._questions.answer(effect)

@@ -12,7 +12,7 @@ from stentor.client.connection.link_log import LinkLog
 from stentor.machine import Effect, Input, Machine, StopRequested
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError
 from stentor.nodes.application import Connect, Disconnect, Halt
-from stentor.protocols.delivery.dialogue import Forbid
+from stentor.protocols.delivery.endpoint_api import Forbid
 from stentor.runtime.driver import Driver
 
 LINGER = 5.0  # seconds that whoever is closed gives to what is not safe yet

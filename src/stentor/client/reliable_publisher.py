@@ -31,13 +31,8 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.dialogue import (
-    Entrusted,
-    EntrustedMany,
-    MakeRoom,
-    TurnEnded,
-)
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.endpoint_api import Entrusted, EntrustedMany, ResumePublishing, TurnEnded
+from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
 
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -179,7 +174,7 @@ class Publisher(Holder):
             self._tell(TurnEnded())
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, MakeRoom):
+        if isinstance(effect, ResumePublishing):
             self._wake()
         else:
             super()._perform(effect)

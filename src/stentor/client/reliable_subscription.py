@@ -33,15 +33,15 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.position import Position
-from stentor.protocols.delivery.dialogue import (
+from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
-    Attach,
     Leaving,
+    MoreRequested,
     Release,
     ReportLoss,
-    Wanted,
+    ReportSteering,
 )
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 
 From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 _ACK_EVERY = 0.05  # seconds that an acknowledgement of the application may wait for others
@@ -231,7 +231,7 @@ class Subscription(Holder):
             self._tell_acks()
             if not self._hungry:
                 self._hungry = True
-                self._tell(Wanted())
+                self._tell(MoreRequested())
                 continue
             self._arrived.clear()
             await self._arrived.wait()
@@ -246,7 +246,7 @@ class Subscription(Holder):
             return
         if isinstance(effect, ReportLoss):
             self._log.lost(self._losses.learn(effect))
-        if isinstance(effect, Attach):
+        if isinstance(effect, ReportSteering):
             self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:
                 self.where = self._wanted = effect.where

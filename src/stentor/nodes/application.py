@@ -22,8 +22,8 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
-from stentor.protocols.delivery.dialogue import MakeRoom as MakeRoom
-from stentor.protocols.delivery.dialogue import TurnEnded as TurnEnded
+from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
+from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded
 
 Question = StatusRequest | ViewRequest | ExplanationRequest | SettlementRequest | AccessRequest | Order | AccessFacts
 Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | OrderReceipt | AccessReceipt

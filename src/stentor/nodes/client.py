@@ -52,11 +52,11 @@ from stentor.nodes.application import (
     Demanded,
     FlowCheckRequested,
     FlushRequested,
-    MakeRoom,
     Moved,
     Offered,
     OfferedMany,
     RefuseFlow,
+    ResumePublishing,
     Settle,
     Tell,
     TurnEnded,
@@ -71,8 +71,8 @@ from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
 from stentor.nodes.confirmations import DEPARTURE, Confirmations
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery.publisher import Publisher
-from stentor.protocols.delivery.subscriber import Subscriber
+from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
+from stentor.protocols.delivery.besteffort.subscriber import BestEffortSubscriber
 from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
 from stentor.wire.run import split
@@ -83,8 +83,8 @@ class Client(ClientLink):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.publisher = Publisher(settings.incarnation, settings.buffer)
-        self.subscriber = Subscriber(settings.window)
+        self.publisher = BestEffortPublisher(settings.incarnation, settings.buffer)
+        self.subscriber = BestEffortSubscriber(settings.window)
         self.traces = self.sums = False  # whether the broker wants to be told what is done with events, summed up
         self.is_operator = False  # whether the broker obeys our orders
         self._full = False
@@ -152,7 +152,9 @@ class Client(ClientLink):
 
     def _flush(self) -> list[Effect]:
         subscriber = self.subscriber
-        effects: list[Effect] = [Deliver(wish.id, *subscriber.serve(wish)) for wish in subscriber.served.values()]
+        effects: list[Effect] = [
+            Deliver(subscription.id, *subscriber.serve(subscription)) for subscription in subscriber.served.values()
+        ]
         subscriber.served.clear()
         connection = self._connection
         if connection is not None:
@@ -173,7 +175,7 @@ class Client(ClientLink):
         subscriber.taken = 0
         if self._full and self.publisher.pending * 2 <= self._settings.buffer:
             self._full = False
-            effects.append(MakeRoom())
+            effects.append(ResumePublishing())
         effects += self._effects
         self._effects = []
         return effects
@@ -197,7 +199,7 @@ class Client(ClientLink):
             if kind == EVENTS:
                 if not head.count_of(data, position):
                     raise FrameError(Refusal.CORRUPT, "an events frame without events")
-                self.subscriber.meet(head.flow_of(data, position))
+                self.subscriber.open_flow(head.flow_of(data, position))
             else:
                 self._hear(now, connection, decode(data[position : position + length]), size - position)
                 position += length
@@ -218,7 +220,7 @@ class Client(ClientLink):
     # ---- what becomes of the link
 
     def _requests(self) -> Iterator[Subscription]:
-        return map(request_of, self.subscriber.wishes.values())
+        return map(request_of, self.subscriber.subscriptions.values())
 
     def _on_link_up(self) -> None:
         self._confirmations.on_link_up()

@@ -24,9 +24,19 @@ from stentor.nodes.application import (
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_link import ClientTimer
 from stentor.nodes.trace_publisher import TracePublisher
-from stentor.protocols.delivery.post import Arrived, Heard, Ignore, Linked, Listen, Listening, Post, Publish, Vouched
-from stentor.protocols.delivery.subscriber import frames
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.besteffort.subscriber import frames
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
+from stentor.protocols.delivery.transport import (
+    EventsReceived,
+    LetterReceived,
+    LinkUp,
+    Listening,
+    Publish,
+    SendLetter,
+    Subscribe,
+    Unsubscribe,
+    Vouched,
+)
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 from stentor.wire.letter import read, write
@@ -46,7 +56,7 @@ class Correspondence:
         """`topic` is that of the events which are published as they are."""
         self._topic, self._name = topic, settings.name
         self._traceable = not topic.startswith("$")  # who reads traces must not bring about new ones
-        self.trail = Trail(self._traceable)  # what our machines trace
+        self.traces = TraceBuffer(self._traceable)  # what our machines trace
         self._traces = TracePublisher(settings.name, settings.incarnation)
         self._telling = False  # whether a timer is set for that
         self._concluded = False  # whether we have said that nothing more will be traced
@@ -104,10 +114,10 @@ class Correspondence:
     def step(self, now: int, happened: Input) -> tuple[list[Effect], list[Input]]:
         """What is to be done, and what other machines should know."""
         if isinstance(happened, Started | TimerFired) and happened.wall:
-            self._since = self.trail.offset = happened.wall - now
+            self._since = self.traces.offset = happened.wall - now
         if isinstance(happened, TimerFired) and isinstance(happened.timer, TracesDue):
             self._telling = False
-            if self.trail.is_due(now):
+            if self.traces.is_due(now):
                 self._tell(now)
             happened = TurnEnded()
         elif isinstance(happened, StopRequested) and not self._concluded:
@@ -121,24 +131,24 @@ class Correspondence:
 
     def _tell(self, now: int) -> None:
         """Publish what was traced, as one batch."""
-        if self.trail.rows and self.linked:
+        if self.traces.rows and self.linked:
             sender = publisher_id(self._principal, self._name)
-            self._traces.send(now, self._since, sender, self.trail.take(now), self.client.publisher)
+            self._traces.send(now, self._since, sender, self.traces.take(now), self.client.publisher)
 
     def _tell_last(self, now: int) -> None:
         self._concluded = True
-        if self.trail.rows or self.trail.told:
-            self.trail.conclude(now)
+        if self.traces.rows or self.traces.told:
+            self.traces.conclude(now)
             self._tell(now)
 
     @property
     def untold(self) -> bool:
         """Whether something was traced, and nothing will make us tell it yet."""
-        return bool(self.trail.rows) and not self._telling
+        return bool(self.traces.rows) and not self._telling
 
     def _trace(self, now: int) -> list[Effect]:
         """See to it that what was traced is told soon."""
-        if len(self.trail.rows) >= _MOST_TRACES:
+        if len(self.traces.rows) >= _MOST_TRACES:
             self._tell(now)
         if not self.untold:
             return []
@@ -154,10 +164,10 @@ class Correspondence:
                     told += self._open(effect, done)
                 case Connect():
                     self._principal, self._node, self.linked = effect.principal, effect.node, False
-                    self.trail.switch(self.client.traces and self._traceable, self.client.sums)
-                    if self.trail.on:
+                    self.traces.switch(self.client.traces and self._traceable, self.client.sums)
+                    if self.traces.on:
                         self._traces.send_again(self.client.publisher)
-                    self._waiting = dict.fromkeys(self.client.subscriber.wishes)
+                    self._waiting = dict.fromkeys(self.client.subscriber.subscriptions)
                     done.append(effect)
                     told += self._settle()
                 case Confirm() | Deny():
@@ -179,7 +189,7 @@ class Correspondence:
         if self._waiting or self.linked:
             return []
         self.linked = True
-        return [Linked(self._principal, self._node)]
+        return [LinkUp(self._principal, self._node)]
 
     def _open(self, deliver: Deliver, done: list[Effect]) -> list[Input]:
         inputs: list[Input] = []
@@ -199,30 +209,30 @@ class Correspondence:
                         done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
                     else:
                         requester = requester_of(self.client.topics[block.topic])
-                        inputs.append(Heard(block.publisher, letter.events, letter.blocks, requester))
+                        inputs.append(LetterReceived(block.publisher, letter.events, letter.blocks, requester))
         if blocks:
-            inputs.append(Arrived(blocks))
+            inputs.append(EventsReceived(blocks))
         return inputs
 
     def send(self, now: int, effects: Sequence[Effect]) -> tuple[list[Effect], list[Input]]:
         """Put on the link what machines want to be said; the rest of their effects is handed back."""
         rest = self._trace(now)
         for effect in effects:
-            if isinstance(effect, Listen):
+            if isinstance(effect, Subscribe):
                 self._asked[self.listen(now, effect.to, effect.where, effect.letters)] = effect.to
-            elif isinstance(effect, Ignore):
+            elif isinstance(effect, Unsubscribe):
                 self.ignore(now, effect.to)
         said = bool(self._pending)
         pending, self._pending = self._pending, []
         for effect in effects:
-            if isinstance(effect, Post):
+            if isinstance(effect, SendLetter):
                 for blocks in _letters(effect.blocks):
                     self.client.step(now, Offered(effect.to, {}, write(effect.events, blocks), 0))
                 said = True
             elif isinstance(effect, Publish):
                 self.client.publisher.forward(effect.to or self._topic, effect.block)
                 said = True
-            elif not isinstance(effect, Listen | Ignore):
+            elif not isinstance(effect, Subscribe | Unsubscribe):
                 rest.append(effect)
         if not said:
             return rest, []

@@ -15,9 +15,9 @@ from stentor.model.communication import WITHIN, inbox_of
 from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
 from stentor.nodes.correspondence import Correspondence
-from stentor.protocols.delivery.post import Unlinked
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.transport import LinkDown
 
 _ABOUT_THE_LINK = (LinkOpened, LinkLost, CertificateEnded, Received, Started, StopRequested, Moved)
 
@@ -32,7 +32,7 @@ class End:
         self.machine = machine
         self._name, self._topic, self._where = link.name, topic, where
         self._post = Correspondence(link, topic)
-        machine.trail = self._post.trail
+        machine.traces = self._post.traces
         self._effects: list[Effect] = []
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -59,7 +59,7 @@ class End:
                 self.machine.limit(self._post.client.publisher.largest_body)
             elif isinstance(effect, Disconnect):
                 self._post.client.publisher.withdraw(WITHIN)  # the next broker may be in another unit
-                self._say(now, self.machine.step(now, Unlinked()))
+                self._say(now, self.machine.step(now, LinkDown()))
             self._effects.append(effect)
         for each in told:
             self._say(now, self.machine.step(now, each))

@@ -12,8 +12,8 @@ from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.nodes.network_settings import NetworkSettings
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery.publisher import Publisher
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import FlowTable, Route
@@ -53,8 +53,8 @@ class Herald:
         self._forwarder, self._relay = forwarder, relay
         self._flows: FlowTable[Outbox] = FlowTable(0)
         self._id = publisher_id("", name)  # nobody else has no principal
-        self._publisher = Publisher(Incarnation(0), 0)
-        self._trail = Trail()
+        self._publisher = BestEffortPublisher(Incarnation(0), 0)
+        self._traces = TraceBuffer()
         self._rare = 0  # one of so many frames is traced: 1 less than a power of two
         self._armed = False
         self._since = 0  # how far clocks on walls are ahead of ours
@@ -62,7 +62,7 @@ class Herald:
     def begin(self, now: int, wall: int) -> None:
         self._since = wall - now if wall else 0
         if self._on:
-            self._publisher = Publisher(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7), 0)
+            self._publisher = BestEffortPublisher(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7), 0)
             self._forwarder.define_topic(self._flows, Topic(topic_id(TRACE), TRACE))
 
     # ---- frames
@@ -94,8 +94,8 @@ class Herald:
         if state is None or state.name.startswith("$"):
             return
         count = numbers & 0xFFFF
-        rows = len(self._trail.rows)
-        self._trail.add(
+        rows = len(self._traces.rows)
+        self._traces.add(
             Trace(
                 kind=TraceKind.HOP, at=now, about=state.name, source_id=publisher, life=numbers >> 16, first=first,
                 last=first + last_offset_of(data, at), count=count, peer=peer, size=length, born=born,
@@ -116,7 +116,7 @@ class Herald:
         """A while is over: tell what was traced, and choose more or fewer in the next one."""
         self._armed = False
         self._since = wall - now if wall else self._since
-        if len(self._trail.rows) < self._few:
+        if len(self._traces.rows) < self._few:
             self._rare >>= 1
         self._publish(now)
         if self._rare:
@@ -124,12 +124,12 @@ class Herald:
 
     def conclude(self, now: int) -> None:
         """The broker stops: tell what was traced since the last second was over, and that this was all."""
-        if self._trail.rows or self._trail.told:
-            self._trail.conclude(now)
+        if self._traces.rows or self._traces.told:
+            self._traces.conclude(now)
             self._publish(now)
 
     def _publish(self, now: int) -> None:
-        rows = self._trail.take(now)
+        rows = self._traces.take(now)
         if rows and self._is_wanted():
             columns, bodies = to_columns(rows, self._name, self._since)
             self._publisher.offer_sound(TRACE, SCHEMA, columns, bodies, now + self._since)

@@ -14,9 +14,9 @@ from stentor.machine import SECOND, Effect, StartTimer, StopTimer
 from stentor.model.access import SharedFact
 from stentor.model.facts import portions
 from stentor.model.status import TopicHealth
-from stentor.protocols.delivery.post import Vouched
-from stentor.protocols.delivery.repository import Repository, TopicTick
-from stentor.protocols.delivery.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
+from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.transport import Vouched
 
 _WAKE_AGAIN = 5 * SECOND  # while there is no file for one more ledger; whoever wrote a letter repeats it meanwhile
 _facts = msgspec.msgpack.Decoder(tuple[SharedFact, ...])
@@ -36,7 +36,7 @@ class SleepingTopic(msgspec.Struct, frozen=True):
 class SleepingTopics(dict[str, SleepingTopic]):
     """All of one repository, by name."""
 
-    def put(self, now: int, machine: Repository) -> Effect:
+    def put(self, now: int, machine: TopicRepository) -> Effect:
         """Note what must be known of a topic that falls asleep; return what becomes of its timer."""
         self[machine.topic] = SleepingTopic(
             machine.registry.terms.owner,
@@ -44,17 +44,17 @@ class SleepingTopics(dict[str, SleepingTopic]):
             machine.size,
             msgspec.msgpack.encode(machine.registry.access()),
             msgspec.json.encode(machine.status(now)),
-            tuple(machine.enrolment.publishers.values()),
+            tuple(machine.admission.publishers.values()),
         )
         until = machine.sleeps_until(now)
         return StopTimer(machine.timer) if until is None else StartTimer(machine.timer, until)
 
-    def hand_over(self, topic: str, machine: Repository) -> SleepingTopic:
+    def hand_over(self, topic: str, machine: TopicRepository) -> SleepingTopic:
         """Take a topic out, and tell the machine that goes on with it what it knew before."""
         sleeping = self.pop(topic)
         machine.size = sleeping.size
         machine.is_announced = True
-        machine.enrolment.publishers.update({each.id: each for each in sleeping.publishers})
+        machine.admission.publishers.update({each.id: each for each in sleeping.publishers})
         return sleeping
 
     def notices(self) -> Iterator[tuple[str, tuple[SharedFact, ...]]]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from stentor.admin.topics import Registrar, RepositoryReport
 from stentor.client.fabric import connect
 from stentor.client.loop_thread import Loop
-from stentor.client.stored_reader import PAGES, Available, Leaf, Reader
+from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
 from stentor.matching.topics import is_wild
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.position import Position
@@ -83,7 +83,7 @@ class Catalogue:
         traces = {report.traces.topic for report in reports.values() if report.traces is not None}
         return traces.union(*(report.topics for report in reports.values()))
 
-    def stock(self, topic: str, **what: Any) -> Available:
+    def stock(self, topic: str, **what: Any) -> Availability:
         ask = self._reader.stock(topic, where=self._options.where, patience=self._patience, **what)
         try:
             found = self._loop.run(ask)
@@ -110,10 +110,10 @@ class Catalogue:
     def acknowledge(self, topic: str, done: Position) -> None:
         self._loop.run(self._reader.acknowledge(topic, done))
 
-    def pages(self, topic: str, wanted: Position, repositories: tuple[str, ...]) -> Iterator[Leaf]:
+    def pages(self, topic: str, wanted: Position, repositories: tuple[str, ...]) -> Iterator[StoredPage]:
         pages = self._reader.pages(topic, wanted, self._options.where, repositories, self._patience)
 
-        async def following() -> Leaf | None:
+        async def following() -> StoredPage | None:
             try:
                 return await anext(pages, None)
             except Unreachable as error:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stentor.client.stored_reader import Leaf
+from stentor.client.stored_reader import StoredPage
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
@@ -74,7 +74,7 @@ def ddl_of(schema: pa.Schema) -> str:
     return ", ".join(f"`{field.name}` {_NAMES[field.type]}" for field in schema)
 
 
-def to_arrow(leaf: Leaf, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def to_arrow(leaf: StoredPage, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A batch for each set of attributes that events of the page have."""
     groups: dict[Schema, list[int]] = {}
     for place, block in enumerate(leaf.blocks):
@@ -84,7 +84,7 @@ def to_arrow(leaf: Leaf, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_arrays(_arrays(blocks, bases, leaf, topic, schema), schema=schema)
 
 
-def _arrays(blocks: list[Block], bases: list[int], leaf: Leaf, topic: str, schema: pa.Schema) -> list[pa.Array]:
+def _arrays(blocks: list[Block], bases: list[int], leaf: StoredPage, topic: str, schema: pa.Schema) -> list[pa.Array]:
     sheaf = Sheaf(blocks)
     layout, count = sheaf.layout, sheaf.count
     owners = np.repeat(np.arange(len(blocks)), layout.counts)

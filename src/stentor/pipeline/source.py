@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from stentor.client.stored_reader import Available
+from stentor.client.stored_reader import Availability
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.position import Position
@@ -84,7 +84,7 @@ class _Reader:
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options, self._schema = options, schema
 
-    def _portions(self, topic: str, stock: Available, upto: Position) -> list[InputPartition]:
+    def _portions(self, topic: str, stock: Availability, upto: Position) -> list[InputPartition]:
         """All of it, neighbouring parts from different repositories. What the one that was asked does not have, since
         its disk was damaged, or it is behind the one that was asked before, another one has.
         """
@@ -201,7 +201,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     break
         return end
 
-    def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Available:
+    def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Availability:
         stock = self._catalogue.stock(topic, done=done, enrol=topic not in start, **what)
         if topic in start:
             self._check(topic, stock.gone)
@@ -234,7 +234,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._catalogue.acknowledge(topic, _position(end, topic))
 
 
-def _entry(stock: Available, read: Position) -> dict[str, Any]:
+def _entry(stock: Availability, read: Position) -> dict[str, Any]:
     return {"repository": stock.repository, "number": stock.number, "read": read.to_text()}
 
 

@@ -28,7 +28,7 @@ from stentor.nodes.application import (
     Wished,
 )
 from stentor.nodes.client import Client, Settings
-from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.checkers import Arrival, Ledger, Reader
 from stentor.simulation.life import Life, Wish
 from stentor.simulation.outcome import Anomaly
@@ -281,7 +281,7 @@ class Application:
     # ---- small things
 
     def _untold(self, subscription: SubscriptionId) -> int:
-        known = self.client.subscriber.wishes.get(subscription)
+        known = self.client.subscriber.subscriptions.get(subscription)
         return 0 if known is None else known.missed
 
     def _say(self, happened: Input) -> None:

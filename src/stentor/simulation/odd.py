@@ -15,7 +15,7 @@ from stentor.model.control import AnyControlEvent
 from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
 from stentor.model.reading import AnyReadingEvent
-from stentor.protocols.delivery.registry import Holding, KnownPublisher, KnownSubscription
+from stentor.protocols.delivery.repository.registry import Holding, PublisherRecord, SubscriptionRecord
 from stentor.wire.block import checksum
 from stentor.wire.frame import LARGEST_CONTROL
 from stentor.wire.head import HEADER, HEADER_SIZE
@@ -26,8 +26,8 @@ _FACTS: Final[dict[str, type[msgspec.Struct]]] = {
     "topic": TopicTerms,
     "member": Membership,
     "grant": Grant,
-    "publisher": KnownPublisher,
-    "subscription": KnownSubscription,
+    "publisher": PublisherRecord,
+    "subscription": SubscriptionRecord,
     "life": Holding,
 }
 _VERSION: Final = inspect.IntType(ge=1, le=LAST_VERSION)

@@ -7,7 +7,7 @@ from stentor.machine import Machine
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import Network
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.simulation.doorman import Doorman
 from stentor.simulation.outcome import Anomaly
 
@@ -29,7 +29,7 @@ def validate_sometimes(name: str, machine: Machine | Network, steps: int, anomal
 def validate(machine: Machine | Network) -> None:
     """Raise AssertionError if the state of a machine is not as it must be."""
     match machine:
-        case Network() | Repository():
+        case Network() | TopicRepository():
             machine.validate()
         case Broker():
             machine.network.validate()

@@ -1,7 +1,7 @@
 """A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice."""
 
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routing import Route
 from stentor.simulation.outcome import Anomaly

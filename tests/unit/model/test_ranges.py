@@ -36,10 +36,10 @@ from stentor.model.messages import (
 )
 from stentor.model.ranges import BITS, LAST_NUMBER, LAST_SEQUENCE
 from stentor.model.reading import AnyReadingEvent, PageRequest
-from stentor.protocols.delivery.registry import KnownPublisher, KnownSubscription
+from stentor.protocols.delivery.repository.registry import PublisherRecord, SubscriptionRecord
 from stentor.wire import frame, letter
 
-FACTS = (TopicTerms, Membership, Grant, KnownPublisher, KnownSubscription)  # values of facts, which letters hold
+FACTS = (TopicTerms, Membership, Grant, PublisherRecord, SubscriptionRecord)  # values of facts, which letters hold
 ALL = (*typing.get_args(AnyMessage), *typing.get_args(AnyControlEvent), *typing.get_args(AnyReadingEvent), *FACTS)
 
 

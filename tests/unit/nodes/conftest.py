@@ -48,7 +48,7 @@ from stentor.nodes.broker import Broker
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.network import NetworkSettings
 from stentor.policies.access import AccessSettings
-from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, PREAMBLE

@@ -169,9 +169,9 @@ def test_a_refused_flow_is_not_sent_to_other_brokers_even_if_all_is(monkeypatch:
 def test_a_refused_flow_leaves_no_traces() -> None:
     stage = Guarded(QUOTES, traces=True)
     publish(stage.user("mallory"), "quotes/x")
-    assert stage.broker._herald._trail.rows == []
+    assert stage.broker._herald._traces.rows == []
     publish(stage.user("alice"), "quotes/x")
-    assert len(stage.broker._herald._trail.rows) == 1
+    assert len(stage.broker._herald._traces.rows) == 1
 
 
 def test_what_a_line_grants_comes_and_goes_and_a_wildcard_means_no_more() -> None:

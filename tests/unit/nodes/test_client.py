@@ -67,9 +67,9 @@ from stentor.nodes.application import (
     Disconnect,
     FlushRequested,
     Halt,
-    MakeRoom,
     Offered,
     OfferedMany,
+    ResumePublishing,
     Settle,
     Tell,
     TurnEnded,
@@ -401,7 +401,7 @@ def test_wrong_input_raises_and_changes_nothing() -> None:
         with pytest.raises(error):
             desk.tell(happened)
     assert desk.tell(TurnEnded()) == []
-    assert desk.client.subscriber.wishes == {}
+    assert desk.client.subscriber.subscriptions == {}
 
 
 def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room() -> None:
@@ -410,10 +410,10 @@ def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room()
     desk.tell(OfferedMany("t", {}, [bytes(10_000)] * 20, 0))
     assert not desk.client.room
     effects = desk.tell(TurnEnded())
-    assert MakeRoom() not in effects
+    assert ResumePublishing() not in effects
     assert not desk.client.room
     effects = desk.hear(Credit(1 << 20))
-    assert told(effects) == [MakeRoom()]
+    assert told(effects) == [ResumePublishing()]
     assert desk.client.room
     assert told(desk.tell(TurnEnded())) == []
 

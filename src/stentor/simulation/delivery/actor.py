@@ -22,8 +22,16 @@ from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.trace import Trace as Row
-from stentor.protocols.delivery.post import Ignore, Linked, Listen, Listening, Post, Publish, Unlinked
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
+from stentor.protocols.delivery.transport import (
+    LinkDown,
+    LinkUp,
+    Listening,
+    Publish,
+    SendLetter,
+    Subscribe,
+    Unsubscribe,
+)
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.book import Book
 from stentor.simulation.delivery.brokers import Brokers
@@ -104,7 +112,7 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
-        self.trail = Trail(sums=stage.sums)  # what its machine traces
+        self.traces = TraceBuffer(sums=stage.sums)  # what its machine traces
         self.hears: set[str] = set()  # beside its inbox and the topic
         self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
@@ -112,10 +120,10 @@ class Actor:
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
         self._timers: dict[Timer, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
-            Post: lambda post: stage.office.post(self, post),
+            SendLetter: lambda post: stage.office.post(self, post),
             Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
-            Listen: self._listen,
-            Ignore: self._ignore,
+            Subscribe: self._listen,
+            Unsubscribe: self._ignore,
             StartTimer: self._start_timer,
             StopTimer: lambda stop: self._stop_timer(stop.timer),
             Stop: self._stop,
@@ -151,7 +159,7 @@ class Actor:
         self._skew = self.stage.random.randrange(10 * SECOND)
         self.cut_at = -1
         self.machine = machine
-        self.trail.take(0)
+        self.traces.take(0)
         self.hears, self.deaf = set(), False
         self.note(f"begins life {self.life}")
 
@@ -171,7 +179,7 @@ class Actor:
         self.link = self._links
         for topic in sorted(self.hears):
             self.handle(Listening(topic))
-        self.handle(Linked(self.principal, self.node))
+        self.handle(LinkUp(self.principal, self.node))
         self.stage.brokers.greet(self)
 
     def roam(self, pause: int) -> None:
@@ -192,7 +200,7 @@ class Actor:
             self.node = self.stage.random.choice(self.stage.nodes)
 
     def unlinked(self) -> None:
-        self.handle(Unlinked())
+        self.handle(LinkDown())
 
     def later(self, delay: int, action: Callable[[], None]) -> None:
         """Unless it crashes before."""
@@ -219,7 +227,7 @@ class Actor:
             return
         validate_sometimes(self.name, self.machine, stage.trace.steps, stage.anomalies)
         stage.trace.step(stage.now, self.seat, happened, effects)
-        self.testify(self.did(happened, effects), self.trail.take(self.clock))
+        self.testify(self.did(happened, effects), self.traces.take(self.clock))
         if stage.trace.steps > MOST_STEPS:
             raise Endless(f"{stage.trace.steps} steps")
         cut = len(effects) + 1
@@ -258,7 +266,7 @@ class Actor:
 
     # ---- effects
 
-    def _listen(self, listen: Listen) -> None:
+    def _listen(self, listen: Subscribe) -> None:
         if not listen.letters:
             self.where = Filter(listen.where) if listen.where else None
         if listen.to == TOPIC:
@@ -269,7 +277,7 @@ class Actor:
         delay = self.stage.random.randrange(5 * MILLISECOND)
         self.later(delay, lambda: self.handle(Listening(listen.to)) if self.link == link else None)
 
-    def _ignore(self, ignore: Ignore) -> None:
+    def _ignore(self, ignore: Unsubscribe) -> None:
         if ignore.to == TOPIC:
             self.deaf = True
             self.stage.seen["deaf"] += 1

@@ -9,24 +9,24 @@ from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.mail import RECIPIENT
-from stentor.protocols.delivery.dialogue import (
-    Assure,
-    Attach,
-    Awaited,
-    Complain,
+from stentor.protocols.delivery.endpoint_api import (
+    ConfirmDurable,
     DrawLife,
+    DurabilityAwaited,
     Entrusted,
     EntrustedMany,
     Forbid,
     LifeDrawn,
-    MakeRoom,
+    ReportSteering,
+    ReportTrouble,
+    ResumePublishing,
     TurnEnded,
 )
-from stentor.protocols.delivery.post import Post, Publish
-from stentor.protocols.delivery.registry import top_of
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
+from stentor.protocols.delivery.transport import Publish, SendLetter
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.workload import draw_attributes
 from stentor.wire.block import Block
@@ -76,13 +76,13 @@ class Author(Actor):
         self._tokens: dict[int, int] = {}  # what is waited for, and how many were said before
         self._acts |= {
             Publish: self._publish,
-            Post: self._post,
-            Assure: self._assure,
-            Attach: self._attach,
-            Complain: lambda _: None,
+            SendLetter: self._post,
+            ConfirmDurable: self._assure,
+            ReportSteering: self._attach,
+            ReportTrouble: lambda _: None,
             DrawLife: self._draw,
             Forbid: self._forbid,
-            MakeRoom: lambda _: None,
+            ResumePublishing: lambda _: None,
         }
 
     @property
@@ -93,7 +93,7 @@ class Author(Actor):
     def done(self) -> bool:
         """Nothing is on its way."""
         publisher = self.publisher
-        return self.ended or (publisher is not None and not self.left and not publisher.outstanding.events)
+        return self.ended or (publisher is not None and not self.left and not publisher.unacked.events)
 
     def start(self) -> None:
         if self.alive or self.ended:
@@ -102,9 +102,9 @@ class Author(Actor):
         self._incarnation = incarnation = self.stage.begin_life(self.name, self._behind)
         resumption = self._resumption(incarnation)
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
-        self.publisher.trail = self.trail
+        self.publisher.traces = self.traces
         self._tokens.clear()
-        self._checked = self.publisher.outstanding.upto
+        self._checked = self.publisher.unacked.upto
         self.begin(self.publisher)
         self.wander()
         self.connect()
@@ -138,7 +138,7 @@ class Author(Actor):
             self._asked += 1
             token = self._asked
             self._tokens[token] = self._said
-            self.handle(Awaited(token, random.choice((0, 0, 1, 2))))
+            self.handle(DurabilityAwaited(token, random.choice((0, 0, 1, 2))))
         self.later(random.randrange(1, 2 * self._pause), self._turn)
 
     def _body(self) -> bytes:
@@ -174,15 +174,15 @@ class Author(Actor):
         publisher = self.publisher
         if publisher is None:
             return
-        for number in range(self._checked + 1, publisher.outstanding.upto + 1):
+        for number in range(self._checked + 1, publisher.unacked.upto + 1):
             key = self.id, publisher.incarnation, number
             if key not in self.stage.book.promises:
                 self.accuse("stored-by-nobody", f"{self.short} believes that {key} is stored")
-        self._checked = publisher.outstanding.upto
+        self._checked = publisher.unacked.upto
 
     # ---- effects
 
-    def _post(self, post: Post) -> None:
+    def _post(self, post: SendLetter) -> None:
         for block in post.blocks:
             self.stage.book.send(block, top_of(self.node))
         self.stage.office.post(self, post)
@@ -195,7 +195,7 @@ class Author(Actor):
         self.stage.book.send(publish.block, top_of(self.node))
         self.stage.office.publish(self, publish.block, publish.to)
 
-    def _assure(self, assure: Assure) -> None:
+    def _assure(self, assure: ConfirmDurable) -> None:
         if assure.token not in self._tokens:
             self.accuse("assured-twice", f"{self.short}: {assure}")
         elif assure.code is None:
@@ -219,7 +219,7 @@ class Author(Actor):
         if self.publisher is not None and (life := life_of(self.publisher.steering.attempt)) != self._incarnation:
             self._incarnation = self.stage.renew_life(self.name, life)
 
-    def _attach(self, attach: Attach) -> None:  # noqa: ARG002
+    def _attach(self, attach: ReportSteering) -> None:  # noqa: ARG002
         self._highest = max(self._highest, self._incarnation)
 
     def _forbid(self, forbid: Forbid) -> None:

@@ -11,8 +11,8 @@ from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
 from stentor.model.epoch import Epoch
 from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
-from stentor.protocols.delivery.registered import subscription_values
-from stentor.protocols.delivery.registry import top_of
+from stentor.protocols.delivery.repository.registry import top_of
+from stentor.protocols.delivery.repository.registry_records import subscription_values
 from stentor.simulation.delivery.stored_times import Key as Key
 from stentor.simulation.delivery.stored_times import StoredTimes
 from stentor.simulation.outcome import Anomaly

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import TopicTask
 from stentor.model.mail import MAIL
-from stentor.protocols.delivery.registry import is_within
+from stentor.protocols.delivery.repository.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import Author

@@ -33,13 +33,13 @@ from stentor.model.control import (
 )
 from stentor.model.record import Fact, Holdings, Kind, Line, Record
 from stentor.model.trace import Trace, TraceKind
-from stentor.protocols.delivery.audience import unpack
-from stentor.protocols.delivery.commits import PROGRESS
-from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.post import Heard, Post, ShareAccess
-from stentor.protocols.delivery.registry import KnownSubscription, Registry
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
+from stentor.protocols.delivery.repository.serving.record_audience import unpack
+from stentor.protocols.delivery.repository.storing.commit_queue import PROGRESS
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import LetterReceived, SendLetter, ShareAccess
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Numbers, Shelf
@@ -76,7 +76,7 @@ class Depot(Actor):
             self.handle,
             self,
         )
-        self.repository: Repository | None = None
+        self.repository: TopicRepository | None = None
         self.member = False  # it has been told to manage the topic
         self.has_caught_up = False  # at some time it was ready to serve
         self.dead = False  # for ever
@@ -99,7 +99,7 @@ class Depot(Actor):
             Scan: self.ledgers.scan,
             Collect: self._collect,
             Discard: self._discard,
-            Post: self._post,
+            SendLetter: self._post,
             ShareAccess: lambda told: stage.brokers.share(self, told),
         }
 
@@ -140,7 +140,7 @@ class Depot(Actor):
             self.stage.after(100 * MILLISECOND, self.start)
             return
         self.look_into(holdings)
-        self.repository = Repository(TOPIC, self.settings, self.trail)
+        self.repository = TopicRepository(TOPIC, self.settings, self.traces)
         self.begin(self.repository)
         self.handle(Opened(TOPIC, holdings, wall=self.wall))
         if self.repository is None:
@@ -165,11 +165,11 @@ class Depot(Actor):
         self._came.clear()
         self._is_opening = True
 
-    def forget_dropped(self, repository: Repository) -> None:
+    def forget_dropped(self, repository: TopicRepository) -> None:
         """A machine knows what its ledger held: what an earlier one was about to throw away is no more."""
-        for stream in repository.store.streams.values():
+        for stream in repository.log.streams.values():
             self.shelf.forget(stream.id, stream.floor)
-        self._horizon = repository.store.horizon
+        self._horizon = repository.log.horizon
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
@@ -209,7 +209,7 @@ class Depot(Actor):
     def handle(self, happened: Input) -> None:
         """Note when events come that another repository has not sent. Who manages nothing obeys nobody."""
         if (
-            isinstance(happened, Heard)
+            isinstance(happened, LetterReceived)
             and self.repository is not None
             and not self.repository.registry.known
             and any(isinstance(each, Registration) and each.task != TopicTask.CREATE for each in happened.events)
@@ -222,7 +222,7 @@ class Depot(Actor):
 
     def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
         did = super().did(happened, effects)
-        if isinstance(happened, Heard) and self.repository is not None:
+        if isinstance(happened, LetterReceived) and self.repository is not None:
             known = tuple(self.repository.registry.versions())
             self._registered |= {each.token: known for each in happened.events if isinstance(each, Registration)}
         if isinstance(happened, Committed):
@@ -256,7 +256,7 @@ class Depot(Actor):
     def _tell_traces(self) -> None:
         assert self.repository is not None
         self._traces.tell()
-        self.repository.testimony.keep(self.repository.testimony.traced_upto)
+        self.repository.tracer.keep(self.repository.tracer.traced_upto)
 
     def writing(self, commit: Commit) -> None:
         for entry in commit.entries:
@@ -286,7 +286,7 @@ class Depot(Actor):
     def _note_progress(self, key: str, value: bytes) -> None:
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
-            done = Destination.recall(name, KnownSubscription(""), value).done
+            done = SubscriberProgress.recall(name, SubscriptionRecord(""), value).done
             self.shelf.progress[name] = Numbers(done)
             for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
                 self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
@@ -310,7 +310,7 @@ class Depot(Actor):
         except LedgerError as error:
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
-        for stream in self.repository.store.streams.values():
+        for stream in self.repository.log.streams.values():
             self.stage.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
             self.stage.book.collect(self.short, stream.id, stream.floor)
 
@@ -338,7 +338,7 @@ class Depot(Actor):
 
     # ---- what it says, against what is true
 
-    def _post(self, post: Post) -> None:
+    def _post(self, post: SendLetter) -> None:
         book = self.stage.book
         for event in post.events:
             if isinstance(event, RepositoryAck):
@@ -369,21 +369,21 @@ class Depot(Actor):
     def _told_at(self, place: str) -> list[str]:
         """The subscribers that are told what is posted there, alone or together with others."""
         assert self.repository is not None
-        readers = self.repository.dispatch.readers.items()
+        readers = self.repository.feeds.cursors.items()
         return [
             name
-            for name, reader in readers
-            if place in (reader.inbox, chorus_of(TOPIC, self.short, reader.destination.chorus))
+            for name, cursor in readers
+            if place in (cursor.inbox, chorus_of(TOPIC, self.short, cursor.progress.notice_group))
         ]
 
     def _publishers_at(self, inbox: str) -> list[int]:
         """One, unless it has another repository by now."""
         assert self.repository is not None
-        return [each.id for each in self.repository.enrolment.publishers.values() if each.inbox == inbox]
+        return [each.id for each in self.repository.admission.publishers.values() if each.inbox == inbox]
 
     def _recovered(self, publisher: int, response: RecoveryResponse) -> None:
         assert self.repository is not None
-        gossip, asking = self.repository.gossip, self.repository.enrolment.publishers[publisher].incarnation
+        gossip, asking = self.repository.gossip, self.repository.admission.publishers[publisher].incarnation
         heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
         self.stage.book.recover(self.short, publisher, asking, response, heard)
 
@@ -396,16 +396,16 @@ class Depot(Actor):
 
     def _synced(self, inbox: str, sync: Sync) -> None:
         assert self.repository is not None
-        for name, reader in self.repository.dispatch.readers.items():
-            if reader.inbox == inbox:
+        for name, cursor in self.repository.feeds.cursors.items():
+            if cursor.inbox == inbox:
                 self._check_agreement(name, sync.upto)
-                if sync.upto == reader.destination.sync:
-                    self.check_sync(name, reader.destination.reached())
+                if sync.upto == cursor.progress.sync:
+                    self.check_sync(name, cursor.progress.reached())
 
     def _check_agreement(self, name: str, sync: int) -> None:
         """What a subscriber need not fear for any more must be written down wherever it has to be."""
         assert self.repository is not None
-        book, streams = self.stage.book, self.repository.store.streams
+        book, streams = self.stage.book, self.repository.log.streams
         page = book.pages[name]
         for key in [key for key in page.acknowledged if key not in page.synced]:
             stream = streams.get(key[:2])
@@ -421,20 +421,20 @@ class Depot(Actor):
             return
         self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
         if repository.damage.is_found:
-            for key, stream in repository.store.streams.items():
+            for key, stream in repository.log.streams.items():
                 self.shelf.told_damaged[key].update(stream.damaged)
-        if repository.store.horizon <= self._horizon:
+        if repository.log.horizon <= self._horizon:
             return
         required = self._required(repository)
-        while self._horizon < repository.store.horizon:
-            record = repository.store.at(self._horizon + 1)
+        while self._horizon < repository.log.horizon:
+            record = repository.log.at(self._horizon + 1)
             if record is None:
-                self._horizon = repository.store.horizon
+                self._horizon = repository.log.horizon
                 break
             self.stage.book.reveal(self.short, record.line, required)
             self._horizon = record.line.end
 
-    def _required(self, repository: Repository) -> int:
+    def _required(self, repository: TopicRepository) -> int:
         """How many repositories must have an event: as the owner wishes, but for those that are silent."""
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]

@@ -9,10 +9,10 @@ from stentor.machine import Effect
 from stentor.model.record import Line
 from stentor.model.span import Span, Spans
 from stentor.model.trace import Trace, TraceKind, numbers_of
-from stentor.protocols.delivery.commits import PROGRESS
-from stentor.protocols.delivery.dialogue import Release
-from stentor.protocols.delivery.post import Publish
-from stentor.protocols.delivery.testimony import KINDS
+from stentor.protocols.delivery.endpoint_api import Release
+from stentor.protocols.delivery.repository.storing.commit_queue import PROGRESS
+from stentor.protocols.delivery.repository.tracer import KINDS
+from stentor.protocols.delivery.transport import Publish
 from stentor.simulation.delivery.book import Numbers, Shelf
 from stentor.wire.block import Block
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
 from stentor.model.span import Span
-from stentor.protocols.delivery.post import Arrived, Heard
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
 from stentor.simulation.delivery.cast import Cast
@@ -96,12 +96,12 @@ class Mischief:
                 self._stage.seen["unknown-life-accepted"] += len(repository.lives.unknown.accept_loss())
             if repository.gossip.ready:
                 continue
-            streams = repository.store.streams.items()
+            streams = repository.log.streams.items()
             keys = [(*key, number) for key, stream in streams for number in numbers(repository.lives.awaited(stream))]
             if keys and not any(book.is_kept(key, book.shelves) for key in keys):
                 self._stage.seen["loss-accepted"] += len(keys)
                 book.accepted.update(keys)
-                repository.gaps.accept_loss(self._stage.now)
+                repository.gap_closing.accept_loss(self._stage.now)
 
     def _soon(self, mend: Callable[[], None], longest: int = 900, shortest: int = 10) -> None:
         """A strike is over after a while, or when all strikes are."""
@@ -318,8 +318,8 @@ class Mischief:
 
         def come() -> None:
             for depot in self._cast.serving():
-                depot.handle(Arrived([block]))
-                depot.handle(Heard(author.id, [order]))
+                depot.handle(EventsReceived([block]))
+                depot.handle(LetterReceived(author.id, [order]))
 
         self._stage.after(random.randrange(3000) * MILLISECOND, come)
         return True

@@ -10,7 +10,7 @@ from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
+from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 
 _AGAIN = 150 * MILLISECOND
@@ -72,12 +72,12 @@ class Owner(Actor):
         match happened:
             case Ask(to) if self.wishes:
                 registration = msgspec.structs.replace(self.wishes[0].registration, after=self.stage.brokers.ended)
-                return [Post(request_topic(self.name, to), (registration,))]
-            case Heard():
+                return [SendLetter(request_topic(self.name, to), (registration,))]
+            case LetterReceived():
                 for event in happened.events:
                     if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):
                         self._receive(event)
-            case Linked() | Unlinked():
+            case LinkUp() | LinkDown():
                 pass
         return []
 

@@ -17,7 +17,7 @@ from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import GossipState
 from stentor.model.filter import Filter
 from stentor.model.request_topic import requester_of
-from stentor.protocols.delivery.post import Arrived, Heard, Post
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, SendLetter
 from stentor.simulation.schedule import Schedule
 from stentor.wire import letter
 from stentor.wire.block import Block
@@ -69,7 +69,7 @@ class PostOffice:
         self.seen: Counter[str] = Counter()
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
-        self.overhear: Callable[[Addressee, Post], None] = lambda *_: None  # told of all letters
+        self.overhear: Callable[[Addressee, SendLetter], None] = lambda *_: None  # told of all letters
         self.muffled: dict[str, int] = {}  # until when somebody does not hear what repositories have
         self._people: list[Addressee] = []
         self._inboxes: dict[str, list[Addressee]] = {}
@@ -92,7 +92,7 @@ class PostOffice:
 
     # ---- what is sent
 
-    def post(self, sender: Addressee, post: Post) -> None:
+    def post(self, sender: Addressee, post: SendLetter) -> None:
         requester = requester_of(post.to)
         if requester:
             asked = inbox_of(repository_name(post.to.rpartition("/")[2]))
@@ -104,10 +104,10 @@ class PostOffice:
         else:
             targets = [each for each in self._people if post.to in each.hears]
             self.seen["chorus"] += len(targets) > 1
-        happened: Input = Heard(sender.id, post.events, post.blocks, requester)
+        happened: Input = LetterReceived(sender.id, post.events, post.blocks, requester)
         if self.random.random() < self.weather.rewritten:
             read = letter.read(letter.write(post.events, post.blocks))
-            happened = Heard(sender.id, read.events, read.blocks, requester)
+            happened = LetterReceived(sender.id, read.events, read.blocks, requester)
         for target in targets:
             self._send(sender, target, happened)
         self.overhear(sender, post)
@@ -117,12 +117,12 @@ class PostOffice:
             if (to in target.hears if to not in ("", self._topic) else target.wants_events) and (
                 excerpt := _excerpt(block, target.where)
             ) is not None:
-                self._send(sender, target, Arrived((excerpt,)))
+                self._send(sender, target, EventsReceived((excerpt,)))
 
     def _send(self, sender: Addressee, target: Addressee, happened: Input) -> None:
         if not sender.link or not target.link or self.blocked(sender.seat, target.seat):
             return
-        assert isinstance(happened, Heard | Arrived)
+        assert isinstance(happened, LetterReceived | EventsReceived)
         if not sender.is_stranger:
             self.watch(target.name, target.node, happened.blocks)
         if self.muffled.get(target.name, 0) > self.schedule.now and _is_state(happened):
@@ -148,8 +148,8 @@ class PostOffice:
             target.handle(happened)
 
 
-def _is_state(happened: Heard | Arrived) -> bool:
-    return isinstance(happened, Heard) and any(isinstance(event, GossipState) for event in happened.events)
+def _is_state(happened: LetterReceived | EventsReceived) -> bool:
+    return isinstance(happened, LetterReceived) and any(isinstance(event, GossipState) for event in happened.events)
 
 
 def _excerpt(block: Block, where: Filter | None) -> Block | None:

@@ -8,20 +8,20 @@ from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
 from stentor.model.trace import TraceKind
-from stentor.protocols.delivery.dialogue import (
+from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
-    Assure,
-    Attach,
-    Awaited,
-    Complain,
+    ConfirmDurable,
+    DurabilityAwaited,
     Forbid,
     Leaving,
+    MoreRequested,
     Release,
     ReportLoss,
-    Wanted,
+    ReportSteering,
+    ReportTrouble,
 )
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
 from stentor.protocols.delivery.settings import SubscriberSettings
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.author import STEERING
@@ -72,9 +72,9 @@ class Reader(Actor):
         self._unread: dict[int, hearing.Event] = {}  # by position: given, and not acknowledged in a step
         self._acts |= {
             Release: self._release,
-            Assure: self._assure,
-            Attach: self._attach,
-            Complain: lambda _: None,
+            ConfirmDurable: self._assure,
+            ReportSteering: self._attach,
+            ReportTrouble: lambda _: None,
             ReportLoss: self._lose,
             Forbid: self._forbid,
         }
@@ -102,7 +102,7 @@ class Reader(Actor):
         self.subscriber = ReliableSubscriber(
             TOPIC, self.short, incarnation, None if keeps else where, page.since, settings
         )
-        self.subscriber.trail = self.trail
+        self.subscriber.traces = self.traces
         self._unread.clear()
         self.told = 0
         self.is_leaving = False
@@ -136,7 +136,7 @@ class Reader(Actor):
     def _ask(self) -> None:
         if not self.is_leaving:
             self.turn.is_over = False
-            self.handle(Wanted())
+            self.handle(MoreRequested())
 
     def leave(self) -> None:
         """Its application ends in good order."""
@@ -177,11 +177,11 @@ class Reader(Actor):
         self.handle(Acknowledged(((position, position + len(keys) - 1),)))
         if self.alive and self.stage.random.random() < 0.1:
             self._tokens += 1
-            self.handle(Awaited(self._tokens))
+            self.handle(DurabilityAwaited(self._tokens))
 
     # ---- effects
 
-    def _attach(self, attach: Attach) -> None:
+    def _attach(self, attach: ReportSteering) -> None:
         self.stage.seen["attached"] += 1
         wanted = {str(Filter(each.text)) if each is not None else "" for each in self.page.conditions}
         if attach.where not in wanted and not self.page.ended:  # one that unsubscribes may have no filter any more
@@ -193,7 +193,7 @@ class Reader(Actor):
         for held in report.lost:
             self.page.lost[held.publisher, held.incarnation].update(held.spans)
 
-    def _assure(self, assure: Assure) -> None:
+    def _assure(self, assure: ConfirmDurable) -> None:
         if assure.token == _FAREWELL:
             self.stage.seen["ended-well"] += 1
             self.turn.is_over |= assure.code is None

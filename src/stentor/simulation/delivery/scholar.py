@@ -6,22 +6,22 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.model.position import Position
 from stentor.model.reading import StockRequest
 from stentor.model.span import Spans
-from stentor.protocols.delivery.retrieval import (
-    Available,
-    Enquired,
+from stentor.protocols.delivery.stored.read_client import (
+    Availability,
+    AvailabilityRequested,
+    DeliverPage,
     Fail,
-    Finished,
-    Give,
-    Retrieval,
-    RetrievalSettings,
-    Sought,
-    Taken,
-    Tell,
+    PageConsumed,
+    PagesRequested,
+    ReadAcknowledged,
+    ReportAvailable,
+    StoredReadClient,
+    StoredReadSettings,
 )
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.book import Key, Page
 
-_SETTINGS = RetrievalSettings(silence=150 * MILLISECOND, again=40 * MILLISECOND, patience=2 * SECOND, page=600)
+_SETTINGS = StoredReadSettings(silence=150 * MILLISECOND, again=40 * MILLISECOND, patience=2 * SECOND, page=600)
 _MOST = 25  # events of a batch
 
 
@@ -36,14 +36,14 @@ class Scholar(Actor):
         self.page = stage.book.pages[name] = Page(name, self.name, "beginning")
         self.page.conditions.append(None)
         self.done = Position()  # what it has read, durably
-        self.plan: Available | None = None  # the batch that it reads, durably
+        self.plan: Availability | None = None  # the batch that it reads, durably
         self.enrolled = False
         self.idle = False  # there was nothing to read when it last looked
         self._found: dict[Key, bytes] = {}  # of this batch
         self._lost = Position()  # … and what of it is lost
         self._token = 0
         self._left = 0  # parts that are not read yet
-        self._acts |= {Tell: self._tell, Give: self._give, Fail: self._fail}
+        self._acts |= {ReportAvailable: self._tell, DeliverPage: self._give, Fail: self._fail}
 
     @property
     def wants_events(self) -> bool:
@@ -52,7 +52,7 @@ class Scholar(Actor):
     def start(self) -> None:
         if not self.alive:
             self.idle = False
-            self.begin(Retrieval(self.name, self.short, _SETTINGS))
+            self.begin(StoredReadClient(self.name, self.short, _SETTINGS))
             self.wander()
             self.connect()
             self._go_on()
@@ -71,9 +71,9 @@ class Scholar(Actor):
             TOPIC, "", 0, "", "", since, self.done.held, most=random.randrange(1, _MOST), parts=random.randrange(1, 4),
             enrol=not self.enrolled,
         )  # fmt: skip
-        self.handle(Enquired(self._token, request))
+        self.handle(AvailabilityRequested(self._token, request))
 
-    def _tell(self, tell: Tell) -> None:
+    def _tell(self, tell: ReportAvailable) -> None:
         if tell.token != self._token:
             return
         available = tell.available
@@ -88,15 +88,15 @@ class Scholar(Actor):
         self.plan = available
         self._read(available)
 
-    def _read(self, plan: Available) -> None:
+    def _read(self, plan: Availability) -> None:
         self._found, self._left, self._lost = {}, len(plan.parts), Position()
         for part in plan.parts:
             self._token += 1
             members = list(plan.members)
             self.stage.random.shuffle(members)
-            self.handle(Sought(self._token, TOPIC, part, "", members))
+            self.handle(PagesRequested(self._token, TOPIC, part, "", members))
 
-    def _give(self, give: Give) -> None:
+    def _give(self, give: DeliverPage) -> None:
         book = self.stage.book
         for block in give.leaf.blocks:
             self.stage.seen["read"] += block.count
@@ -110,7 +110,7 @@ class Scholar(Actor):
                 self._found[key] = body
         self._lost = self._lost.plus(give.leaf.lost)
         if give.rest.streams:
-            self.later(self.stage.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(Taken(give.token)))
+            self.later(self.stage.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(PageConsumed(give.token)))
             return
         self._left -= 1
         if not self._left:
@@ -128,7 +128,7 @@ class Scholar(Actor):
         self.page.acknowledged.update(dict.fromkeys(self._found))
         self.done, self.plan = self.plan.end, None
         self.stage.seen["batch"] += 1
-        self.handle(Finished(TOPIC, self.done))
+        self.handle(ReadAcknowledged(TOPIC, self.done))
         self.later(self.stage.random.randrange(1, 30) * MILLISECOND, self._look)
 
     def _fail(self, fail: Fail) -> None:

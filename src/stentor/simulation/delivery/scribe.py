@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from stentor.model.attribute import Value
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.dialogue import Entrusted, TurnEnded
-from stentor.protocols.delivery.reliable_publisher import Resumption
+from stentor.protocols.delivery.endpoint_api import Entrusted, TurnEnded
+from stentor.protocols.delivery.publisher.publisher import Resumption
 from stentor.simulation.delivery.actor import Stage
 from stentor.simulation.delivery.author import Author
 

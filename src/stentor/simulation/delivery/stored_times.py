@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from stentor.machine import Input
 from stentor.model.control import Retransmission
 from stentor.model.record import Record
-from stentor.protocols.delivery.post import Arrived, Heard
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 
 Key = tuple[int, int, int]  # publisher, incarnation, catenation number
 
@@ -19,9 +19,9 @@ class Arrivals(dict[Key, int]):
     """When events first came to a repository that no other repository had sent."""
 
     def note(self, happened: Input, now: int) -> None:
-        if not isinstance(happened, Arrived | Heard):
+        if not isinstance(happened, EventsReceived | LetterReceived):
             return
-        sender, events = (0, ()) if isinstance(happened, Arrived) else (happened.sender, happened.events)
+        sender, events = (0, ()) if isinstance(happened, EventsReceived) else (happened.sender, happened.events)
         is_fetched = any(isinstance(each, Retransmission) for each in events)
         for block in happened.blocks:
             if not is_fetched or block.publisher == sender:

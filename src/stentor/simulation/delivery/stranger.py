@@ -43,7 +43,7 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.model.request_topic import request_topic
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
 from stentor.simulation.delivery.post_office import Addressee
 from stentor.simulation.delivery.scholar import Scholar
@@ -93,7 +93,7 @@ class Stranger(Actor):
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         return []
 
-    def _overhear(self, sender: Addressee, post: Post) -> None:
+    def _overhear(self, sender: Addressee, post: SendLetter) -> None:
         members = self._members()
         if sender is self or not members:
             return
@@ -103,9 +103,9 @@ class Stranger(Actor):
                 claimed = self._random.choice(members)
                 for to, answer, blocks in forge(claimed, event):
                     self.stage.seen["forged"] += 1
-                    self._send(Post(to, (answer,), blocks))
+                    self._send(SendLetter(to, (answer,), blocks))
 
-    def _send(self, post: Post) -> None:
+    def _send(self, post: SendLetter) -> None:
         delay = self._random.randrange(MILLISECOND)
         self.later(delay, lambda: self.stage.office.post(self, post))
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from stentor.machine import SECOND
 from stentor.model.epoch import Epoch
 from stentor.model.position import Position
-from stentor.protocols.delivery.registry import KnownPublisher
+from stentor.protocols.delivery.repository.registry import PublisherRecord
+from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
-from stentor.protocols.delivery.streams import Streams
 from stentor.simulation.delivery.book import Key, Page, Told
 from stentor.simulation.delivery.cast import Cast
 from stentor.simulation.delivery.depot import Depot
@@ -80,9 +80,9 @@ class Verdict:
         """What one that stores all has forgotten, another one has a record of, or it does not wait for it."""
         found: list[str] = []
         depots = [each for each in self._cast.serving() if not each.settings.unit and not each.leaving]
-        stores = {each.short: each.repository.store for each in depots if each.repository is not None}
-        for name, store in stores.items():
-            for key, stream in store.streams.items():
+        stores = {each.short: each.repository.log for each in depots if each.repository is not None}
+        for name, log in stores.items():
+            for key, stream in log.streams.items():
                 floor = max(other.streams[key].floor for other in stores.values() if key in other.streams)
                 if stream.floor < floor and stream.locate(stream.floor + 1) is None:
                     found.append(f"{name} holds on to {key} after {stream.floor}: all up to {floor} is forgotten")
@@ -98,7 +98,7 @@ class Verdict:
         found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
         for depot in self._cast.serving():
             assert depot.repository is not None
-            for publisher in depot.repository.enrolment.publishers.values():
+            for publisher in depot.repository.admission.publishers.values():
                 newest = self._newest_author(publisher.name)
                 if newest and life_of(publisher.attempt) != newest:
                     found.append(f"{depot.short} steers an older {publisher.name}")
@@ -139,32 +139,32 @@ class Verdict:
         if self._cast.plan.close_after > SECOND or not all(depot.serves for depot in members):
             return []  # it is not time yet, or somebody who does not come back may have some of it
         machines = [depot.repository for depot in members if depot.repository is not None]
-        everyone = [machine.store.streams for machine in machines]
+        everyone = [machine.log.streams for machine in machines]
         publishers = machines[0].registry.publishers.items() if machines else ()
         left = {known.name: _past_lives(publisher, known, everyone) for publisher, known in publishers}
         found = [f"{name}: {lives} are not closed" for name, lives in left.items() if lives]
         for machine in machines:
-            waiting = [key for key, stream in machine.store.streams.items() if stream.waiting]
+            waiting = [key for key, stream in machine.log.streams.items() if stream.waiting]
             found += [f"{key} waits for an order" for key in waiting if machine.registry.is_outlived(*key)]
         return found
 
     def _lagging(self, depot: Depot) -> list[str]:
         repository = depot.repository
         assert repository is not None
-        store = repository.store
-        found = [f"{depot.short} shows {store.horizon} of {store.next - 1}"] if store.horizon < store.next - 1 else []
+        log = repository.log
+        found = [f"{depot.short} shows {log.horizon} of {log.next - 1}"] if log.horizon < log.next - 1 else []
         for reader in self._readers():
-            destination = repository.table.destinations.get(reader.short)
-            if destination is None:
+            progress = repository.table.destinations.get(reader.short)
+            if progress is None:
                 found.append(f"{depot.short} does not know {reader.short}")
-            elif destination.served and (reached := store.beginning(destination.done)) < store.next - 1:
-                found.append(f"{reader.short} lags at {depot.short}: {reached} of {store.next - 1}")
+            elif progress.served and (reached := log.beginning(progress.done)) < log.next - 1:
+                found.append(f"{reader.short} lags at {depot.short}: {reached} of {log.next - 1}")
         return found
 
     def _overdue(self, depot: Depot) -> list[str]:
         """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
         assert depot.repository is not None
-        streams = depot.repository.store.streams
+        streams = depot.repository.log.streams
         if any(stream.voids for stream in streams.values()):
             return []
         is_overdue = self._book.stored_times.is_overdue
@@ -273,9 +273,9 @@ class Verdict:
     def _judge_frontier(self, page: Page) -> None:
         for depot in self._cast.serving():
             assert depot.repository is not None
-            destination = depot.repository.table.destinations.get(page.name)
-            if destination is not None:
-                depot.check_sync(page.name, destination.reached())
+            progress = depot.repository.table.destinations.get(page.name)
+            if progress is not None:
+                depot.check_sync(page.name, progress.reached())
 
 
 def _has(position: Position, key: Key) -> bool:
@@ -288,7 +288,7 @@ def _keys(position: Position) -> list[Key]:
     return [(*stream, number) for stream, spans in streams for low, high in spans for number in range(low, high + 1)]
 
 
-def _past_lives(publisher: int, known: KnownPublisher, everyone: Iterable[Streams]) -> list[int]:
+def _past_lives(publisher: int, known: PublisherRecord, everyone: Iterable[Streams]) -> list[int]:
     """Lives before the newest of which nothing is left at any repository, as nothing is of all lives before them."""
     found: list[int] = []
     for life in sorted({life for streams in everyone for life in streams.lives(publisher)} - {*known.resumed}):
@@ -306,8 +306,8 @@ def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """
     assert depot.repository is not None
     found = {}
-    for key, stream in sorted(depot.repository.store.streams.items()):
-        if depot.repository.store.streams.is_over(key):
+    for key, stream in sorted(depot.repository.log.streams.items()):
+        if depot.repository.log.streams.is_over(key):
             continue  # it is about to be dropped, or would be if everyone were here
         spans = stream.durable.copy()
         spans.add(1, stream.floor)

@@ -9,7 +9,7 @@ from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker import Broker
 from stentor.nodes.network import GatewaySettings, NetworkSettings
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery.actor import TOPIC, Stage
 from stentor.simulation.delivery.post_office import Addressee, PostOffice
 from stentor.simulation.disk import SimulatedDisk
@@ -38,7 +38,7 @@ class FabricWorld(World):
 class _NoOffice(PostOffice):
     """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
 
-    def post(self, sender: Addressee, post: Post) -> None:
+    def post(self, sender: Addressee, post: SendLetter) -> None:
         self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:

@@ -8,11 +8,11 @@ from stentor.model.record import Holdings
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
 from stentor.nodes.end import End
-from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.protocols.delivery.repository import Repository
-from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.stored.read_client import StoredReadClient
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery import hearing
 from stentor.simulation.delivery.actor import TOPIC, Actor
 from stentor.simulation.delivery.author import Author
@@ -42,7 +42,7 @@ class HousedOwner(Housed, Owner):
 
 class HousedScholar(Housed, Scholar):
     def compose(self, machine: Machine) -> Machine:
-        assert isinstance(machine, Retrieval)
+        assert isinstance(machine, StoredReadClient)
         machine.__class__ = WatchedRetrieval
         assert isinstance(machine, WatchedRetrieval)
         machine.watch = self.stepped
@@ -52,7 +52,7 @@ class HousedScholar(Housed, Scholar):
 class Forge(Input, frozen=True, tag="forge"):
     """A stranger has thought of a letter."""
 
-    post: Post
+    post: SendLetter
 
 
 class HousedStranger(Housed, Stranger):
@@ -64,22 +64,22 @@ class HousedStranger(Housed, Stranger):
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         return [happened.post] if isinstance(happened, Forge) else []
 
-    def _send(self, post: Post) -> None:
+    def _send(self, post: SendLetter) -> None:
         self.later(0, lambda: self.handle(Forge(post)))
 
 
 def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
-    trail = actor.trail
+    trail = actor.traces
     end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
-    end._post.trail = machine.trail = trail
+    end._post.traces = machine.trail = trail
     return end
 
 
 class HousedAuthor(Housed, Author):
     def compose(self, machine: Machine) -> Machine:
         assert isinstance(machine, ReliablePublisher)
-        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.traces)
 
 
 class HousedScribe(HousedAuthor, Scribe):
@@ -89,7 +89,7 @@ class HousedScribe(HousedAuthor, Scribe):
 class HousedReader(Housed, Reader):
     def compose(self, machine: Machine) -> Machine:
         assert isinstance(machine, ReliableSubscriber)
-        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.traces)
 
 
 class HousedDepot(Housed, Depot):
@@ -120,9 +120,9 @@ class HousedDepot(Housed, Depot):
     def compose(self, machine: Machine) -> Machine:  # noqa: ARG002
         link = self.link_settings(self.stage.begin_life(self.name))
         topics = self.ledgers.topics()
-        return WatchedNode(link, self.settings, topics, TOPIC, self, self.trail)
+        return WatchedNode(link, self.settings, topics, TOPIC, self, self.traces)
 
-    def manages(self, repository: Repository) -> None:
+    def manages(self, repository: TopicRepository) -> None:
         """Also one that had left, and was invited again."""
         self.repository = repository
         if self.left:

@@ -51,10 +51,10 @@ from stentor.nodes.end import End
 from stentor.nodes.network import NetworkSettings
 from stentor.nodes.orders import LEFT
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.dialogue import Assure, Awaited, Entrusted, Release, Wanted
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, Entrusted, MoreRequested, Release
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.doorman import Doorman
 from stentor.simulation.host import Host
@@ -331,7 +331,7 @@ class _Listener:
             self._seen["news"] += 1
         elif isinstance(effect, Release):
             self._seen["orders"] += sum(portion.block.count for portion in effect.portions)
-        elif isinstance(effect, Assure) and effect.code is None:
+        elif isinstance(effect, ConfirmDurable) and effect.code is None:
             self._seen["assured"] += 1
 
     def died(self) -> None:
@@ -396,7 +396,7 @@ class _Stage:
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", Wished(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
-        self._tell("till", Wanted(), 650 * MILLISECOND)
+        self._tell("till", MoreRequested(), 650 * MILLISECOND)
 
     def _tell(self, name: str, happened: Input, at: int) -> None:
         self.world.schedule.at(at, lambda: self.world.tell(name, happened))
@@ -405,7 +405,7 @@ class _Stage:
         over = _BEGIN + _VOLLEYS * (_PAUSE + 10 * MILLISECOND) + _CHECKED_AFTER
         for name, inputs in {
             "owner": (Offered(_NEWS, {}, b"still here", 0), TurnEnded()),
-            "shop": (Entrusted({}, b"still here", 0), TurnEnded(), Awaited(1)),
+            "shop": (Entrusted({}, b"still here", 0), TurnEnded(), DurabilityAwaited(1)),
         }.items():
             for happened in inputs:
                 self._tell(name, happened, over)

@@ -2,19 +2,19 @@
 
 import pytest
 from tests.paper.bundle import DAY, TOPIC, PaperBundle
-from tests.unit.protocols.delivery.test_closing import live
+from tests.unit.protocols.delivery.repository.storing.test_life_closing import live
 
 from stentor.machine import Opened, StartTimer, StopTimer
 from stentor.model.control import TopicTask
 from stentor.nodes.sleeping_topics import SleepingTopics
-from stentor.protocols.delivery.post import Linked, Vouched
-from stentor.protocols.delivery.repository import Repository, TopicTick
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import LinkUp, Vouched
 
 MINUTE = 60_000  # milliseconds
 
 
-def sleeper(bundle: PaperBundle) -> Repository:
+def sleeper(bundle: PaperBundle) -> TopicRepository:
     return bundle.repositories["r1"]
 
 
@@ -74,15 +74,15 @@ def test_a_topic_that_wakes_steers_whom_it_steered_and_repeats_nothing_to_broker
     sleeping.put(bundle.now, sleeper(bundle))
     told = [fact for _, facts in sleeping.notices() for fact in facts]
     assert sorted(told) == sorted(sleeper(bundle).registry.access())
-    again = bundle.repositories["r1"] = Repository(TOPIC, RepositorySettings(name="r1"))
+    again = bundle.repositories["r1"] = TopicRepository(TOPIC, RepositorySettings(name="r1"))
     sleeping.hand_over(TOPIC, again)
     assert TOPIC not in sleeping
     bundle.step("r1", Opened(TOPIC, bundle.ledgers["r1"].load(), wall=bundle.wall("r1")))
-    bundle.step("r1", Linked("keeper"))
+    bundle.step("r1", LinkUp("keeper"))
     assert again.gossip.ready
-    assert [each.name for each in again.enrolment.publishers.values()] == ["shop"]
+    assert [each.name for each in again.admission.publishers.values()] == ["shop"]
     assert not again.notices._token
-    bundle.step("r1", Linked("keeper"))
+    bundle.step("r1", LinkUp("keeper"))
     assert again.notices._token, "all is told on the next link"
 
 
