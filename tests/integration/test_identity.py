@@ -22,10 +22,10 @@ from stentor.admin.topics import Registrar
 from stentor.machine import StopRequested
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
-from stentor.model.messages import Challenge, ChallengeRequest, Hello, Rejection, Task, Welcome
+from stentor.model.messages import AdminTask, Challenge, ChallengeRequest, Hello, Rejection, Welcome
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
@@ -325,7 +325,7 @@ def test_the_token_is_never_on_the_wire_and_its_proof_cannot_be_used_again(tmp_p
             async with stentor.connect(between.url, name="repository:r1", token=token) as fabric:
                 assert fabric.is_operator
                 with pytest.raises(stentor.Refused, match="no member 'nobody' is known here"):
-                    await operation.order(fabric, Task.DISMISS, "nobody")  # it is obeyed, as far as it can be
+                    await operation.order(fabric, AdminTask.DISMISS, "nobody")  # it is obeyed, as far as it can be
             secret = load_token(token).value
             assert len(between.heard) > 300
             assert secret not in between.heard
@@ -354,7 +354,7 @@ def test_without_the_token_nobody_takes_a_nodes_name_or_gives_orders(tmp_path: P
                         await stentor.connect(broker.url, name=name, token=token).__aenter__()
                 async with stentor.connect(broker.url, token=token) as fabric:
                     assert not fabric.is_operator
-                    for task in (Task.LEAVE, Task.ADD_LINK, Task.DISMISS):
+                    for task in (AdminTask.LEAVE, AdminTask.ADD_LINK, AdminTask.DISMISS):
                         with pytest.raises(stentor.Refused, match="only who proves"):
                             await operation.order(fabric, task, "test/b2", address="127.0.0.1:9")
                     await fabric.publish("t", b"anyone may")

@@ -13,9 +13,9 @@ from stentor.machine import Effect, Input, Open
 from stentor.model.communication import repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.messages import Subscription
-from stentor.nodes.application import Deliver
 from stentor.nodes.client import Client
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.client_api import Deliver
+from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.transport import LetterReceived
@@ -48,13 +48,13 @@ def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:
 
 
 def letters_are_believed_to_be_from_whom_they_name(patch: pytest.MonkeyPatch) -> None:
-    original = Correspondence._open
+    original = LetterTransport._open
 
-    def read(self: Correspondence, deliver: Deliver, done: list[Effect]) -> list[Input]:
+    def read(self: LetterTransport, deliver: Deliver, done: list[Effect]) -> list[Input]:
         found = original(self, deliver, done)
         return [_as_signed(each) if isinstance(each, LetterReceived) else each for each in found]
 
-    patch.setattr(Correspondence, "_open", read)
+    patch.setattr(LetterTransport, "_open", read)
 
 
 def _as_signed(heard: LetterReceived) -> LetterReceived:

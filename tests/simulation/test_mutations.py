@@ -12,11 +12,12 @@ from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
-from stentor.nodes import herald, shortcuts
 from stentor.nodes.arrival import Arrival
+from stentor.nodes.broker import tracer
 from stentor.nodes.client import Client
-from stentor.nodes.network import Network
-from stentor.nodes.shortcuts import Shortcuts
+from stentor.nodes.network import shortcuts
+from stentor.nodes.network.network import BrokerNetwork
+from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -126,7 +127,7 @@ def no_two_way_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_resynchronisation(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Network, "_compare", lambda *_: None)
+    patch.setattr(BrokerNetwork, "_compare", lambda *_: None)
 
 
 def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def facts_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_number_is_traced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(herald, "LAST_FIRST", 2**64)
+    patch.setattr(tracer, "LAST_FIRST", 2**64)
 
 
 def any_number_is_stored(patch: pytest.MonkeyPatch) -> None:

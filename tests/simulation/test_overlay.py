@@ -44,7 +44,7 @@ def beat(mesh: Mesh, times: int = 1) -> None:
         mesh.now += HEARTBEAT // 2
         for site in mesh.alive():
             for peer in site.network.peers.values():
-                peer.guest.connection.heard = mesh.now
+                peer.session.connection.heard = mesh.now
             mesh.beat(site)
         mesh.deliver(EVERYTHING)
 

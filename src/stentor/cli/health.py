@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stentor.config import Address
 from stentor.model.errors import ConfigError
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.runtime.disk import remember_port, remembered_port
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.shelf import directory_of

@@ -28,9 +28,9 @@ from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
-from stentor.nodes.orders import LEFT
+from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings

@@ -15,7 +15,7 @@ from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, Elasticity, Gateway
 from stentor.model.count import counted
 from stentor.model.errors import Refused, StentorError
-from stentor.model.messages import Task
+from stentor.model.messages import AdminTask
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
 from stentor.policies.balance import Move
@@ -84,12 +84,12 @@ class Steward:
             case Leave(name):
                 self._tell(f"{_cluster(name) or 'the network'} has few clients: {name} is not needed any more")
                 async with self._connect(self._find(name)) as fabric:
-                    await operation.order(fabric, Task.LEAVE)
+                    await operation.order(fabric, AdminTask.LEAVE)
                 self._started.discard(name)
             case Move(origin, target, clients):
                 async with self._connect(self._find(origin)) as fabric:
                     address = views[target].address
-                    await operation.order(fabric, Task.MOVE_CLIENTS, target, address=address, count=clients)
+                    await operation.order(fabric, AdminTask.MOVE_CLIENTS, target, address=address, count=clients)
                 if (origin, target) not in self._moves:  # who does not follow is not told of again and again
                     self._tell(f"asked to move from {origin} to {target}: {counted(clients, 'client')}")
             case Purge(name):
@@ -137,7 +137,7 @@ class Steward:
                 elif not member.reachable:
                     try:
                         async with self._connect(broker) as fabric:
-                            await operation.order(fabric, Task.DISMISS, name)
+                            await operation.order(fabric, AdminTask.DISMISS, name)
                         self._purged.discard(name)
                     except Refused:
                         continue  # it is not gone yet

@@ -26,7 +26,7 @@ class _Given(NamedTuple):
     block: Block
 
 
-class Past:
+class LakeBackfill:
     """All of it, for one subscription."""
 
     def __init__(self, readers: Readers, topic: str, name: str, where: str, wanted: Position) -> None:

@@ -15,9 +15,9 @@ from stentor.machine import Effect, Input
 from stentor.model.communication import Role, end_name
 from stentor.model.errors import Unresponsive
 from stentor.model.ids import Incarnation
-from stentor.nodes.application import Moved
 from stentor.nodes.client import Settings
-from stentor.nodes.end import End
+from stentor.nodes.client_api import Moved
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
@@ -54,7 +54,7 @@ def incarnation() -> Incarnation:
     return Incarnation(_births.next())
 
 
-class Holder(MachineRunner):
+class NamedConnection(MachineRunner):
     """Somebody with a link of its own, a steering repository, and an application that waits."""
 
     def __init__(self, access: Access, role: Role, topic: str, name: str, window: int) -> None:
@@ -75,7 +75,7 @@ class Holder(MachineRunner):
         self._tokens = 0
 
     async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
-        await self._start(End(self._settings, self.topic, machine, where), self._describe)
+        await self._start(ReliableEndpoint(self._settings, self.topic, machine, where), self._describe)
 
     def _describe(self, within: float) -> str:
         trouble = f" ({self.trouble})" if self.trouble else ""

@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 from stentor.client.connection.first_connection import Access
 from stentor.client.event import check_body, check_time
 from stentor.client.machine_runner import LINGER
-from stentor.client.named_connection import Holder
+from stentor.client.named_connection import NamedConnection
 from stentor.machine import Effect
 from stentor.model.attribute import Value
 from stentor.model.errors import (
@@ -44,7 +44,7 @@ class Stored(NamedTuple):
     copies: int
 
 
-class Publisher(Holder):
+class Publisher(NamedConnection):
     """A named publisher of a reliable topic.
 
     Each life of it has an incarnation of its own, unless it resumes one: whoever remembers what it sends may go on

@@ -21,18 +21,18 @@ from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
+    AdminReceipt,
     AnyMessage,
     BundleReport,
     Challenge,
     Credit,
-    Echo,
     ExplanationReport,
     Farewell,
     FlowRefusal,
     Heartbeat,
     Message,
     Missed,
-    OrderReceipt,
+    Pong,
     Receipt,
     Redirect,
     Rejection,
@@ -44,26 +44,26 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
-from stentor.nodes.application import (
+from stentor.nodes.bundle_requests import BundleRequests
+from stentor.nodes.client_api import (
     Answer,
+    AnswerQuery,
     Asked,
     BundleWatched,
+    CompleteFlush,
     Deliver,
-    Demanded,
     FlowCheckRequested,
     FlushRequested,
+    MoreRequested,
     Moved,
     Offered,
     OfferedMany,
     RefuseFlow,
     ResumePublishing,
-    Settle,
-    Tell,
+    SubscribeRequested,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
-from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_link import MOVING as MOVING
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
@@ -102,9 +102,9 @@ class Client(ClientLink):
             Offered: self._offered,
             OfferedMany: self._offered_many,
             TurnEnded: lambda *_: None,
-            Wished: self._subscriptions.subscribe,
-            Unwished: self._subscriptions.unsubscribe,
-            Demanded: self._subscriptions.demand,
+            SubscribeRequested: self._subscriptions.subscribe,
+            UnsubscribeRequested: self._subscriptions.unsubscribe,
+            MoreRequested: self._subscriptions.demand,
             FlushRequested: self._flush_requested,
             FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
             Asked: self._asked,
@@ -120,11 +120,11 @@ class Client(ClientLink):
             Receipt: self._subscriptions.on_receipt,
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._subscriptions.on_missed,
-            Echo: self._echo,
+            Pong: self._echo,
             FlowRefusal: self._flow_refused,
             Redirect: self._redirected,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
-            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AdminReceipt), self._told),
             **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
         }
 
@@ -237,7 +237,7 @@ class Client(ClientLink):
     def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[Effect]:
         unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
         self._questions.clear()
-        return [Settle(token, reason) for token in unknown]
+        return [CompleteFlush(token, reason) for token in unknown]
 
     def _mark_departure(self, outbox: Outbox) -> None:
         self._confirmations.mark_departure(outbox)
@@ -257,16 +257,16 @@ class Client(ClientLink):
     def _flush_requested(self, now: int, asked: FlushRequested) -> None:  # noqa: ARG002
         doubt = self._confirmations.request_flush(asked.token)
         if doubt:
-            self._effects.append(Settle(asked.token, doubt))
+            self._effects.append(CompleteFlush(asked.token, doubt))
 
     def _flow_refused(self, now: int, refusal: FlowRefusal) -> None:  # noqa: ARG002
         self._effects.append(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
 
-    def _echo(self, now: int, echo: Echo) -> None:
-        if not self._confirmations.on_echo(echo.token):
+    def _echo(self, now: int, pong: Pong) -> None:
+        if not self._confirmations.on_echo(pong.token):
             return
-        if echo.token != DEPARTURE:
-            self._effects.append(Settle(echo.token))
+        if pong.token != DEPARTURE:
+            self._effects.append(CompleteFlush(pong.token))
         elif self._arrival is not None:
             self._switch(now, self._arrival)
 
@@ -274,7 +274,7 @@ class Client(ClientLink):
 
     def _asked(self, now: int, asked: Asked) -> None:  # noqa: ARG002
         if self._connection is None or not self._connection.greeted:
-            self._effects.append(Settle(asked.question.token, "not connected"))
+            self._effects.append(CompleteFlush(asked.question.token, "not connected"))
         else:
             self._questions.append(asked.question.token)
             self._connection.outbox.post(asked.question)
@@ -282,4 +282,4 @@ class Client(ClientLink):
     def _told(self, now: int, answer: Answer) -> None:  # noqa: ARG002
         if answer.token in self._questions:
             self._questions.remove(answer.token)
-            self._effects.append(Tell(answer))
+            self._effects.append(AnswerQuery(answer))

@@ -8,7 +8,13 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
 from stentor.model.messages import Message, Missed, Receipt, SchemaDefinition, Subscription, Topic, Unsubscription
 from stentor.model.topic import check_pattern
-from stentor.nodes.application import Confirm, Demanded, Deny, Unwished, Wished
+from stentor.nodes.client_api import (
+    ConfirmSubscription,
+    DenySubscription,
+    MoreRequested,
+    SubscribeRequested,
+    UnsubscribeRequested,
+)
 from stentor.protocols.delivery.besteffort.subscriber import BestEffortSubscriber, ClientSubscription
 
 
@@ -27,18 +33,18 @@ class ClientSubscriptions:
 
     # ---- what the application says
 
-    def subscribe(self, now: int, wished: Wished) -> None:  # noqa: ARG002
+    def subscribe(self, now: int, wished: SubscribeRequested) -> None:  # noqa: ARG002
         check_pattern(wished.pattern)
         where = Filter(wished.where) if wished.where else None
         subscription = ClientSubscription(wished.subscription, wished.pattern, where, wished.eager)
         self._subscriber.add(subscription)
         self._post(request_of(subscription))
 
-    def unsubscribe(self, now: int, unwished: Unwished) -> None:  # noqa: ARG002
+    def unsubscribe(self, now: int, unwished: UnsubscribeRequested) -> None:  # noqa: ARG002
         self._subscriber.remove(unwished.subscription)
         self._post(Unsubscription(unwished.subscription))
 
-    def demand(self, now: int, demanded: Demanded) -> None:  # noqa: ARG002
+    def demand(self, now: int, demanded: MoreRequested) -> None:  # noqa: ARG002
         subscription = self._subscriber.subscriptions.get(demanded.subscription)
         if subscription is not None:
             subscription.wants_more = True
@@ -53,10 +59,10 @@ class ClientSubscriptions:
             return
         if receipt.code is None:
             subscription.confirmed = True
-            self._act(Confirm(receipt.id))
+            self._act(ConfirmSubscription(receipt.id))
         else:
             self._subscriber.remove(receipt.id)
-            self._act(Deny(receipt.id, receipt.code, receipt.reason))
+            self._act(DenySubscription(receipt.id, receipt.code, receipt.reason))
 
     def on_missed(self, now: int, missed: Missed) -> None:  # noqa: ARG002
         for subscription, events in missed.events.items():

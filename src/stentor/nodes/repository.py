@@ -36,13 +36,13 @@ from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.request_topic import requests_pattern
 from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
-from stentor.nodes.application import Connect, Halt, Settle, Tell
+from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
+from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Halt
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
-from stentor.nodes.orders import LEFT
 from stentor.nodes.repository_report import RepositoryReporter
 from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
@@ -77,7 +77,7 @@ class RepositoryNode:
     def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
-        self._post = Correspondence(link)
+        self._post = LetterTransport(link)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
@@ -273,9 +273,9 @@ class RepositoryNode:
                 self._effects.append(Stop(effect.reason))
             elif isinstance(effect, ShareAccess):
                 self._share(now, effect)
-            elif isinstance(effect, Settle):
+            elif isinstance(effect, CompleteFlush):
                 self._notices.pop(effect.token, None)  # all is told again on the next link
-            elif isinstance(effect, Tell):
+            elif isinstance(effect, AnswerQuery):
                 self._shared(now, effect)
             else:
                 self._effects.append(effect)
@@ -308,7 +308,7 @@ class RepositoryNode:
         self._notices[self._notice] = share.topic, share.token
         self._post.ask(now, AccessFacts(share.topic, share.facts, self._notice))
 
-    def _shared(self, now: int, told: Tell) -> None:
+    def _shared(self, now: int, told: AnswerQuery) -> None:
         assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
         notice = self._notices.pop(told.answer.token, None)
         if notice is not None:

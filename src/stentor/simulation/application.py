@@ -8,26 +8,26 @@ import msgspec
 from stentor.machine import SECOND, Effect, Input, StopRequested
 from stentor.model.ids import Incarnation, SubscriptionId
 from stentor.model.messages import SettlementReport, SettlementRequest, StatusRequest
-from stentor.nodes.application import (
+from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import (
+    AnswerQuery,
     Asked,
-    Confirm,
+    CompleteFlush,
+    ConfirmSubscription,
     Connect,
     Deliver,
-    Demanded,
-    Deny,
+    DenySubscription,
     Disconnect,
     FlushRequested,
     Halt,
+    MoreRequested,
     Moved,
     Offered,
     OfferedMany,
-    Settle,
-    Tell,
+    SubscribeRequested,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
-from stentor.nodes.client import Client, Settings
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.checkers import Arrival, Ledger, Reader
 from stentor.simulation.life import Life, Wish
@@ -128,7 +128,7 @@ class Application:
         """From now on it wants everything, and wants it now."""
         self._appetite = Appetite.KEEN
         for subscription in self.life.wishes:
-            self._say(Demanded(subscription))
+            self._say(MoreRequested(subscription))
 
     def subscribe_and_settle(self) -> None:
         """One more wish, if it has not too many, and when all of them are known everywhere."""
@@ -161,13 +161,13 @@ class Application:
                 life.node = effect.node
             case Disconnect():
                 life.unlink(now)
-            case Confirm() if effect.subscription in life.wishes:
+            case ConfirmSubscription() if effect.subscription in life.wishes:
                 life.wishes[effect.subscription].confirmed.begin(now)
-            case Settle():
+            case CompleteFlush():
                 self.settling.pop(effect.token, None)  # the link is gone, and with it who was asked
-            case Tell(answer=SettlementReport() as report):
+            case AnswerQuery(answer=SettlementReport() as report):
                 self.on_settled(self, self.settling.pop(report.token), report)
-            case Deny():
+            case DenySubscription():
                 self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
             case Halt():
                 life.unlink(now)
@@ -187,7 +187,7 @@ class Application:
                     self._ledger.deliver(wish.reader, arrival)
         if self._appetite is not Appetite.NONE:
             pause = 0 if self._appetite is Appetite.KEEN else int(self._random.expovariate(1.0) * _SLOW)
-            self._later(life, pause, lambda: self._say(Demanded(delivered.subscription)))
+            self._later(life, pause, lambda: self._say(MoreRequested(delivered.subscription)))
 
     # ---- what it does
 
@@ -238,9 +238,9 @@ class Application:
         subscription = SubscriptionId(self._number())
         reader = Reader(f"{life.name}/{subscription} {interest.pattern!r} {interest.where!r}", interest.wants)
         life.wishes[subscription] = Wish(reader, patient=self._appetite is not Appetite.KEEN)
-        self._say(Wished(subscription, interest.pattern, interest.where))
+        self._say(SubscribeRequested(subscription, interest.pattern, interest.where))
         if self._appetite is not Appetite.NONE:
-            self._say(Demanded(subscription))
+            self._say(MoreRequested(subscription))
 
     def _unsubscribe(self, life: Life) -> None:
         if life.wishes:
@@ -249,7 +249,7 @@ class Application:
             wish.missed += self._untold(subscription)
             wish.confirmed.end(self._world.now)
             self.gone.append(wish)
-            self._say(Unwished(subscription))
+            self._say(UnsubscribeRequested(subscription))
 
     def _flush(self, life: Life) -> None:  # noqa: ARG002
         self._say(FlushRequested(self._number()))

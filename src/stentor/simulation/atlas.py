@@ -16,7 +16,7 @@ from stentor.model.attribute import Value
 from stentor.model.batch import Rows
 from stentor.model.filter import Filter
 from stentor.model.messages import Gateway, Presence
-from stentor.nodes.network import Network
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.dissemination.profiles import Standing
 from stentor.protocols.overlay.connectivity import Connectivity
 from stentor.simulation.outcome import Anomaly
@@ -36,7 +36,7 @@ class Spot:
     address: str
     links: Mapping[str, int]  # to other brokers, and what they cost from here
     wants: tuple[Wants, ...]  # of its clients
-    network: Network
+    network: BrokerNetwork
 
 
 class Atlas:
@@ -135,7 +135,9 @@ class Atlas:
             yield from _check_rests(name, network)
         yield from self._check_ways()
 
-    def _check_presences(self, name: str, network: Network, level: int, parts: dict[str, Part]) -> Iterator[Anomaly]:
+    def _check_presences(
+        self, name: str, network: BrokerNetwork, level: int, parts: dict[str, Part]
+    ) -> Iterator[Anomaly]:
         graph = network.gateways.graph
         known = {each.unit: each for each in graph.present(level) if graph.reaches(each.unit)}
         if known.keys() != parts.keys():
@@ -150,7 +152,7 @@ class Atlas:
     def _check_profiles(
         self,
         name: str,
-        network: Network,
+        network: BrokerNetwork,
         level: int,
         parts: dict[str, Part],
         events: list[tuple[str, dict[str, Value]]],
@@ -253,7 +255,7 @@ def _edges(graph: Connectivity) -> Iterator[tuple[str, str, Cost]]:
                 yield near, far.unit, tuple(step)
 
 
-def _check_rests(name: str, network: Network) -> Iterator[Anomaly]:
+def _check_rests(name: str, network: BrokerNetwork) -> Iterator[Anomaly]:
     """Nothing is left of what was going on."""
     gateways, profiles, graph = network.gateways, network.profiles, network.gateways.graph
     if profiles.unfinished and network.peers:

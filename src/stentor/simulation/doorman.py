@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from stentor.machine import Effect, Input, LinkOpened
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 
 
 class Doorman:

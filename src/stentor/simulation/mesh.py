@@ -14,11 +14,11 @@ from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.limits import Limits
-from stentor.model.messages import Digest, Echo, Farewell, Marker, Message
+from stentor.model.messages import Digest, Farewell, Message, Ping, Pong
 from stentor.model.scope import ScopePath
-from stentor.nodes.credentials import Credentials
-from stentor.nodes.guest import Guest
-from stentor.nodes.network import Network, NetworkSettings
+from stentor.nodes.broker.credentials import Credentials
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
@@ -33,7 +33,7 @@ HEARTBEAT = SECOND
 _LIMITS = Limits(heartbeat=HEARTBEAT / SECOND)
 _MOST_AT_ONCE = 4  # messages that one read brings
 _PASSING = MILLISECOND // 100  # that a delivery takes
-ROUTINE = (Digest, Marker, Echo)  # said whether or not there is news
+ROUTINE = (Digest, Ping, Pong)  # said whether or not there is news
 
 
 class Heard(Input, frozen=True, tag="overlay heard"):
@@ -71,10 +71,10 @@ class Mailbox(Outbox):
 class End:
     """A site's end of a wire, and what the other one said that it has not heard yet."""
 
-    __slots__ = ("deaf", "guest", "mailbox", "peer", "queue", "site", "waiting", "wire")
+    __slots__ = ("deaf", "mailbox", "peer", "queue", "session", "site", "waiting", "wire")
 
-    def __init__(self, wire: "Wire", site: str, peer: str, guest: Guest, mailbox: Mailbox) -> None:
-        self.wire, self.site, self.peer, self.guest, self.mailbox = wire, site, peer, guest, mailbox
+    def __init__(self, wire: "Wire", site: str, peer: str, session: LinkSession, mailbox: Mailbox) -> None:
+        self.wire, self.site, self.peer, self.session, self.mailbox = wire, site, peer, session, mailbox
         self.queue: deque[Message | None] = deque()  # None is the welcome
         self.deaf = False  # its site left
         self.waiting = False  # listed among those that have something to hear
@@ -109,7 +109,7 @@ class Site:
         self._nobody: Outbox = Mailbox(LinkId(0))
         self.alive = False
         self.forwarder: Forwarder[Outbox]
-        self.network: Network
+        self.network: BrokerNetwork
 
     @property
     def address(self) -> str:
@@ -122,7 +122,7 @@ class Site:
         self.wishes, self._interests = {}, {}
         self.forwarder = Forwarder(_LIMITS, self._heed)
         settings = NetworkSettings(numbers=self.numbers, address=self.address, path_length=self._path_length)
-        self.network = Network(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, self._act)
+        self.network = BrokerNetwork(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, self._act)
         self.network.begin(now, self.boot)
 
     def _act(self, effect: Effect) -> None:
@@ -130,7 +130,7 @@ class Site:
             self.dialled.append(effect.address)
 
     def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
-        self.network.heed(interest, comes)
+        self.network.on_subscription_change(interest, comes)
 
     def want(self, wish: Wish) -> None:
         self._last += 1
@@ -174,7 +174,7 @@ class Mesh:
 
     def start(self, site: Site) -> None:
         site.start(self.now)
-        self.act(site, "started", site.network.settle)
+        self.act(site, "started", site.network.recompute_routes)
 
     def crash(self, site: Site) -> None:
         """It is gone with all that it knew; its neighbours will find out."""
@@ -189,15 +189,15 @@ class Mesh:
         def farewell() -> None:
             site.network.gateways.leave()
             for peer in list(site.network.peers.values()):
-                peer.guest.connection.outbox.post(Farewell("leaving"))
-                site.forwarder.touched[peer.guest.connection.outbox] = None
-                site.network.part(peer.guest, "leaving")
+                peer.session.connection.outbox.post(Farewell("leaving"))
+                site.forwarder.touched[peer.session.connection.outbox] = None
+                site.network.link_down(peer.session, "leaving")
 
         self.act(site, "leaves", farewell)
         site.alive = False
         for end in [end for end in self._ends.values() if end.site == site.name]:
             end.deaf = True
-            if end.guest.hop is None:
+            if end.session.hop is None:
                 self.cut(end.wire)  # it was not welcomed yet, so there was nobody to say farewell to
 
     def act(self, site: Site, what: str, action: Callable[[], object], detail: str = "") -> None:
@@ -216,7 +216,7 @@ class Mesh:
         """Those that are not cut, of or between these sites."""
         for link, end in self._ends.items():
             wire = end.wire
-            if not wire.cut and link == wire.ends[0].guest.connection.link:
+            if not wire.cut and link == wire.ends[0].session.connection.link:
                 sites = {each.site for each in wire.ends}
                 if sites.issuperset(names):
                     yield wire
@@ -237,8 +237,8 @@ class Mesh:
         link = LinkId(self._links)
         connection = Connection(link, self.now, 1 << 20, 1 << 20, _LIMITS.heartbeat)
         mailbox = connection.outbox = Mailbox(link)
-        guest = Guest(connection, Credentials(LinkOpened(link)), dialled=dialled)
-        end = self._ends[link] = End(wire, site, peer, guest, mailbox)
+        session = LinkSession(connection, Credentials(LinkOpened(link)), dialled=dialled)
+        end = self._ends[link] = End(wire, site, peer, session, mailbox)
         return end
 
     def _admit(self, end: End, address: str) -> None:
@@ -246,7 +246,7 @@ class Mesh:
 
         def admit() -> None:
             try:
-                former = site.network.admit(end.guest, end.peer, wire.cost, address)
+                former = site.network.link_up(end.session, end.peer, wire.cost, address)
             except FrameError:
                 self.cut(wire)
                 return
@@ -265,7 +265,7 @@ class Mesh:
         wire.cut = True
         for end in wire.ends:
             end.queue.clear()
-            del self._ends[end.guest.connection.link]
+            del self._ends[end.session.connection.link]
             if self.sites[end.site].alive:
                 self._unaware.append(end)
 
@@ -276,13 +276,13 @@ class Mesh:
 
     def _notice(self, end: End) -> None:
         site = self.sites[end.site]
-        if site.alive and end.guest.hop is not None and end.peer in site.network.peers:
+        if site.alive and end.session.hop is not None and end.peer in site.network.peers:
             self._step(site, Befell("lost", end.peer), lambda: self._part(site, end))
 
     def _part(self, site: Site, end: End) -> None:
-        if site.network.peers[end.peer].guest is end.guest:
-            site.network.part(end.guest, "lost")
-        end.guest.hop = None
+        if site.network.peers[end.peer].session is end.session:
+            site.network.link_down(end.session, "lost")
+        end.session.hop = None
 
     # ---- what is said and heard
 
@@ -313,7 +313,7 @@ class Mesh:
     def _read(self, end: End) -> int:
         self.now += _PASSING
         site = self.sites[end.site]
-        end.guest.connection.heard = self.now
+        end.session.connection.heard = self.now
         if end.deaf:
             end.queue.clear()
             return 1
@@ -323,7 +323,7 @@ class Mesh:
             return 1
         some = [end.queue.popleft() for _ in range(min(len(end.queue), self.random.randint(1, _MOST_AT_ONCE)))]
         messages = tuple(message for message in some if message is not None)
-        if not site.alive or end.guest.hop is None:
+        if not site.alive or end.session.hop is None:
             return len(some)
         self.heard[site.name] += sum(not isinstance(message, ROUTINE) for message in messages)
         self._step(site, Heard(end.peer, messages), lambda: self._hear(site, end, messages))
@@ -332,21 +332,21 @@ class Mesh:
     def _hear(self, site: Site, end: End, messages: tuple[Message, ...]) -> None:
         for message in messages:
             match message:
-                case Marker():
+                case Ping():
                     if self.echoes:
-                        end.mailbox.post(Echo(message.token))
+                        end.mailbox.post(Pong(message.token))
                         site.forwarder.touched[end.mailbox] = None
                 case Farewell():
                     self._part(site, end)
                     self._unlink(end.wire)
                     return
                 case _:
-                    site.network.hear(self.now, end.guest, message)
+                    site.network.hear(self.now, end.session, message)
 
     def _unlink(self, wire: Wire) -> None:
         wire.cut = True
         for end in wire.ends:
-            self._ends.pop(end.guest.connection.link, None)
+            self._ends.pop(end.session.connection.link, None)
 
     def beat(self, site: Site) -> None:
         self._step(site, Befell("beat"), lambda: site.network.beat(self.now))
@@ -354,10 +354,10 @@ class Mesh:
     def _step(self, site: Site, happened: Input, action: Callable[[], object]) -> None:
         try:
             action()
-            site.network.settle()
+            site.network.recompute_routes()
             while site.network.busy:
                 site.network.toil()
-                site.network.settle()
+                site.network.recompute_routes()
         except (FrameError, AssertionError, LookupError, AttributeError) as error:
             self.anomalies.append(Anomaly("raised", f"{site.name} on {str(happened)[:200]}: {error!r}"))
         effects: list[Effect] = []

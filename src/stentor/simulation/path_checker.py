@@ -7,7 +7,7 @@ links         a member got more links than shortcuts may make, or somebody still
 
 from collections.abc import Iterator, Mapping
 
-from stentor.nodes.shortcuts import MOST_LINKS
+from stentor.nodes.network.shortcuts import MOST_LINKS
 from stentor.simulation.atlas import Atlas
 from stentor.simulation.outcome import Anomaly
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stentor.machine import SECOND
 from stentor.model.messages import SettlementReport
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.simulation.application import Application
 from stentor.simulation.checkers import Ledger
 from stentor.simulation.life import Session, Wish

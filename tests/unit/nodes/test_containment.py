@@ -6,9 +6,9 @@ import pytest
 
 from stentor.machine import SECOND, Received, Report
 from stentor.model.errors import Refusal
-from stentor.model.messages import Heartbeat, Marker, Rejection
+from stentor.model.messages import Heartbeat, Ping, Rejection
+from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.containment import FaultReports, Offenders, senders_of
-from stentor.nodes.guests import Guests
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, LinkUp
 from stentor.wire import frame
@@ -84,7 +84,7 @@ def test_a_broker_that_fails_to_drop_a_link_ends(stage: "Stage", monkeypatch: py
         raise ValueError("and this fails, too")
 
     peer = stage.peer("mallory")
-    monkeypatch.setattr(Guests, "forget", forget)
+    monkeypatch.setattr(LinkSessions, "forget", forget)
     with pytest.raises(ValueError, match="this fails, too"):
         peer.say(POISON)
 
@@ -93,7 +93,7 @@ def test_what_a_closed_link_still_brings_is_not_looked_at(stage: "Stage", monkey
     poison(monkeypatch, KeyError("poisoned"))
     peer = stage.peer("mallory")
     peer.say(POISON)
-    assert stage.tell_broker(Received(peer.link, frame.encode(Marker(1)))) == []
+    assert stage.tell_broker(Received(peer.link, frame.encode(Ping(1)))) == []
 
 
 # ---- whom a repository does not hear

@@ -6,7 +6,7 @@ from stentor.machine import SECOND, Effect, Input, Started, TimerFired
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.model.trace import TRACE, Trace, TraceKind
 from stentor.nodes.client import Settings
-from stentor.nodes.correspondence import Correspondence, TracesDue
+from stentor.nodes.letter_transport import LetterTransport, TracesDue
 from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
@@ -57,7 +57,7 @@ class Speaker:
     """Nothing but the link of an end, with its traces."""
 
     def __init__(self, settings: Settings) -> None:
-        self.post = Correspondence(settings)
+        self.post = LetterTransport(settings)
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         return self.post.step(now, happened)[0]

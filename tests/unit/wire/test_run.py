@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
-from stentor.model.messages import Marker
+from stentor.model.messages import Ping
 from stentor.wire import block, frame
 from stentor.wire.block import Origin
 from stentor.wire.frame import EVENTS, measure
@@ -39,7 +39,7 @@ def flow(topic: int) -> bytes:
 
 FLOWS = {flow(topic): route for topic, route in ROUTES.items()}
 event_frames = st.builds(events, st.integers(1, 4), st.integers(1, 5), st.sampled_from([0, 1, 100]))
-control_frames = st.integers(0, 9).map(Marker).map(frame.encode)
+control_frames = st.integers(0, 9).map(Ping).map(frame.encode)
 unknown_frames = st.just(events(5))
 
 
@@ -149,7 +149,7 @@ def test_a_stream_cut_at_any_bytes_gives_the_same_frames(data: st.DataObject, fr
 
 
 def test_a_stream_that_comes_byte_by_byte_gives_the_same_frames() -> None:
-    frames = [events(1, 2, 5), frame.encode(Marker(1)), events(5), events(3), frame.encode(Marker(2))]
+    frames = [events(1, 2, 5), frame.encode(Ping(1)), events(5), events(3), frame.encode(Ping(2))]
     stream = b"".join(frames)
     assert read(stream, list(range(len(stream)))) == frames
 

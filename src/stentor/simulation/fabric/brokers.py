@@ -7,8 +7,8 @@ from random import Random
 from stentor.machine import SECOND, Report
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery.actor import TOPIC, Stage
 from stentor.simulation.delivery.post_office import Addressee, PostOffice

@@ -9,18 +9,18 @@ from typing import Any
 
 from stentor.machine import Effect, Input, Machine
 from stentor.model.ids import Incarnation
-from stentor.nodes.application import (
-    Confirm,
+from stentor.nodes.client import Settings
+from stentor.nodes.client_api import (
+    CompleteFlush,
+    ConfirmSubscription,
     Connect,
-    Deny,
+    DenySubscription,
     Disconnect,
     Halt,
     Moved,
     ResumePublishing,
-    Settle,
     TurnEnded,
 )
-from stentor.nodes.client import Settings
 from stentor.protocols.delivery.endpoint_api import Forbid
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, Publish, SendLetter
 from stentor.simulation.delivery.actor import Actor
@@ -152,7 +152,7 @@ class Housed(Actor):
             case Halt() if Forbid in self._acts:
                 self._acts[Forbid](Forbid(effect.code, effect.reason))
                 self.crash("halts")  # its application is told an error, and ends
-            case Confirm() | Deny() | Settle() | ResumePublishing():
+            case ConfirmSubscription() | DenySubscription() | CompleteFlush() | ResumePublishing():
                 pass  # the machine inside is told what it must know of that
             case _:
                 self._acts[type(effect)](effect)

@@ -7,7 +7,7 @@ from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input
 from stentor.model.record import Holdings
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
-from stentor.nodes.end import End
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_client import StoredReadClient
@@ -71,9 +71,9 @@ class HousedStranger(Housed, Stranger):
 def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
     trail = actor.traces
-    end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
-    end._post.traces = machine.trail = trail
-    return end
+    endpoint = ReliableEndpoint(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
+    endpoint._post.traces = machine.trail = trail
+    return endpoint
 
 
 class HousedAuthor(Housed, Author):

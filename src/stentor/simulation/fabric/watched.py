@@ -13,7 +13,7 @@ from stentor.model.errors import Refused
 from stentor.model.trace import Trace
 from stentor.nodes.client import Settings
 from stentor.nodes.containment import senders_of
-from stentor.nodes.end import End
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.repository import TopicRepository
@@ -94,7 +94,7 @@ class WatchedRepository(TopicRepository):
 
 def watched_end(
     link: Settings, topic: str, machine: ReliablePublisher | ReliableSubscriber, watch: Watch, trail: TraceBuffer
-) -> End:
+) -> ReliableEndpoint:
     """Return the node of a publisher or subscriber, whose machine is watched from now on."""
     where: str | None = None
     if isinstance(machine, ReliablePublisher):
@@ -105,9 +105,9 @@ def watched_end(
     machine.watch = watch
     if isinstance(machine, WatchedSubscriber):
         where = machine.wanted
-    end = End(link, topic, machine, where)
-    end._post.traces = machine.traces = trail
-    return end
+    endpoint = ReliableEndpoint(link, topic, machine, where)
+    endpoint._post.traces = machine.traces = trail
+    return endpoint
 
 
 class NodeWatcher(Protocol):

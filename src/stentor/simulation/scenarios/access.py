@@ -15,8 +15,8 @@ from stentor.model.charter import Charter
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination.access_log import LOG, AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.spread import AccessListener

@@ -12,7 +12,7 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.simulation.adversary import Adversary
 from stentor.simulation.application import LARGEST_BURST, Application

@@ -44,12 +44,12 @@ from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription,
 from stentor.model.record import Holdings
 from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
-from stentor.nodes.application import Deliver, Offered, TurnEnded, Wished
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.end import End
-from stentor.nodes.network import NetworkSettings
-from stentor.nodes.orders import LEFT
+from stentor.nodes.client_api import Deliver, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.network.network import NetworkSettings
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, Entrusted, MoreRequested, Release
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
@@ -360,8 +360,12 @@ class _Stage:
         )
         self._add("owner", lambda: Client(self._link("owner")), 200 * MILLISECOND, _Listener(self.seen))
         self._add("reader", lambda: Client(self._link("reader")), 200 * MILLISECOND, _Listener(self.seen))
-        shop = End(self._link(end_name("publisher", "shop", TOPIC)), TOPIC, ReliablePublisher(TOPIC, "shop", _LIFE))
-        till = End(self._link(end_name("subscriber", "till", TOPIC)), TOPIC, ReliableSubscriber(TOPIC, "till", _LIFE))
+        shop = ReliableEndpoint(
+            self._link(end_name("publisher", "shop", TOPIC)), TOPIC, ReliablePublisher(TOPIC, "shop", _LIFE)
+        )
+        till = ReliableEndpoint(
+            self._link(end_name("subscriber", "till", TOPIC)), TOPIC, ReliableSubscriber(TOPIC, "till", _LIFE)
+        )
         self._add("shop", lambda: shop, 600 * MILLISECOND, _Listener(self.seen))
         self._add("till", lambda: till, 600 * MILLISECOND, _Listener(self.seen))
         attack = _Attack(random, inside=self.inside)
@@ -395,7 +399,7 @@ class _Stage:
             offered = Offered(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
-        self._tell("reader", Wished(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
+        self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
         self._tell("till", MoreRequested(), 650 * MILLISECOND)
 
     def _tell(self, name: str, happened: Input, at: int) -> None:

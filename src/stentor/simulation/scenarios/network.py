@@ -13,9 +13,9 @@ from stentor.machine import MILLISECOND, SECOND, StopRequested
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.simulation.adversary import Adversary
 from stentor.simulation.application import Application
 from stentor.simulation.atlas import Atlas, Spot

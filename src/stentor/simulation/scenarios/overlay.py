@@ -150,7 +150,7 @@ class _Play:
         """All that are linked have just heard of each other."""
         for wire in self.mesh.wires():
             for end in wire.ends:
-                end.guest.connection.heard = self.mesh.now
+                end.session.connection.heard = self.mesh.now
 
     # ---- what may happen
 

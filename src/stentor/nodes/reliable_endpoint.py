@@ -12,9 +12,9 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.communication import WITHIN, inbox_of
-from stentor.nodes.application import Connect, Disconnect, Moved
 from stentor.nodes.client import Settings
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.client_api import Connect, Disconnect, Moved
+from stentor.nodes.letter_transport import LetterTransport
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.protocols.delivery.transport import LinkDown
@@ -22,7 +22,7 @@ from stentor.protocols.delivery.transport import LinkDown
 _ABOUT_THE_LINK = (LinkOpened, LinkLost, CertificateEnded, Received, Started, StopRequested, Moved)
 
 
-class End:
+class ReliableEndpoint:
     """Composes the machine of an end with a client that carries what it says."""
 
     def __init__(
@@ -31,7 +31,7 @@ class End:
         """With a filter, be it "" for all, it hears the topic's events as they are published."""
         self.machine = machine
         self._name, self._topic, self._where = link.name, topic, where
-        self._post = Correspondence(link, topic)
+        self._post = LetterTransport(link, topic)
         machine.traces = self._post.traces
         self._effects: list[Effect] = []
 

@@ -20,13 +20,13 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
-from stentor.nodes.census import Census
+from stentor.nodes.broker.counters import BrokerCounters
+from stentor.nodes.broker.credentials import Credentials
+from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
+from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.containment import FATAL, FaultReports
-from stentor.nodes.credentials import Credentials
 from stentor.nodes.greeting import Greeting
-from stentor.nodes.guest import Guest, HelloTimeout
-from stentor.nodes.network import Network
-from stentor.nodes.redirection import Redirection
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -40,22 +40,22 @@ class BrokerTick(Timer, frozen=True, gc=False, tag="broker tick"):
     """It is time for heartbeats."""
 
 
-class Guests:
+class LinkSessions:
     """All links of one broker."""
 
     def __init__(
         self,
         limits: Limits,
         forwarder: Forwarder[Outbox],
-        network: Network,
+        network: BrokerNetwork,
         subscriptions: Subscriptions[Outbox],
-        census: Census,
+        counters: BrokerCounters,
         names: Names,
         act: Callable[[Effect], None],
     ) -> None:
         self._limits, self._forwarder, self._network = limits, forwarder, network
-        self._subscriptions, self._census, self._names, self._act = subscriptions, census, names, act
-        self.links: dict[LinkId, Guest] = {}
+        self._subscriptions, self._counters, self._names, self._act = subscriptions, counters, names, act
+        self.links: dict[LinkId, LinkSession] = {}
         self._faults = FaultReports()
         self.on_leave: Callable[[LinkId], None] = lambda _: None
         self.redirection = Redirection(self.links.values(), network, self.post, act)
@@ -64,13 +64,13 @@ class Guests:
     def __len__(self) -> int:
         return len(self.links)
 
-    def __iter__(self) -> Iterator[Guest]:
+    def __iter__(self) -> Iterator[LinkSession]:
         return iter(self.links.values())
 
     def __contains__(self, link: LinkId) -> bool:
         return link in self.links
 
-    def __getitem__(self, link: LinkId) -> Guest:
+    def __getitem__(self, link: LinkId) -> LinkSession:
         return self.links[link]
 
     def admit(self, now: int, happened: LinkOpened, ready: bool) -> None:
@@ -79,25 +79,25 @@ class Guests:
         connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        guest = self.links[happened.link] = Guest(connection, Credentials(happened), dialled=happened.dialled)
+        session = self.links[happened.link] = LinkSession(connection, Credentials(happened), dialled=happened.dialled)
         self._forwarder.touched[connection.outbox] = None
         hello = self._network.hello(happened.link) if happened.dialled else None
         if hello is not None:
-            guest.greeting = Greeting(happened, hello)
-            self.post(connection.outbox, guest.greeting.first_word())
+            session.greeting = Greeting(happened, hello)
+            self.post(connection.outbox, session.greeting.first_word())
         if not ready:
-            self.refuse(now, guest, Refusal.BUSY, "this node is still starting: try again")
+            self.refuse(now, session, Refusal.BUSY, "this node is still starting: try again")
         elif len(self.links) > limits.links:
             self.refuse(
-                now, guest, Refusal.TOO_MANY, f"this node takes {counted(limits.links, 'link')}: use another one"
+                now, session, Refusal.TOO_MANY, f"this node takes {counted(limits.links, 'link')}: use another one"
             )
         else:
             self._act(StartTimer(HelloTimeout(happened.link), now + int(limits.hello_within * SECOND)))
 
     def hello_timeout(self, now: int, timeout: HelloTimeout) -> None:
-        guest = self.links.get(timeout.link)
-        if guest is not None and not guest.connection.greeted:
-            self.refuse(now, guest, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
+        session = self.links.get(timeout.link)
+        if session is not None and not session.connection.greeted:
+            self.refuse(now, session, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
 
     def post(self, outbox: Outbox, message: Message) -> None:
         outbox.post(message)
@@ -105,72 +105,72 @@ class Guests:
 
     def answer(self, link: LinkId, message: Message) -> None:
         """Tell somebody who may be gone by now."""
-        guest = self.links.get(link)
-        if guest is not None:
-            self.post(guest.connection.outbox, message)
+        session = self.links.get(link)
+        if session is not None:
+            self.post(session.connection.outbox, message)
 
-    def refuse(self, now: int, guest: Guest, code: Refusal, reason: str) -> None:
+    def refuse(self, now: int, session: LinkSession, code: Refusal, reason: str) -> None:
         """The last word to a peer; everyone else goes on undisturbed."""
-        connection = guest.connection
-        self._census.refused[code] += 1
+        connection = session.connection
+        self._counters.refused[code] += 1
         self.post(connection.outbox, Rejection(code, reason))
         details = {"client": connection.name, "address": connection.address, "code": str(code), "reason": reason}
         self._act(Close(connection.link, reason))
         self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
-        self.forget(now, guest, reason)
+        self.forget(now, session, reason)
 
     def end_certificate(self, now: int, happened: CertificateEnded) -> None:
-        guest = self.links.get(happened.link)
-        if guest is not None:
-            self.refuse(now, guest, Refusal.UNAUTHENTICATED, happened.reason)
+        session = self.links.get(happened.link)
+        if session is not None:
+            self.refuse(now, session, Refusal.UNAUTHENTICATED, happened.reason)
 
-    def contain(self, now: int, guest: Guest, error: Exception) -> None:
+    def contain(self, now: int, session: LinkSession, error: Exception) -> None:
         """Send somebody away who sent what may not be, or at whose message we failed; the node ends if that fails too,
         or our own state is wrong.
         """
         if isinstance(error, FrameError):
-            self.refuse(now, guest, error.code, str(error))
+            self.refuse(now, session, error.code, str(error))
             return
         if isinstance(error, FATAL):
             raise error
-        for report in self._faults.report(now, error, peer=guest.connection.name or guest.connection.address):
+        for report in self._faults.report(now, error, peer=session.connection.name or session.connection.address):
             self._act(report)
-        self.refuse(now, guest, Refusal.PROTOCOL, "this node could not handle what you sent")
+        self.refuse(now, session, Refusal.PROTOCOL, "this node could not handle what you sent")
 
-    def forget(self, now: int, guest: Guest, reason: str = "") -> None:
-        connection = guest.connection
+    def forget(self, now: int, session: LinkSession, reason: str = "") -> None:
+        connection = session.connection
         del self.links[connection.link]
         self._names.release(connection)
-        if guest.hop is not None:
-            self._network.part(guest, reason)
-        if guest.dialled:
+        if session.hop is not None:
+            self._network.link_down(session, reason)
+        if session.dialled:
             self._network.unreachable(now, connection.link, reason)
         self.on_leave(connection.link)
         self._network.settlement.forget(connection.link)
-        self._subscriptions.withdraw(guest.wishes, connection.outbox)
+        self._subscriptions.withdraw(session.wishes, connection.outbox)
         self.busy.pop(connection.link, None)
-        self._forwarder.drop(guest.flows)
-        self._census.close(connection.outbox)
+        self._forwarder.drop(session.flows)
+        self._counters.close(connection.outbox)
         if not connection.greeted:
             self._act(StopTimer(HelloTimeout(connection.link)))
 
     def beat(self, now: int, stalled: bool) -> None:
         """Give up those who are silent, unless it was us who slept: then nobody is to blame."""
-        for guest in list(self.links.values()):
-            connection = guest.connection
+        for session in list(self.links.values()):
+            connection = session.connection
             if stalled or connection.link in self.busy:  # nor is who waits for us
                 connection.heard = now
             if not connection.greeted:
                 continue
             if connection.silent(now):
-                self.refuse(now, guest, Refusal.SILENT, "nothing was heard from you for three heartbeats")
+                self.refuse(now, session, Refusal.SILENT, "nothing was heard from you for three heartbeats")
             elif connection.beat(now):
                 self._forwarder.touched[connection.outbox] = None
 
     def part(self, now: int, reason: str) -> None:
         """Say farewell to everybody."""
-        for guest in list(self.links.values()):
-            (outbox := guest.connection.outbox).post(Farewell(reason))
+        for session in list(self.links.values()):
+            (outbox := session.connection.outbox).post(Farewell(reason))
             self._act(Send(outbox.link, outbox.release()))
             self._act(Close(outbox.link, reason))
-            self.forget(now, guest)
+            self.forget(now, session)

@@ -29,13 +29,13 @@ from stentor.model.ids import Incarnation, LinkId, SubscriptionId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import (
     Credit,
-    Echo,
     Farewell,
     Heartbeat,
     Hello,
-    Marker,
     Message,
     Missed,
+    Ping,
+    Pong,
     Receipt,
     Rejection,
     SchemaDefinition,
@@ -48,11 +48,11 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
-from stentor.nodes.application import Disconnect
-from stentor.nodes.broker import Broker
-from stentor.nodes.guest import HelloTimeout
-from stentor.nodes.guests import BrokerTick
-from stentor.nodes.turns import DeferredWorkDue
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.broker.link_session import HelloTimeout
+from stentor.nodes.broker.link_sessions import BrokerTick
+from stentor.nodes.broker.turns import DeferredWorkDue
+from stentor.nodes.client_api import Disconnect
 from stentor.wire import frame
 from stentor.wire.block import Block
 from stentor.wire.frame import LARGEST_CONTROL, LARGEST_GREETING, PREAMBLE
@@ -182,7 +182,7 @@ def test_a_second_hello_is_refused(stage: "Stage") -> None:
         Subscription(ONE, "#"),
         Unsubscription(ONE),
         Credit(5),
-        Marker(1),
+        Ping(1),
         StatusRequest(1),
         Farewell(),
     ],
@@ -201,7 +201,7 @@ def test_events_before_hello_are_refused(stage: "Stage") -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        Welcome("n", 1, "p", 1, 1, 5.0), Rejection(Refusal.BUSY, "no"), Receipt(ONE), Missed({ONE: 1}), Echo(1),
+        Welcome("n", 1, "p", 1, 1, 5.0), Rejection(Refusal.BUSY, "no"), Receipt(ONE), Missed({ONE: 1}), Pong(1),
         StatusReport(1, msgspec.Raw(b"\x01")),
     ],
 )  # fmt: skip
@@ -319,17 +319,17 @@ def test_a_filter_gets_just_what_matches(stage: "Stage") -> None:
 def test_control_and_events_of_one_chunk_are_taken_in_order(stage: "Stage") -> None:
     peer = stage.peer("me")
     heard = peer.say(
-        Subscription(ONE, "t"), Topic(topic_id("t"), "t"), peer.events("t", 1), Marker(1),
-        Unsubscription(ONE), peer.events("t", 2), Marker(2),
+        Subscription(ONE, "t"), Topic(topic_id("t"), "t"), peer.events("t", 1), Ping(1),
+        Unsubscription(ONE), peer.events("t", 2), Ping(2),
     )  # fmt: skip
     assert [word for word in heard if isinstance(word, bytes)] == [peer.events("t", 1)]
-    assert [word for word in heard if isinstance(word, Echo)] == [Echo(1), Echo(2)]
+    assert [word for word in heard if isinstance(word, Pong)] == [Pong(1), Pong(2)]
 
 
 def test_an_echo_says_that_everything_before_was_taken_in(stage: "Stage") -> None:
     peer = stage.peer("me")
     peer.define("t")
-    assert peer.say(*(peer.events("t", number) for number in range(1, 50)), Marker(7)) == [Echo(7)]
+    assert peer.say(*(peer.events("t", number) for number in range(1, 50)), Ping(7)) == [Pong(7)]
     assert stage.broker.status(0).events_in == 49
 
 
@@ -492,7 +492,7 @@ def test_a_newer_incarnation_fences_the_older_off(stage: "Stage") -> None:
     assert stage.broker.status(0).clients == 1
     assert stage.tell_broker(Received(old.link, b"late words")) == []
     assert stage.tell_broker(LinkLost(old.link, "late news")) == []
-    assert new.say(Marker(1)) == [Echo(1)]
+    assert new.say(Ping(1)) == [Pong(1)]
 
 
 def test_an_older_incarnation_is_refused_while_the_newer_is_there(stage: "Stage") -> None:
@@ -500,7 +500,7 @@ def test_an_older_incarnation_is_refused_while_the_newer_is_there(stage: "Stage"
     new.greet("me", incarnation=6)
     (rejection,) = old.greet("me", incarnation=5)
     assert rejection.code is Refusal.FENCED
-    assert new.say(Marker(1)) == [Echo(1)]
+    assert new.say(Ping(1)) == [Pong(1)]
     new.say(Farewell())
     assert isinstance(stage.peer().greet("me", incarnation=5)[0], Welcome)
 
@@ -528,14 +528,14 @@ def test_too_many_links_are_refused_and_the_others_stay(new_stage: "type[Stage]"
     three = stage.peer()
     (rejection,) = three.hear()
     assert rejection == Rejection(Refusal.TOO_MANY, "this node takes 2 links: use another one")
-    assert one.say(Marker(1))[-1] == Echo(1)
+    assert one.say(Ping(1))[-1] == Pong(1)
     stage.tell_broker(LinkLost(two.link, "gone"))
     assert isinstance(stage.peer().greet("three")[0], Welcome)
 
 
 def test_a_farewell_ends_a_link_without_a_complaint(stage: "Stage") -> None:
     peer = stage.peer("me")
-    assert peer.say(Marker(1), Farewell("bye"), Marker(2))[-1] == Echo(1)
+    assert peer.say(Ping(1), Farewell("bye"), Ping(2))[-1] == Pong(1)
     assert peer.closed == "the client left"
     assert stage.broker.status(0).clients == 0
     assert [report for report in stage.reports if report.level == "warning"] == []
@@ -566,7 +566,7 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
         assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
     assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
     assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
-    assert len(stage.broker._guests._names) == 0
+    assert len(stage.broker._sessions._names) == 0
     assert set(stage.timers) == {("broker", BrokerTick())}
 
 
@@ -594,7 +594,7 @@ def test_events_of_others_pass_between_the_subscriptions_of_one_client(stage: "S
     publisher.define("t")
     publisher.say(publisher.events("t", 1))
     plain.hear()
-    receipts = greedy.say(*wishes(*range(100)), Marker(5))
+    receipts = greedy.say(*wishes(*range(100)), Ping(5))
     assert 0 < len(receipts) < 10
     assert stage.paused == {greedy.link}
     publisher.say(publisher.events("t", 2))
@@ -603,7 +603,7 @@ def test_events_of_others_pass_between_the_subscriptions_of_one_client(stage: "S
     stage.wait(0)
     assert stage.paused == set()
     answers = greedy.hear()
-    assert answers == [*(Receipt(SubscriptionId(number)) for number in range(len(receipts), 100)), Echo(5),
+    assert answers == [*(Receipt(SubscriptionId(number)) for number in range(len(receipts), 100)), Pong(5),
                        Receipt(SubscriptionId(100)), Receipt(SubscriptionId(101))]  # fmt: skip
     assert stage.broker.status(0).subscriptions == 103
     assert set(stage.timers) == {("broker", BrokerTick())}
@@ -655,7 +655,7 @@ def test_a_quiet_link_hears_a_heartbeat_that_tells_its_position(stage: "Stage") 
     written = len(peer.stream)
     for _ in range(3):
         stage.wait(4)
-        peer.say(Marker(0))
+        peer.say(Ping(0))
         written = len(peer.stream)
     stage.wait(9.9)
     heartbeats = [word for word in peer.hear() if isinstance(word, Heartbeat)]
@@ -705,8 +705,8 @@ def test_a_heartbeat_at_a_wrong_position_breaks_the_link(stage: "Stage", shift: 
 def test_a_heartbeat_in_the_middle_of_a_chunk_is_counted_right(stage: "Stage") -> None:
     peer = stage.peer("me")
     written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(1), 1 << 20)))
-    marker = frame.encode(Marker(1))
-    assert peer.say(marker, Heartbeat(written + len(marker)), marker, b"\x20") == [Echo(1), Echo(1)]
+    marker = frame.encode(Ping(1))
+    assert peer.say(marker, Heartbeat(written + len(marker)), marker, b"\x20") == [Pong(1), Pong(1)]
     assert peer.closed is None
 
 

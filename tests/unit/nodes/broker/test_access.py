@@ -17,9 +17,9 @@ from stentor.model.messages import (
     AccessFacts,
     AccessReport,
     AccessRequest,
-    Echo,
     FlowRefusal,
-    Marker,
+    Ping,
+    Pong,
     Receipt,
     Rejection,
     Topic,
@@ -27,7 +27,7 @@ from stentor.model.messages import (
 )
 from stentor.model.request_topic import request_topic, requests_pattern
 from stentor.model.topic import matches
-from stentor.nodes.access import subject_of
+from stentor.nodes.broker.access import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
 
 QUOTES = AccessRule(principals=("alice", "bob"), topics=("quotes/#",), publish=True, subscribe=True)
@@ -110,7 +110,7 @@ def test_who_was_granted_nothing_reads_nothing_and_the_link_goes_on(pattern: str
                           (node, "quotes/x"), (mallory, "$bundle/orders"), (node, "$repositories")):  # fmt: skip
         publish(writer, topic, numbers=[1])
     assert mallory.hear() == []
-    assert mallory.say(Marker(7)) == [Echo(7)]
+    assert mallory.say(Ping(7)) == [Pong(7)]
 
 
 @pytest.mark.req("RD-31")
@@ -149,7 +149,7 @@ def test_who_was_granted_nothing_publishes_nothing_is_told_once_and_the_link_goe
     assert refusal.topic == topic_id(topic)
     assert refusal.code in (DENIED, Refusal.TOPIC)
     later = [mallory.events(topic, first) for first in range(2, 50)]
-    assert mallory.say(*later, Marker(7)) == [Echo(7)]
+    assert mallory.say(*later, Ping(7)) == [Pong(7)]
     assert all(bodies(reader.hear()) == [] for reader in readers)
     assert stage.broker.status(stage.now).dropped == {"not authorised": 49}
 
@@ -169,9 +169,9 @@ def test_a_refused_flow_is_not_sent_to_other_brokers_even_if_all_is(monkeypatch:
 def test_a_refused_flow_leaves_no_traces() -> None:
     stage = Guarded(QUOTES, traces=True)
     publish(stage.user("mallory"), "quotes/x")
-    assert stage.broker._herald._traces.rows == []
+    assert stage.broker._tracer._traces.rows == []
     publish(stage.user("alice"), "quotes/x")
-    assert len(stage.broker._herald._traces.rows) == 1
+    assert len(stage.broker._tracer._traces.rows) == 1
 
 
 def test_what_a_line_grants_comes_and_goes_and_a_wildcard_means_no_more() -> None:
@@ -433,9 +433,9 @@ def test_events_go_to_those_who_may_read_them_and_asked_for_them_and_to_nobody_e
             numbers += 1
             writer.say(writer.events(topic, numbers, [1]))
             for user in users.values():
-                guest = stage.broker._guests[user.link]
-                asked = [each for each in guest.wishes.values() if matches(each.pattern, topic)]
-                may = stage.broker._access.policy.may_subscribe(subject_of(guest), topic)
+                session = stage.broker._sessions[user.link]
+                asked = [each for each in session.wishes.values() if matches(each.pattern, topic)]
+                may = stage.broker._access.policy.may_subscribe(subject_of(session), topic)
                 got = bodies([word for word in user.hear() if not isinstance(word, Topic)])
                 assert bool(got) is bool(asked and may), (user.name, topic)
 

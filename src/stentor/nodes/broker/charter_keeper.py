@@ -9,9 +9,9 @@ from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, AccessReceipt, BundleReport, BundleRequest, Message
-from stentor.nodes.bundle_watch import BundleWatch
-from stentor.nodes.guest import Guest
-from stentor.nodes.network import Network
+from stentor.nodes.broker.bundle_watch import BundleWatch
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.network.network import BrokerNetwork
 
 _REPOSITORY = repository_name("")
 
@@ -21,7 +21,7 @@ class CharterKeeper:
 
     def __init__(
         self,
-        network: Network,
+        network: BrokerNetwork,
         post: Callable[[LinkId, Message], None],
         act: Callable[[Effect], None],
         on_change: Callable[[str], None],
@@ -32,20 +32,20 @@ class CharterKeeper:
         self._watch = BundleWatch(self._spread.charters, post)
         self._warned: set[LinkId] = set()  # repositories of which people know that they do not wait for receipts
 
-    def hear(self, now: int, guest: Guest, told: AccessFacts) -> None:  # noqa: ARG002
+    def hear(self, now: int, session: LinkSession, told: AccessFacts) -> None:  # noqa: ARG002
         """A client tells facts: only a repository may, and only of topics that it manages."""
-        link, name = guest.connection.link, guest.connection.name
-        if not guest.credentials.is_node or not name.startswith(_REPOSITORY):
+        link, name = session.connection.link, session.connection.name
+        if not session.credentials.is_node or not name.startswith(_REPOSITORY):
             raise FrameError(Refusal.PROTOCOL, "only repositories tell who may do what")
         check_facts(told.topic, told.facts)
-        if not self._is_member(guest, told):
+        if not self._is_member(session, told):
             self._act(Report("warning", "access facts ignored", {"repository": name, "topic": told.topic}))
         elif not self._spread.tell(link, told) and link not in self._warned:
             self._warned.add(link)
             self._act(Report("warning", "too many access facts at once", {"repository": name, "topic": told.topic}))
 
-    def watch(self, now: int, guest: Guest, asked: BundleRequest) -> BundleReport:  # noqa: ARG002
-        return self._watch.watch(guest.connection.link, asked.topic)
+    def watch(self, now: int, session: LinkSession, asked: BundleRequest) -> BundleReport:  # noqa: ARG002
+        return self._watch.watch(session.connection.link, asked.topic)
 
     def forget(self, link: LinkId) -> None:
         """A client is gone."""
@@ -53,12 +53,12 @@ class CharterKeeper:
         self._spread.forget(link)
         self._warned.discard(link)
 
-    def _is_member(self, guest: Guest, told: AccessFacts) -> bool:
+    def _is_member(self, session: LinkSession, told: AccessFacts) -> bool:
         """Whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
         itself when it tells of the topic, or as it was before the topic was deleted. Whoever tells nothing new changes
         nothing; who tells of itself that it has heard of a deletion may do so also if there is another topic by now.
         """
-        name, principal = guest.connection.name.removeprefix(_REPOSITORY), guest.connection.principal
+        name, principal = session.connection.name.removeprefix(_REPOSITORY), session.connection.principal
         charter = self._spread.charters.find(told.topic)
         names_itself = named_member(told.facts, name) == principal
         tells_all = names_itself and any(key == TOPIC and value for key, _, _, value in told.facts)
@@ -85,4 +85,4 @@ class CharterKeeper:
     def access_compared(self, neighbour: str) -> None:
         for dialling in self._network.diallings.values():
             if dialling.settings.name == neighbour:
-                self._network.acquaintance.settle(dialling.settings.address)
+                self._network.acquaintance.on_answer(dialling.settings.address)

@@ -1,4 +1,4 @@
-"""Enquiries: what a broker answers when it is asked about itself and the network around it."""
+"""Introspection: what a broker answers when it is asked about itself and the network around it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
-from stentor.nodes.network import Network
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.policies.forwarding import FORWARDING, Chosen, resolve
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
@@ -32,7 +32,7 @@ def fitting(report: Callable[[int], Any]) -> msgspec.Raw:
     return raw
 
 
-def view_of(network: Network, clients: int, subscriptions: int) -> NetworkView:
+def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> NetworkView:
     context, relay = network.context, network.relay
     return NetworkView(
         node=context.name,
@@ -52,7 +52,7 @@ def view_of(network: Network, clients: int, subscriptions: int) -> NetworkView:
     )
 
 
-def _scope(network: Network, level: int) -> ScopeView:
+def _scope(network: BrokerNetwork, level: int) -> ScopeView:
     scope = network.context.scopes[level]
     policy = resolve(scope, network.forwarding)
     return ScopeView(
@@ -64,7 +64,7 @@ def _scope(network: Network, level: int) -> ScopeView:
     )
 
 
-def _member(network: Network, level: int, unit: str) -> MemberView:
+def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
     graph = network.gateways.graph
     presence, standing = graph.members[level][unit], network.profiles.members[level].get(unit)
     own = unit in network.context.units
@@ -87,10 +87,10 @@ def _member(network: Network, level: int, unit: str) -> MemberView:
     )
 
 
-def _links(network: Network) -> list[LinkView]:
+def _links(network: BrokerNetwork) -> list[LinkView]:
     links = []
     for name, peer in sorted(network.peers.items()):
-        neighbour, connection = network.gateways.neighbours[name], peer.guest.connection
+        neighbour, connection = network.gateways.neighbours[name], peer.session.connection
         links.append(
             LinkView(
                 peer=name,
@@ -99,7 +99,7 @@ def _links(network: Network) -> list[LinkView]:
                 state="suspected" if neighbour.suspected else "up",
                 cost=neighbour.cost / 1000,
                 round_trip=peer.trip / 1e9,
-                events_in=peer.guest.events_in,
+                events_in=peer.session.events_in,
                 events_out=connection.outbox.events,
                 bytes_in=connection.received,
                 bytes_out=connection.outbox.position,
@@ -115,7 +115,7 @@ def _links(network: Network) -> list[LinkView]:
 
 
 def explain(
-    network: Network, forwarder: Forwarder[Outbox], asked: ExplanationRequest, name_of: Callable[[Outbox], str]
+    network: BrokerNetwork, forwarder: Forwarder[Outbox], asked: ExplanationRequest, name_of: Callable[[Outbox], str]
 ) -> ExplanationReport:
     """What would become of an event here, decided by what decides it for real."""
     context, relay = network.context, network.relay

@@ -9,7 +9,7 @@ from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
 from stentor.model.trace import TRACE, signed
-from stentor.nodes.herald import _DENSE, HopsDue
+from stentor.nodes.broker.tracer import _DENSE, HopsDue
 from stentor.wire.head import LAST_FIRST
 
 _MANY = _DENSE[1]

@@ -14,24 +14,24 @@ from stentor.model.limits import Limits
 from stentor.model.messages import (
     MARKS,
     Digest,
-    Echo,
     Hello,
     Inventory,
     LinkCost,
-    Marker,
     MarkReceipt,
     Message,
+    Ping,
+    Pong,
     Presence,
     ProfileChange,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
-from stentor.nodes.acquaintance import Acquaintance, NeighboursTimeout
-from stentor.nodes.guest import Guest
-from stentor.nodes.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink, Redial
-from stentor.nodes.network_settings import GatewaySettings as GatewaySettings
-from stentor.nodes.network_settings import NetworkSettings as NetworkSettings
-from stentor.nodes.shortcuts import Shortcuts
+from stentor.nodes.broker.acquaintance import Acquaintance, NeighboursTimeout
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.network.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink, Redial
+from stentor.nodes.network.settings import GatewaySettings as GatewaySettings
+from stentor.nodes.network.settings import NetworkSettings as NetworkSettings
+from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
@@ -49,7 +49,7 @@ _LONGEST_PAUSE = 5 * SECOND
 _TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
 
 
-class Network:
+class BrokerNetwork:
     """What a broker has to do with other brokers."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Network:
         if dialling is None:
             return
         dialling.link = None
-        self.acquaintance.settle(dialling.settings.address)
+        self.acquaintance.on_answer(dialling.settings.address)
         self._act(StartTimer(Redial(dialling.settings.address), now + dialling.pause, dialling.pause // 2))
         self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
         dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
@@ -145,7 +145,7 @@ class Network:
     def _dialling(self, link: LinkId) -> OutgoingLink | None:
         return next((each for each in self.diallings.values() if each.link == link), None)
 
-    def admit(self, guest: Guest, name: str, cost: float, address: str) -> Guest | None:
+    def link_up(self, session: LinkSession, name: str, cost: float, address: str) -> LinkSession | None:
         """A broker is at the other end of a link; returns the guest whom it replaces, if there is one."""
         try:
             path = ScopePath.parse(name)
@@ -159,20 +159,20 @@ class Network:
             if stands:
                 raise FrameError(Refusal.FENCED, f"the context {name} is taken by the broker at {known.address}")
         if former is not None:
-            ours = former.guest.dialled
-            if ours != guest.dialled and (self.context.name < name) == ours:
+            ours = former.session.dialled
+            if ours != session.dialled and (self.context.name < name) == ours:
                 raise FrameError(Refusal.CLOSING, "we have a link already")
-            self._part(name)
-        dialling = self._dialling(guest.connection.link)
+            self._link_down(name)
+        dialling = self._dialling(session.connection.link)
         if dialling is not None:
             dialling.pause = FIRST_PAUSE
             dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
             cost = cost or dialling.settings.cost or 0.0
         base = max(1, round(1000 * (cost or self._usual_cost(level))))
         channel = channel_between(self.context.units[level], unit, self._settings.channels)
-        hop = guest.hop = Hop(name, level, guest.connection.outbox, channel)
+        hop = session.hop = Hop(name, level, session.connection.outbox, channel)
         self.peers[name] = NeighbourLink(
-            guest, hop, dialling.settings.address if dialling is not None else address, base
+            session, hop, dialling.settings.address if dialling is not None else address, base
         )
         self._activate()
         self.gateways.link_up(path, base)
@@ -180,17 +180,17 @@ class Network:
             self._say(name, self._inventory(each))
         self.access.link_up(name)
         self._report("info", "linked", {"peer": name, "level": level})
-        return None if former is None else former.guest
+        return None if former is None else former.session
 
-    def part(self, guest: Guest, reason: str) -> None:
+    def link_down(self, session: LinkSession, reason: str) -> None:
         """A link to a broker is gone."""
-        assert guest.hop is not None, "only brokers are neighbours"
-        name = guest.hop.name
-        if self.peers[name].guest is guest:
-            self._part(name)
+        assert session.hop is not None, "only brokers are neighbours"
+        name = session.hop.name
+        if self.peers[name].session is session:
+            self._link_down(name)
             self._report("info", "link lost", {"peer": name, "reason": reason})
 
-    def _part(self, name: str) -> None:
+    def _link_down(self, name: str) -> None:
         del self.peers[name]
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
@@ -212,15 +212,15 @@ class Network:
 
     def _hang_up(self, address: str) -> None:
         if address in self.diallings:
-            self.forsake(self.diallings[address])
+            self.remove_outgoing_link(self.diallings[address])
 
-    def forsake(self, dialling: OutgoingLink) -> Guest | None:
+    def remove_outgoing_link(self, dialling: OutgoingLink) -> LinkSession | None:
         """A link is not to be opened any more; returns the guest at its other end."""
         del self.diallings[dialling.settings.address]
-        self.acquaintance.settle(dialling.settings.address)
+        self.acquaintance.on_answer(dialling.settings.address)
         self._act(StopTimer(Redial(dialling.settings.address)))
         peer = self.peers.get(dialling.settings.name)
-        return None if peer is None else peer.guest
+        return None if peer is None else peer.session
 
     def set_cost(self, dialling: OutgoingLink, cost: float) -> None:
         dialling.settings = msgspec.structs.replace(dialling.settings, cost=cost)
@@ -236,9 +236,9 @@ class Network:
 
     # ---- what neighbours say
 
-    def hear(self, now: int, guest: Guest, message: Message) -> None:
-        assert guest.hop is not None, "only brokers speak of the network"
-        name = guest.hop.name
+    def hear(self, now: int, session: LinkSession, message: Message) -> None:
+        assert session.hop is not None, "only brokers speak of the network"
+        name = session.hop.name
         match message:
             case Presence():
                 self.gateways.hear(now, name, message)
@@ -257,7 +257,7 @@ class Network:
                 if not 0 < message.cost <= 1_000_000:
                     raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
                 self._reprice(name, message.cost)
-            case Echo():
+            case Pong():
                 self._returned(now, name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
@@ -293,11 +293,11 @@ class Network:
         digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
         clients = self.count_clients()
         for name, peer in list(self.peers.items()):
-            silent = now - peer.guest.connection.heard
+            silent = now - peer.session.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat)
             shared = self.context.scopes[peer.hop.level :]
             self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
-            self._say(name, Marker(now))
+            self._say(name, Ping(now))
         self.gateways.tick(now)
         self.shortcuts.beat(now)
         self.access.beat()
@@ -312,7 +312,7 @@ class Network:
 
     # ---- what our clients want
 
-    def heed(self, interest: Interest[Outbox], comes: bool) -> None:
+    def on_subscription_change(self, interest: Interest[Outbox], comes: bool) -> None:
         """An interest came or went; a broker without neighbours tells nobody."""
         if comes:
             if self._active and not self._untold:
@@ -343,7 +343,7 @@ class Network:
 
     # ---- the end of a step
 
-    def settle(self) -> None:
+    def recompute_routes(self) -> None:
         """Bring routes up to date with the graph, and tell what our profile has become."""
         if self._generation != self.gateways.generation:
             self._generation = self.gateways.generation
@@ -458,7 +458,7 @@ class Network:
         return costs[min(level, len(costs) - 1)]
 
     def _say(self, name: str, message: Message) -> None:
-        outbox = self.peers[name].guest.connection.outbox
+        outbox = self.peers[name].session.connection.outbox
         outbox.post(message)
         self._forwarder.touched[outbox] = None
 

@@ -1,4 +1,4 @@
-"""Orders: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
+"""Admin: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,43 +7,44 @@ import msgspec
 from stentor.machine import Append, Effect, Report, Stop
 from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
-from stentor.model.messages import Order, OrderReceipt, Task
-from stentor.nodes.guest import Guest
-from stentor.nodes.neighbour_link import OutgoingLink
-from stentor.nodes.network import GatewaySettings, Network
-from stentor.nodes.redirection import Redirection
+from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.broker.redirection import Redirection
+from stentor.nodes.network.neighbour_link import OutgoingLink
+from stentor.nodes.network.network import BrokerNetwork, GatewaySettings
 
 LOG = "orders"
 LEFT = "left the network for good"
 MOST_COST = 1_000_000
 
 
-class Orders:
+class AdminRequests:
     """The orders of one broker: those under way, and on its disk those that a next start must know."""
 
-    def __init__(self, network: Network, act: Callable[[Effect], None], redirection: Redirection) -> None:
+    def __init__(self, network: BrokerNetwork, act: Callable[[Effect], None], redirection: Redirection) -> None:
         self._network, self._act, self._redirection = network, act, redirection
-        self._pending: dict[int, tuple[LinkId, Order]] = {}  # that are being written down, and who waits for them
+        # that are being written down, and who waits for them
+        self._pending: dict[int, tuple[LinkId, AdminRequest]] = {}
         self._last = 0
 
     def recall(self, now: int, records: Iterable[bytes]) -> None:
         """Do again what was ordered before this start."""
         for record in records:
-            order = msgspec.msgpack.decode(record, type=Order)
-            if order.task is not Task.LEAVE and not self._refusal(order):
-                self._do(now, order)
+            request = msgspec.msgpack.decode(record, type=AdminRequest)
+            if request.task is not AdminTask.LEAVE and not self._refusal(request):
+                self._do(now, request)
 
-    def take(self, client: Guest, order: Order) -> OrderReceipt | None:
+    def take(self, client: LinkSession, order: AdminRequest) -> AdminReceipt | None:
         """Refuse it, or have it written down."""
         reason = client.credentials.refusal_of_orders(self._network.context.name)
         if reason:
-            return OrderReceipt(order.token, Refusal.UNAUTHENTICATED, reason)
+            return AdminReceipt(order.token, Refusal.UNAUTHENTICATED, reason)
         reason = self._refusal(order)
         if reason:
-            return OrderReceipt(order.token, Refusal.PROTOCOL, reason)
-        if order.task is Task.MOVE_CLIENTS:  # once: at the next start there are other clients
+            return AdminReceipt(order.token, Refusal.PROTOCOL, reason)
+        if order.task is AdminTask.MOVE_CLIENTS:  # once: at the next start there are other clients
             self._redirection.send_away(order.count, order.address)
-            return OrderReceipt(order.token)
+            return AdminReceipt(order.token)
         about = self._dialled(order)
         if about is not None:  # at the next start nobody has said yet who is there
             order = msgspec.structs.replace(order, address=about.settings.address)
@@ -52,37 +53,39 @@ class Orders:
         self._act(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
         return None
 
-    def carry_out(self, now: int, token: int) -> tuple[LinkId, OrderReceipt, Guest | None]:
+    def carry_out(self, now: int, token: int) -> tuple[LinkId, AdminReceipt, LinkSession | None]:
         """It will be remembered, so it is done: who is to be told what, and whose link it ends."""
-        link, order = self._pending.pop(token)
-        self._act(Report("info", "ordered", {"task": order.task, "name": order.name or order.address}))
-        if order.task is Task.LEAVE:
+        link, request = self._pending.pop(token)
+        self._act(Report("info", "ordered", {"task": request.task, "name": request.name or request.address}))
+        if request.task is AdminTask.LEAVE:
             self._act(Stop(LEFT))
-            return link, OrderReceipt(order.token), None
-        return link, OrderReceipt(order.token), self._do(now, order)
+            return link, AdminReceipt(request.token), None
+        return link, AdminReceipt(request.token), self._do(now, request)
 
-    def fail(self, token: int, reason: str) -> tuple[LinkId, OrderReceipt]:
+    def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt]:
         """It would not be remembered, so it is not done."""
-        link, order = self._pending.pop(token)
-        return link, OrderReceipt(order.token, Refusal.BUSY, f"cannot write that down: {reason}")
+        link, request = self._pending.pop(token)
+        return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
 
-    def _refusal(self, order: Order) -> str:
+    def _refusal(self, order: AdminRequest) -> str:
         """Why an order cannot be carried out; "" if it can."""
         name, network = order.name, self._network
         match order.task:
-            case Task.ADD_LINK:
+            case AdminTask.ADD_LINK:
                 return self._refusal_to_add(order)
-            case Task.REMOVE_LINK | Task.SET_COST if self._dialled(order) is None:
+            case AdminTask.REMOVE_LINK | AdminTask.SET_COST if self._dialled(order) is None:
                 if name in network.peers:
                     return f"the link is opened by {name}: ask there"
                 return f"there is no link to {name or order.address!r}"
-            case Task.REMOVE_LINK if name in network.peers and not order.force and network.gateways.is_bridge(name):
+            case AdminTask.REMOVE_LINK if (
+                name in network.peers and not order.force and network.gateways.is_bridge(name)
+            ):
                 return f"without the link to {name} the network would be in two parts: --force removes it anyway"
-            case Task.MOVE_CLIENTS if not order.count or not _is_address(order.address):
+            case AdminTask.MOVE_CLIENTS if not order.count or not _is_address(order.address):
                 return f"{order.count} clients to {order.address!r}: expected more than 0, and host:port"
-            case Task.SET_COST if not 0 < order.cost <= MOST_COST:
+            case AdminTask.SET_COST if not 0 < order.cost <= MOST_COST:
                 return f"a cost of {order.cost:g}: expected more than 0, at most {MOST_COST:,}"
-            case Task.DISMISS:
+            case AdminTask.DISMISS:
                 known = network.gateways.graph.find(name)
                 if known is None or known.left:
                     return f"no member {name!r} is known here: say it to a broker of its unit"
@@ -90,7 +93,7 @@ class Orders:
                     return f"{name} is there: make it leave, or stop it first"
         return ""
 
-    def _refusal_to_add(self, order: Order) -> str:
+    def _refusal_to_add(self, order: AdminRequest) -> str:
         name, network = order.name, self._network
         if not _is_address(order.address):
             return f"{order.address!r} is no address: expected host:port"
@@ -100,24 +103,24 @@ class Orders:
             return f"there is a link to {name or order.address} already"
         return ""
 
-    def _do(self, now: int, order: Order) -> Guest | None:
+    def _do(self, now: int, order: AdminRequest) -> LinkSession | None:
         """What an order says, now or as at a former start; returns the guest whose link it ends."""
         network, about = self._network, self._dialled(order)
         match order.task:
-            case Task.ADD_LINK:
+            case AdminTask.ADD_LINK:
                 cost = order.cost or None
                 network.open(now, GatewaySettings(name=order.name, address=order.address, cost=cost))
-            case Task.REMOVE_LINK if about is not None:
-                return network.forsake(about)
-            case Task.SET_COST if about is not None:
+            case AdminTask.REMOVE_LINK if about is not None:
+                return network.remove_outgoing_link(about)
+            case AdminTask.SET_COST if about is not None:
                 network.set_cost(about, order.cost)
-            case Task.DISMISS:
+            case AdminTask.DISMISS:
                 network.gateways.dismiss(order.name)
         return None
 
-    def _dialled(self, order: Order) -> OutgoingLink | None:
+    def _dialled(self, order: AdminRequest) -> OutgoingLink | None:
         """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
-        if order.task not in (Task.REMOVE_LINK, Task.SET_COST):
+        if order.task not in (AdminTask.REMOVE_LINK, AdminTask.SET_COST):
             return None
         for each in self._network.diallings.values():
             if order.name and each.settings.name == order.name:

@@ -4,7 +4,7 @@ from collections import deque
 
 from stentor.machine import Timer
 from stentor.model.ids import LinkId
-from stentor.nodes.credentials import Credentials
+from stentor.nodes.broker.credentials import Credentials
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
@@ -19,7 +19,7 @@ class HelloTimeout(Timer, frozen=True, gc=False, tag="hello"):
     link: LinkId
 
 
-class Guest:
+class LinkSession:
     """A link at the broker: its connection, the flows that come over it and the wishes behind it."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Correspondence: how machines of reliable delivery speak over a link: through a client, on communication topics."""
+"""Letter transport: how machines of reliable delivery speak over a link: through a client, on communication topics."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,22 +6,22 @@ from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, 
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
 from stentor.model.request_topic import requester_of
-from stentor.nodes.application import (
+from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import (
     Asked,
     BundleWatched,
-    Confirm,
+    ConfirmSubscription,
     Connect,
     Deliver,
-    Deny,
+    DenySubscription,
     Offered,
     Question,
     RefuseFlow,
+    SubscribeRequested,
     TellBundle,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
-from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_link import ClientTimer
 from stentor.nodes.trace_publisher import TracePublisher
 from stentor.protocols.delivery.besteffort.subscriber import frames
@@ -49,7 +49,7 @@ class TracesDue(Timer, frozen=True, gc=False, tag="traces"):
     """What was traced has waited long enough to be published."""
 
 
-class Correspondence:
+class LetterTransport:
     """A client whose deliveries become inputs of other machines, and whose publications are their effects."""
 
     def __init__(self, settings: Settings, topic: str = "") -> None:
@@ -79,7 +79,7 @@ class Correspondence:
             self._letters.add(subscription)
         self._heard[pattern] = subscription
         self._waiting[subscription] = None
-        self._pending += self.client.step(now, Wished(subscription, pattern, where, eager=True))
+        self._pending += self.client.step(now, SubscribeRequested(subscription, pattern, where, eager=True))
         return subscription
 
     def hears(self, pattern: str) -> bool:
@@ -93,7 +93,7 @@ class Correspondence:
         self._letters.discard(subscription)
         self._asked.pop(subscription, None)
         self._waiting.pop(subscription, None)
-        self._pending += self.client.step(now, Unwished(subscription))
+        self._pending += self.client.step(now, UnsubscribeRequested(subscription))
 
     def watch_bundle(self, now: int, topic: str) -> None:
         """Hear which repositories manage a topic."""
@@ -169,13 +169,13 @@ class Correspondence:
                         self._traces.send_again(self.client.publisher)
                     self._waiting = dict.fromkeys(self.client.subscriber.subscriptions)
                     done.append(effect)
-                    told += self._settle()
-                case Confirm() | Deny():
+                    told += self._open_if_heard()
+                case ConfirmSubscription() | DenySubscription():
                     self._waiting.pop(effect.subscription, None)
                     done.append(effect)
-                    if isinstance(effect, Confirm) and effect.subscription in self._asked:
+                    if isinstance(effect, ConfirmSubscription) and effect.subscription in self._asked:
                         told.append(Listening(self._asked[effect.subscription]))
-                    told += self._settle()
+                    told += self._open_if_heard()
                 case RefuseFlow():  # repositories tell us why
                     done.append(Report("debug", "publishing refused", {"reason": effect.reason}))
                 case TellBundle():
@@ -184,7 +184,7 @@ class Correspondence:
                     done.append(effect)
         return done, told
 
-    def _settle(self) -> list[Input]:
+    def _open_if_heard(self) -> list[Input]:
         """A link is of use once everything on it is heard."""
         if self._waiting or self.linked:
             return []

@@ -2,8 +2,8 @@
 
 from stentor.machine import MILLISECOND, Timer
 from stentor.model.ids import LinkId
-from stentor.nodes.guest import Guest
-from stentor.nodes.network_settings import GatewaySettings
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.network.settings import GatewaySettings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Hop
 
@@ -32,10 +32,10 @@ class OutgoingLink:
 class NeighbourLink:
     """A neighbouring broker."""
 
-    __slots__ = ("address", "base", "clients", "doubts", "guest", "hop", "steps", "trip")
+    __slots__ = ("address", "base", "clients", "doubts", "hop", "session", "steps", "trip")
 
-    def __init__(self, guest: Guest, hop: Hop[Outbox], address: str, base: int) -> None:
-        self.guest = guest
+    def __init__(self, session: LinkSession, hop: Hop[Outbox], address: str, base: int) -> None:
+        self.session = session
         self.address = address  # where it listens
         self.hop = hop
         self.base = base  # what the link costs if it is quick, in thousandths
@@ -55,7 +55,7 @@ class NeighbourLink:
         other: that is not for a moment's sake.
         """
         self.trip = trip if not self.trip else (7 * self.trip + trip) // 8
-        steps = (self.trip // _SLOW_TRIP).bit_length() + (2 if self.guest.connection.outbox.slow else 0)
+        steps = (self.trip // _SLOW_TRIP).bit_length() + (2 if self.session.connection.outbox.slow else 0)
         self.doubts = self.doubts + 1 if steps != self.steps else 0
         if self.doubts <= _DOUBTS:
             return False

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 from stentor.machine import SECOND
 from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus, Traffic
-from stentor.nodes.guest import Guest
+from stentor.nodes.broker.link_session import LinkSession
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 
 
-class Census:
+class BrokerCounters:
     """Totals of links that are gone and of the node itself; live links are asked."""
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class Census:
         forwarder: Forwarder[Outbox],
         traffic: Traffic,
         reliable: int,
-        guests: Iterable[Guest],
+        guests: Iterable[LinkSession],
     ) -> NodeStatus:
         forwarder.table.settle()
         links: list[LinkStatus] = []
         interests: list[SubscriptionStatus] = []
-        for guest in guests:
-            connection, wishes = guest.connection, guest.wishes
-            links.append(_link(guest, now))
+        for session in guests:
+            connection, wishes = session.connection, session.wishes
+            links.append(_link(session, now))
             interests += [
                 SubscriptionStatus(
                     connection.name, connection.principal, i.id, i.pattern, str(i.filter or ""), i.accepted, i.rejected
@@ -83,15 +83,15 @@ class Census:
         )
 
 
-def _link(guest: Guest, now: int) -> LinkStatus:
-    connection, outbox = guest.connection, guest.connection.outbox
+def _link(session: LinkSession, now: int) -> LinkStatus:
+    connection, outbox = session.connection, session.connection.outbox
     return LinkStatus(
-        role="client" if guest.hop is None else "broker",
+        role="client" if session.hop is None else "broker",
         name=connection.name,
         principal=connection.principal,
         address=connection.address,
-        subscriptions=len(guest.wishes),
-        events_in=guest.events_in,
+        subscriptions=len(session.wishes),
+        events_in=session.events_in,
         events_out=outbox.events,
         bytes_in=connection.received,
         bytes_out=outbox.position,

@@ -12,17 +12,17 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import (
-    Echo,
-    Marker,
     Message,
+    Ping,
+    Pong,
     SchemaDefinition,
     StatusReport,
     StatusRequest,
     Topic,
     Unsubscription,
 )
-from stentor.nodes.guests import BrokerTick
-from stentor.nodes.turns import DeferredWorkDue
+from stentor.nodes.broker.link_sessions import BrokerTick
+from stentor.nodes.broker.turns import DeferredWorkDue
 from stentor.wire.block import Block
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_new_topics_are_defined_in_turns_and_others_are_served_meanwhile(stage: 
     publisher, subscriber, greedy = stage.peer("p"), stage.peer("s"), stage.peer("greedy")
     subscriber.subscribe(1, "t")
     publisher.define("t")
-    greedy.say(*topics(0, 2000), Marker(7))
+    greedy.say(*topics(0, 2000), Ping(7))
     assert known(stage) < 300
     assert stage.paused == {greedy.link}
     for number in range(5):
@@ -60,7 +60,7 @@ def test_new_topics_are_defined_in_turns_and_others_are_served_meanwhile(stage: 
     stage.wait(0)
     assert known(stage) == 2001
     assert stage.paused == set()
-    assert greedy.hear() == [Echo(7)]
+    assert greedy.hear() == [Pong(7)]
 
 
 def test_first_frames_of_flows_are_met_in_turns(stage: Stage) -> None:
@@ -80,10 +80,10 @@ def test_first_frames_of_flows_are_met_in_turns(stage: Stage) -> None:
 def test_schemas_are_defined_in_turns(stage: Stage) -> None:
     greedy = stage.peer("greedy")
     schemas = [SchemaDefinition(Schema((f"a{number}",), (Kind.INTEGER,))) for number in range(500)]
-    assert greedy.say(*schemas, Marker(1)) == []
+    assert greedy.say(*schemas, Ping(1)) == []
     assert stage.paused == {greedy.link}
     stage.wait(0)
-    assert greedy.hear() == [Echo(1)]
+    assert greedy.hear() == [Pong(1)]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_schemas_are_defined_in_turns(stage: Stage) -> None:
     [
         (lambda: [StatusRequest(number) for number in range(50)], 2),
         (lambda: [Unsubscription(SubscriptionId(number)) for number in range(300)], 20),
-        (lambda: [Marker(number) for number in range(5000)], 600),
+        (lambda: [Ping(number) for number in range(5000)], 600),
     ],
 )
 def test_whatever_a_client_repeats_is_answered_in_turns(
@@ -108,14 +108,14 @@ def test_whatever_a_client_repeats_is_answered_in_turns(
 def test_one_of_each_kind_can_follow_the_other_in_a_step(stage: Stage) -> None:
     peer = stage.peer("me")
     peer.subscribe(1, "t")
-    answers = peer.say(StatusRequest(1), *topics(0, 20), Marker(2))
-    assert [type(answer) for answer in answers] == [StatusReport, Echo]
+    answers = peer.say(StatusRequest(1), *topics(0, 20), Ping(2))
+    assert [type(answer) for answer in answers] == [StatusReport, Pong]
 
 
 def test_who_asks_for_little_does_not_wait_behind_who_asks_for_much(stage: Stage) -> None:
     greedy, modest = stage.peer("greedy"), stage.peer("modest")
     greedy.say(*topics(0, 5000))
-    assert modest.say(Topic(topic_id("mine"), "mine"), Marker(1)) == [Echo(1)]
+    assert modest.say(Topic(topic_id("mine"), "mine"), Ping(1)) == [Pong(1)]
     assert modest.link not in stage.paused
 
 
@@ -162,8 +162,8 @@ def test_a_link_with_too_many_flows_forgets_the_oldest_few(new_stage: type[Stage
     stage.wait(0)
     publisher.say(*(publisher.events(f"new/{number}") for number in range(700)))
     stage.wait(0)
-    (guest,) = [guest for guest in stage.broker._guests if guest.connection.name == "p"]
-    assert 640 - 20 <= len(guest.flows.routes) <= 640, "not all of them are forgotten at once"
+    (session,) = [session for session in stage.broker._sessions if session.connection.name == "p"]
+    assert 640 - 20 <= len(session.flows.routes) <= 640, "not all of them are forgotten at once"
     publisher.say(publisher.events("new/0", 2), publisher.events("new/699", 2))
     assert len([word for word in subscriber.hear() if isinstance(word, bytes)]) == 702
 
@@ -184,11 +184,11 @@ def test_a_client_defines_so_many_topics_and_schemas(
 ) -> None:
     stage = new_stage(limits)
     other, greedy = stage.peer("other"), stage.peer("greedy")
-    assert greedy.say(*words[:5], words[0], Marker(1)) == [Echo(1)], "what it has said before counts once"
+    assert greedy.say(*words[:5], words[0], Ping(1)) == [Pong(1)], "what it has said before counts once"
     refusal = greedy.say(words[5])[-1]
     assert refusal.code is Refusal.TOO_MANY
     assert hint in refusal.reason
-    assert other.say(words[5], Marker(2)) == [Echo(2)]
+    assert other.say(words[5], Ping(2)) == [Pong(2)]
 
 
 def test_a_topic_is_nothing_that_the_collector_looks_at(stage: Stage) -> None:
@@ -247,5 +247,5 @@ def test_cutting_a_frame_takes_no_more_of_a_clients_credit_than_it_sent(stage: S
     frame = publisher.events("t", 1, list(range(1000)))
     publisher.say(frame)
     stage.wait(0)
-    (guest,) = [guest for guest in stage.broker._guests if guest.connection.name == "p"]
-    assert guest.connection.taken == len(frame)
+    (session,) = [session for session in stage.broker._sessions if session.connection.name == "p"]
+    assert session.connection.taken == len(frame)

@@ -29,7 +29,7 @@ class Acquaintance:
         if not self.is_over:
             self._act(StartTimer(NeighboursTimeout(), now + _LONGEST_WAIT))
 
-    def settle(self, address: str) -> None:
+    def on_answer(self, address: str) -> None:
         """Whoever is at this address has told what it knows, or cannot."""
         self._awaited.discard(address)
         if not self._awaited and not self.is_over:

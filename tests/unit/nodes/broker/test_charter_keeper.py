@@ -39,11 +39,11 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.nodes import bundle_watch
-from stentor.nodes.acquaintance import NeighboursTimeout
-from stentor.nodes.broker import Broker
-from stentor.nodes.guests import BrokerTick
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker import bundle_watch
+from stentor.nodes.broker.acquaintance import NeighboursTimeout
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.broker.link_sessions import BrokerTick
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination import waves
 from stentor.wire import frame
 from stentor.wire.frame import CONTROL, PREAMBLE

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 
 from stentor.machine import Effect, Report
 from stentor.model.messages import Hello, Message, Redirect
-from stentor.nodes.guest import Guest
-from stentor.nodes.network import Network
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.policies.balance import Load, find_host
 from stentor.protocols.connection.outbox import Outbox
 
@@ -19,20 +19,20 @@ class Redirection:
 
     def __init__(
         self,
-        guests: Collection[Guest],
-        network: Network,
+        guests: Collection[LinkSession],
+        network: BrokerNetwork,
         post: Callable[[Outbox, Message], None],
         act: Callable[[Effect], None],
     ) -> None:
         """`guests` are in the order in which they came."""
-        self._guests, self._network, self._post, self._act = guests, network, post, act
+        self._sessions, self._network, self._post, self._act = guests, network, post, act
         network.count_clients = self.count_clients
 
     def count_clients(self) -> int:
         """Return how many clients there are, with those who have not said hello yet: nobody is looked at one by one."""
-        return len(self._guests) - len(self._network.peers)
+        return len(self._sessions) - len(self._network.peers)
 
-    def point(self, newcomer: Guest, hello: Hello) -> None:
+    def point(self, newcomer: LinkSession, hello: Hello) -> None:
         """Name a near, little loaded broker to somebody who has just come, if this one has enough to do."""
         newcomer.can_move = hello.can_move
         limit = self._network.clients_per_broker
@@ -51,12 +51,14 @@ class Redirection:
 
     def send_away(self, count: int, address: str) -> int:
         """Ask the newest clients, at most so many, to go to another broker; return how many were asked."""
-        chosen = [guest for guest in self._guests if guest.can_move and guest.redirected_to != address][-count:]
-        for guest in reversed(chosen):
-            self._ask(guest, address)
+        chosen = [session for session in self._sessions if session.can_move and session.redirected_to != address][
+            -count:
+        ]
+        for session in reversed(chosen):
+            self._ask(session, address)
         return len(chosen)
 
-    def _ask(self, guest: Guest, address: str) -> None:
-        guest.redirected_to = address
-        self._post(guest.connection.outbox, Redirect(address))
-        self._act(Report("debug", "client redirected", {"client": guest.connection.name, "to": address}))
+    def _ask(self, session: LinkSession, address: str) -> None:
+        session.redirected_to = address
+        self._post(session.connection.outbox, Redirect(address))
+        self._act(Report("debug", "client redirected", {"client": session.connection.name, "to": address}))

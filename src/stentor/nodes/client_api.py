@@ -11,10 +11,10 @@ from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
     AccessRequest,
+    AdminReceipt,
+    AdminRequest,
     ExplanationReport,
     ExplanationRequest,
-    Order,
-    OrderReceipt,
     SettlementReport,
     SettlementRequest,
     StatusReport,
@@ -25,8 +25,10 @@ from stentor.model.messages import (
 from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
 from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded
 
-Question = StatusRequest | ViewRequest | ExplanationRequest | SettlementRequest | AccessRequest | Order | AccessFacts
-Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | OrderReceipt | AccessReceipt
+Question = (
+    StatusRequest | ViewRequest | ExplanationRequest | SettlementRequest | AccessRequest | AdminRequest | AccessFacts
+)
+Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | AdminReceipt | AccessReceipt
 
 # ---- what the application says
 
@@ -49,7 +51,7 @@ class OfferedMany(Input, frozen=True, tag="offered many"):
     time: int
 
 
-class Wished(Input, frozen=True, gc=False, tag="wished"):
+class SubscribeRequested(Input, frozen=True, gc=False, tag="wished"):
     """A subscription; who is `eager` takes whatever comes and need not demand it."""
 
     subscription: SubscriptionId
@@ -58,11 +60,11 @@ class Wished(Input, frozen=True, gc=False, tag="wished"):
     eager: bool = False
 
 
-class Unwished(Input, frozen=True, gc=False, tag="unwished"):
+class UnsubscribeRequested(Input, frozen=True, gc=False, tag="unwished"):
     subscription: SubscriptionId
 
 
-class Demanded(Input, frozen=True, gc=False, tag="demanded"):
+class MoreRequested(Input, frozen=True, gc=False, tag="demanded"):
     """The application can take more events of a subscription; one Deliver follows, now or when some come."""
 
     subscription: SubscriptionId
@@ -73,13 +75,15 @@ class FlushRequested(Input, frozen=True, gc=False, tag="flush requested"):
 
 
 class FlowCheckRequested(Input, frozen=True, gc=False, tag="flow check requested"):
-    """Whether the broker takes what was offered before this; a Settle follows, and before it a RefuseFlow if not."""
+    """Whether the broker takes what was offered before this; a CompleteFlush follows, and before it a RefuseFlow if
+    not."""
 
     token: int
 
 
 class Asked(Input, frozen=True, gc=False, tag="asked"):
-    """A question to the broker, under a token of its own; a Tell with the answer follows, or a Settle with a reason."""
+    """A question to the broker, under a token of its own; a AnswerQuery with the answer follows, or a CompleteFlush
+    with a reason."""
 
     question: Question
 
@@ -107,13 +111,13 @@ class Deliver(Effect, frozen=True, tag="deliver"):
     missed: int
 
 
-class Confirm(Effect, frozen=True, gc=False, tag="confirm"):
+class ConfirmSubscription(Effect, frozen=True, gc=False, tag="confirm"):
     """A subscription is in force (again, after each reconnection)."""
 
     subscription: SubscriptionId
 
 
-class Deny(Effect, frozen=True, gc=False, tag="deny"):
+class DenySubscription(Effect, frozen=True, gc=False, tag="deny"):
     """A subscription was refused."""
 
     subscription: SubscriptionId
@@ -129,14 +133,14 @@ class RefuseFlow(Effect, frozen=True, gc=False, tag="refuse flow"):
     reason: str
 
 
-class Settle(Effect, frozen=True, gc=False, tag="settle"):
+class CompleteFlush(Effect, frozen=True, gc=False, tag="settle"):
     """A flush is through; with a reason, the link broke before that was known."""
 
     token: int
     reason: str = ""
 
 
-class Tell(Effect, frozen=True, gc=False, tag="tell"):
+class AnswerQuery(Effect, frozen=True, gc=False, tag="tell"):
     answer: Answer
 
 

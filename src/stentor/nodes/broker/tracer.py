@@ -10,7 +10,7 @@ from stentor.machine import SECOND, Effect, StartTimer, Timer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
-from stentor.nodes.network_settings import NetworkSettings
+from stentor.nodes.network.settings import NetworkSettings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
@@ -34,7 +34,7 @@ class HopsDue(Timer, frozen=True, gc=False, tag="hops"):
     """The hops that were traced have waited long enough to be published."""
 
 
-class Herald:
+class BrokerTracer:
     """Hears of frames, and speaks to the broker's own clients and neighbours as if it were a client."""
 
     credit = 1 << 40  # nobody is slower than the broker itself

@@ -24,24 +24,24 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
+    AdminReceipt,
+    AdminRequest,
+    AdminTask,
     AnyMessage,
     Challenge,
     ChallengeRequest,
     Hello,
     Message,
-    Order,
-    OrderReceipt,
     Rejection,
-    Task,
     Welcome,
 )
 from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
-from stentor.nodes.application import Connect, Disconnect, Halt
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import Connect, Disconnect, Halt
 from stentor.nodes.client_link import RedialBroker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.wire import frame
 from stentor.wire.frame import PREAMBLE
 
@@ -208,8 +208,8 @@ def test_a_broker_obeys_only_nodes_whose_scope_it_is_in(scopes: tuple[str, ...],
     desk = Desk()
     link = desk.open(principal="node", scopes=scopes)
     desk.say(link, hello("me"))
-    (receipt,) = desk.say(link, Order(7, Task.ADD_LINK, address="127.0.0.1:9"))
-    assert isinstance(receipt, OrderReceipt)
+    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.ADD_LINK, address="127.0.0.1:9"))
+    assert isinstance(receipt, AdminReceipt)
     assert (receipt.code is None) is obeyed
     if not obeyed:
         assert f"`stentor certs node NAME --scope {NODE}`" in receipt.reason
@@ -236,8 +236,8 @@ def test_without_a_proof_nobody_takes_a_place() -> None:
         assert "--token FILE, STENTOR_TOKEN or [fabric] token" in reason
     link = desk.open(**PLAIN)
     assert not welcome(desk.say(link, hello("me"))).is_operator, "whoever wants no place is welcome"
-    (receipt,) = desk.say(link, Order(7, Task.LEAVE))
-    assert isinstance(receipt, OrderReceipt)
+    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.LEAVE))
+    assert isinstance(receipt, AdminReceipt)
     assert receipt.code is Refusal.UNAUTHENTICATED
     assert "--token FILE" in receipt.reason
 
@@ -267,7 +267,7 @@ def test_who_proves_the_token_is_obeyed() -> None:
     desk = Desk()
     link = desk.open(**PLAIN)
     desk.say(link, proved(OURS, "me"))
-    assert desk.say(link, Order(7, Task.ADD_LINK, address="127.0.0.1:9")) == [OrderReceipt(7)]
+    assert desk.say(link, AdminRequest(7, AdminTask.ADD_LINK, address="127.0.0.1:9")) == [AdminReceipt(7)]
 
 
 def test_another_token_is_refused_where_one_is_needed() -> None:
@@ -276,8 +276,8 @@ def test_another_token_is_refused_where_one_is_needed() -> None:
     assert "what was proved is another one" in reason
     link = desk.open(**PLAIN)
     assert not welcome(desk.say(link, proved(OURS, "me", token=OTHER_TOKEN))).is_operator
-    (receipt,) = desk.say(link, Order(7, Task.LEAVE))
-    assert isinstance(receipt, OrderReceipt)
+    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.LEAVE))
+    assert isinstance(receipt, AdminReceipt)
     assert "what was proved is another one" in receipt.reason
 
 

@@ -11,8 +11,8 @@ from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, 
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
-from stentor.nodes.guest import Guest, HelloTimeout
-from stentor.nodes.network import Network
+from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import SMALLEST_WINDOW
 from stentor.protocols.connection.names import Names
 from stentor.protocols.connection.outbox import Outbox
@@ -29,7 +29,7 @@ class Replaced(NamedTuple):
     reason: str
 
 
-class Door:
+class Handshake:
     """Hello and welcome, said and heard."""
 
     def __init__(
@@ -37,36 +37,36 @@ class Door:
         path: ScopePath,
         limits: Limits,
         version: str,
-        network: Network,
+        network: BrokerNetwork,
         names: Names,
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,
         sums: bool,
-        check_name: Callable[[Guest], None],
-        point: Callable[[Guest, Hello], None],
+        check_name: Callable[[LinkSession], None],
+        point: Callable[[LinkSession, Hello], None],
     ) -> None:
         self._traces, self._sums = traces, sums
         self.boot = 0
         self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
         self._act, self._post, self._check_name, self._point = act, post, check_name, point
 
-    def challenge(self, guest: Guest, message: ChallengeRequest | Challenge) -> None:
+    def challenge(self, session: LinkSession, message: ChallengeRequest | Challenge) -> None:
         """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
-        connection, greeting = guest.connection, guest.greeting
-        if connection.greeted or guest.dialled == isinstance(message, ChallengeRequest):
+        connection, greeting = session.connection, session.greeting
+        if connection.greeted or session.dialled == isinstance(message, ChallengeRequest):
             raise FrameError(Refusal.PROTOCOL, "a challenge after a hello, or by the wrong side")
         if isinstance(message, ChallengeRequest):
-            self._post(connection.outbox, guest.credentials.challenge())
+            self._post(connection.outbox, session.credentials.challenge())
         elif greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a challenge without a hello")
         else:
             self._post(connection.outbox, greeting.answer(message))
 
-    def greet(self, guest: Guest, hello: Hello) -> Replaced | None:
+    def greet(self, session: LinkSession, hello: Hello) -> Replaced | None:
         """Somebody says who they are."""
-        connection = guest.connection
-        if connection.greeted or guest.dialled:
+        connection = session.connection
+        if connection.greeted or session.dialled:
             raise FrameError(Refusal.PROTOCOL, "hello was said before, or by whoever was dialled")
         try:
             check_client_name(hello.name)
@@ -75,33 +75,33 @@ class Door:
         if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
             raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
         connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
-        return self._greet_broker(guest, hello) if hello.role == "broker" else self._greet_client(guest, hello)
+        return self._greet_broker(session, hello) if hello.role == "broker" else self._greet_client(session, hello)
 
-    def _greet_client(self, guest: Guest, hello: Hello) -> Replaced | None:
-        connection = guest.connection
+    def _greet_client(self, session: LinkSession, hello: Hello) -> Replaced | None:
+        connection = session.connection
         if not self._network.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
             raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
-        proof = guest.credentials.hear(hello, str(self._path))
-        self._check_name(guest)
+        proof = session.credentials.hear(hello, str(self._path))
+        self._check_name(session)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
-        self._welcome(guest, hello, min(slower, _LONGEST_HEARTBEAT), proof)
+        self._welcome(session, hello, min(slower, _LONGEST_HEARTBEAT), proof)
         self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
-        self._point(guest, hello)
+        self._point(session, hello)
         if fenced is None:
             return None
         # the same client on a newer link must not give up for good
         code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
         return Replaced(fenced.link, code, f"another client with the name {hello.name!r} took over")
 
-    def _greet_broker(self, guest: Guest, hello: Hello) -> Replaced | None:
-        proof = guest.credentials.hear(hello, str(self._path))
-        self._welcome(guest, hello, self._limits.heartbeat / 2, proof)
-        return self._admit(guest, hello.name, hello.cost, hello.address)
+    def _greet_broker(self, session: LinkSession, hello: Hello) -> Replaced | None:
+        proof = session.credentials.hear(hello, str(self._path))
+        self._welcome(session, hello, self._limits.heartbeat / 2, proof)
+        return self._admit(session, hello.name, hello.cost, hello.address)
 
-    def _welcome(self, guest: Guest, hello: Hello, heartbeat: float, proof: bytes) -> None:
-        limits, connection = self._limits, guest.connection
+    def _welcome(self, session: LinkSession, hello: Hello, heartbeat: float, proof: bytes) -> None:
+        limits, connection = self._limits, session.connection
         connection.greet(limits.largest_body, heartbeat)
         ahead = min(hello.window, limits.window)
         connection.outbox.grant(ahead)
@@ -117,15 +117,15 @@ class Door:
             ahead=left,
             traces=self._traces,
             proof=proof,
-            is_operator=guest.credentials.is_operator,
+            is_operator=session.credentials.is_operator,
             sums=self._sums,
         )
         self._post(connection.outbox, welcome)
         self._act(StopTimer(HelloTimeout(connection.link)))
 
-    def welcomed(self, guest: Guest, welcome: Welcome) -> Replaced | None:
+    def welcomed(self, session: LinkSession, welcome: Welcome) -> Replaced | None:
         """The broker that we dialled takes us."""
-        connection, greeting = guest.connection, guest.greeting
+        connection, greeting = session.connection, session.greeting
         if connection.greeted or greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
         if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
@@ -139,11 +139,11 @@ class Door:
             sizes = {"theirs": welcome.largest_body, "ours": self._limits.largest_body}
             self._act(Report("warning", "the peer takes smaller bodies only", {"peer": welcome.node, **sizes}))
         self._act(StopTimer(HelloTimeout(connection.link)))
-        return self._admit(guest, welcome.node, 0.0, "")
+        return self._admit(session, welcome.node, 0.0, "")
 
-    def _admit(self, guest: Guest, name: str, cost: float, address: str) -> Replaced | None:
-        guest.connection.largest_frame += 2 * SOFT_PARCEL  # several frames, and their masks
-        former = self._network.admit(guest, name, cost, address)
+    def _admit(self, session: LinkSession, name: str, cost: float, address: str) -> Replaced | None:
+        session.connection.largest_frame += 2 * SOFT_PARCEL  # several frames, and their masks
+        former = self._network.link_up(session, name, cost, address)
         if former is None:
             return None
         former.hop = None  # it is no neighbour any more

@@ -16,8 +16,8 @@ from stentor.model.filter import Filter
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.topic import check_pattern
-from stentor.nodes.guest import Guest
-from stentor.nodes.guests import Guests
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
 from stentor.policies.access_classes import AccessClasses
 from stentor.policies.subject import Subject
@@ -49,40 +49,40 @@ class AccessControl:
         charter_of: Callable[[str], Charter | None],
         forwarder: Forwarder[Outbox],
         subscriptions: Subscriptions[Outbox],
-        guests: Guests,
+        guests: LinkSessions,
         place: str = "",
     ) -> None:
         """`place` is the broker's name."""
         self.policy = AccessPolicy(settings, charter_of, place)
         self.classes = AccessClasses(self.policy)
-        self._forwarder, self._subscriptions, self._guests = forwarder, subscriptions, guests
+        self._forwarder, self._subscriptions, self._sessions = forwarder, subscriptions, guests
         self.changed: dict[str, None] = {}  # topics whose charters have changed in this step
         self._others: frozenset[str] = frozenset()  # principals that are in other classes by that
         self._numbers: set[TopicId] = set()  # of topics on which others may publish by that
 
     # ---- when somebody begins something
 
-    def check_name(self, guest: Guest) -> None:
+    def check_name(self, session: LinkSession) -> None:
         """Raise FrameError if somebody may not be connected under the name that it greets with."""
-        denied = self.policy.deny_name(subject_of(guest))
+        denied = self.policy.deny_name(subject_of(session))
         if denied is not None:
             raise FrameError(denied.code, denied.reason)
 
-    def admits_flow(self, guest: Guest, topic: TopicId) -> bool:
+    def admits_flow(self, session: LinkSession, topic: TopicId) -> bool:
         """Return whether a guest may publish on a topic; if not, it is told once."""
-        if topic in guest.flows.denied:
+        if topic in session.flows.denied:
             return False
-        denied = self.policy.deny_publishing(subject_of(guest), self._forwarder.table.topics[topic].name)
+        denied = self.policy.deny_publishing(subject_of(session), self._forwarder.table.topics[topic].name)
         if denied is None:
             return True
-        guest.flows.denied.add(topic)
+        session.flows.denied.add(topic)
         self._subscriptions.refused[denied.code] += 1
-        self._guests.post(guest.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
+        self._sessions.post(session.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
         return False
 
-    def admit_subscription(self, guest: Guest, pattern: str, where: Filter | None) -> Reader | Denied | None:
+    def admit_subscription(self, session: LinkSession, pattern: str, where: Filter | None) -> Reader | Denied | None:
         """Return what a pattern means to a guest; None is all of it."""
-        subject = subject_of(guest)
+        subject = subject_of(session)
         if is_wild(pattern):
             return self.classes.deny_pattern(subject, pattern) or self._reader_of(subject, pattern)
         denied = self.policy.deny_subscribing(subject, pattern)
@@ -109,37 +109,37 @@ class AccessControl:
         A step may bring many of them, and there may be many guests, so these are looked at once for all charters.
         """
         by_name = any(map(self._forwarder.table.has_exact, self.changed))
-        for guest in list(self._guests):
-            if guest.hop is not None or not guest.connection.greeted:
+        for session in list(self._sessions):
+            if session.hop is not None or not session.connection.greeted:
                 continue
-            guest.flows.denied -= self._numbers
-            subject = subject_of(guest)
+            session.flows.denied -= self._numbers
+            subject = subject_of(session)
             is_end = any(topic in self.changed for topic in subject.topics_of_end())
             if is_end and (denied := self.policy.deny_name(subject)) is not None:
-                self._guests.refuse(now, guest, denied.code, denied.reason)
+                self._sessions.refuse(now, session, denied.code, denied.reason)
             elif is_end or by_name or subject.principal in self._others:
-                self._review(guest, subject)
+                self._review(session, subject)
         self.changed, self._numbers, self._others = {}, set(), frozenset()
 
-    def _review(self, guest: Guest, subject: Subject) -> None:
+    def _review(self, session: LinkSession, subject: Subject) -> None:
         """See to it that the subscriptions of a guest mean what they may mean."""
-        for number, interest in list(guest.wishes.items()):
+        for number, interest in list(session.wishes.items()):
             pattern = interest.pattern
             if is_wild(pattern):
                 self._forwarder.table.change_access(interest, self._reader_of(subject, pattern))
             elif topic_within(pattern) in self.changed:
-                access = self.admit_subscription(guest, pattern, interest.filter)
+                access = self.admit_subscription(session, pattern, interest.filter)
                 if isinstance(access, Denied):
-                    receipt = self._subscriptions.revoke(guest.wishes, number, access)
-                    self._guests.post(guest.connection.outbox, receipt)
+                    receipt = self._subscriptions.revoke(session.wishes, number, access)
+                    self._sessions.post(session.connection.outbox, receipt)
                 else:
                     self._forwarder.table.change_access(interest, access)
 
     # ---- for those who ask
 
-    def report(self, node: str, guest: Guest, asked: AccessRequest) -> AccessReport:
+    def report(self, node: str, session: LinkSession, asked: AccessRequest) -> AccessReport:
         """Tell the rules in force, or what somebody may do on a topic."""
-        asking = subject_of(guest)
+        asking = subject_of(session)
         about = asking
         if asked.principal not in ("", asking.principal):
             about = Subject(asked.principal, asked.principal, attributes=frozenset(asked.attributes))
@@ -179,10 +179,10 @@ class AccessControl:
         return tuple(verdicts)
 
 
-def subject_of(guest: Guest) -> Subject:
+def subject_of(session: LinkSession) -> Subject:
     """Return who is at the other end of a link."""
-    connection = guest.connection
-    return Subject(connection.principal, connection.name, guest.credentials.is_node, guest.credentials.attributes)
+    connection = session.connection
+    return Subject(connection.principal, connection.name, session.credentials.is_node, session.credentials.attributes)
 
 
 def _verdict(act: str, denied: Denied | None) -> Verdict:

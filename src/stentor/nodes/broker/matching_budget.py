@@ -1,4 +1,4 @@
-"""Rations: how much of a chunk can be matched in one step, if filters have to be evaluated or ranges are many.
+"""Matching budget: how much of a chunk can be matched in one step, if filters have to be evaluated or ranges are many.
 
 Most routes need no matching, or a few look-ups. Where an event is compared with thousands of ranges or has to be
 evaluated, a chunk of events is matched over several steps: frame by frame, and a frame that is too much by itself is
@@ -16,7 +16,7 @@ from stentor.wire.head import LENGTH_AND_COUNT
 Run = tuple[Route[Outbox], int, int, int]  # route, start, end, events
 
 
-class Ration(NamedTuple):
+class MatchingBudget(NamedTuple):
     """The runs of a chunk that fit into a step: where they end, and what matching them costs in nanoseconds."""
 
     data: bytes
@@ -26,7 +26,7 @@ class Ration(NamedTuple):
     is_all: bool
 
 
-def ration(forwarder: Forwarder[Outbox], data: bytes, runs: list[Run], allowance: int) -> Ration:
+def ration(forwarder: Forwarder[Outbox], data: bytes, runs: list[Run], allowance: int) -> MatchingBudget:
     """Return as many of these runs, from the first one on, as cost no more than that; at least one event."""
     chosen: list[Run] = []
     cost = 0
@@ -46,11 +46,13 @@ def ration(forwarder: Forwarder[Outbox], data: bytes, runs: list[Run], allowance
         if position > start:
             chosen.append((route, start, position, events))
         if chosen:
-            return Ration(data, chosen, position, cost, is_all=False)
+            return MatchingBudget(data, chosen, position, cost, is_all=False)
         data, length, some = _halve(forwarder, data, position, allowance, route)
         price = route.price(some, length)
-        return Ration(data, [(route, position, position + length, some)], position + length, price, is_all=False)
-    return Ration(data, chosen, runs[-1][2], cost, is_all=True)
+        return MatchingBudget(
+            data, [(route, position, position + length, some)], position + length, price, is_all=False
+        )
+    return MatchingBudget(data, chosen, runs[-1][2], cost, is_all=True)
 
 
 def _halve(

@@ -12,9 +12,9 @@ from typing import Final
 
 from stentor.machine import Effect, Pause, StartTimer, Timer
 from stentor.model.messages import (
+    AdminRequest,
     ExplanationRequest,
     Message,
-    Order,
     SchemaDefinition,
     SettlementRequest,
     StatusRequest,
@@ -23,8 +23,8 @@ from stentor.model.messages import (
     Unsubscription,
     ViewRequest,
 )
-from stentor.nodes.guest import Guest
-from stentor.nodes.guests import Guests
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.broker.link_sessions import LinkSessions
 
 
 class DeferredWorkDue(Timer, frozen=True, gc=False, tag="deferred work"):
@@ -48,7 +48,7 @@ _COSTS: Final[dict[type[Message], tuple[Work, int]]] = {
     StatusRequest: (Work.QUESTION, 1),
     ViewRequest: (Work.QUESTION, 1),
     ExplanationRequest: (Work.QUESTION, 1),
-    Order: (Work.QUESTION, 1),
+    AdminRequest: (Work.QUESTION, 1),
     SettlementRequest: (Work.QUESTION, 1),
     Topic: (Work.DEFINITION, 1),
     SchemaDefinition: (Work.DEFINITION, 2),
@@ -60,18 +60,18 @@ _WORD: Final = (Work.WORD, 1)
 class Turns:
     """The allowance of the step that a broker is in, and who waits for another one."""
 
-    def __init__(self, guests: Guests, act: Callable[[Effect], None]) -> None:
-        self._guests, self._act = guests, act
+    def __init__(self, guests: LinkSessions, act: Callable[[Effect], None]) -> None:
+        self._sessions, self._act = guests, act
         self._left = list(_ALLOWANCE)
         # Whether this step is that of a link from which something came just now, and has taken nothing yet: `_left` is
         # what an earlier step left then. Most steps bring events only, take nothing, and need no allowance.
         self.is_untouched = False
         self._is_scheduled = False
 
-    def can_hear(self, guest: Guest, message: Message) -> bool:
+    def can_hear(self, session: LinkSession, message: Message) -> bool:
         """Return whether this step can still handle a message, and take what that costs from its allowance."""
         work, units = _COSTS.get(type(message), _WORD)
-        return (work is Work.WORD and guest.hop is not None) or self.can_do(work, units)  # brokers pace themselves
+        return (work is Work.WORD and session.hop is not None) or self.can_do(work, units)  # brokers pace themselves
 
     def can_do(self, work: Work, units: int = 1) -> bool:
         """Return whether this step can do some more work, which it does if anything is left of its allowance."""
@@ -82,18 +82,18 @@ class Turns:
 
     def left(self, work: Work) -> int:
         if self.is_untouched:
-            self._begin(_FRESH if self._guests.busy else _ALLOWANCE)
+            self._begin(_FRESH if self._sessions.busy else _ALLOWANCE)
         return self._left[work]
 
     def _begin(self, allowance: tuple[int, ...]) -> None:
         self._left[:] = allowance
         self.is_untouched = False
 
-    def postpone(self, now: int, guest: Guest, data: bytes, position: int) -> None:
+    def postpone(self, now: int, session: LinkSession, data: bytes, position: int) -> None:
         """Leave the rest of a chunk for another step; what follows it stays with the peer until then."""
-        link = guest.connection.link
-        guest.rest = data, position
-        self._guests.busy[link] = None
+        link = session.connection.link
+        session.rest = data, position
+        self._sessions.busy[link] = None
         self._act(Pause(link))
         self.schedule(now)
 
@@ -103,12 +103,12 @@ class Turns:
             self._is_scheduled = True
             self._act(StartTimer(DeferredWorkDue(), now))
 
-    def next_guest(self) -> Guest | None:
+    def next_guest(self) -> LinkSession | None:
         """Begin a turn, and return the guest whose turn it is, if anybody waits for one."""
         self._is_scheduled = False
         self._begin(_ALLOWANCE)
-        if not self._guests.busy:
+        if not self._sessions.busy:
             return None
-        link = next(iter(self._guests.busy))
-        del self._guests.busy[link]
-        return self._guests[link]
+        link = next(iter(self._sessions.busy))
+        del self._sessions.busy[link]
+        return self._sessions[link]
