@@ -53,8 +53,8 @@ NEVER: Stamp = (0, "")
 MARKS = "$settled/"  # how a mark begins: a pattern in a broker's profile that no client has
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
-Want = tuple[TopicPattern, FilterText]  # "" takes every event
-Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
+ProfileEntry = tuple[TopicPattern, FilterText]  # "" takes every event
+Wants = Annotated[tuple[ProfileEntry, ...], Meta(max_length=MOST_ITEMS)]
 Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
 Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_ITEMS)]
 AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText

@@ -17,8 +17,8 @@ from stentor.model.batch import Rows
 from stentor.model.filter import Filter
 from stentor.model.messages import Gateway, Presence
 from stentor.nodes.network.network import BrokerNetwork
-from stentor.protocols.dissemination.profiles import Standing
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.dissemination.profiles import MemberProfile
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.workload import covers
 
@@ -172,8 +172,8 @@ class Atlas:
             if (found if isinstance(found, int) else int(found[0])) != mask:
                 yield Anomaly("index", f"at {name}, {topic} {attributes} is for {found} of level {level}, not {mask}")
         for unit, part in parts.items() if network.peers else ():
-            standing = network.profiles.members[level].get(unit)
-            counted = 0 if standing is None else standing.predicates
+            profile = network.profiles.members[level].get(unit)
+            counted = 0 if profile is None else profile.predicates
             true = sum(len(self.spots[each].wants) for each in part)
             if counted != true:
                 yield Anomaly("count", f"at {name}, {counted} wishes stand behind {unit}, and {true} are true")
@@ -192,7 +192,7 @@ class Atlas:
                         yield Anomaly("way", f"from {name} to {unit}: {' '.join(way)}")
 
 
-def check_cache(name: str, graph: Connectivity) -> Iterator[Anomaly]:
+def check_cache(name: str, graph: ConnectivityGraph) -> Iterator[Anomaly]:
     """Whether the routing cache holds shortest paths, and first hops on them, in the graph that the broker has."""
     distances, hops = _shortest(graph)
     units = {presence.unit for level in range(graph.context.depth) for presence in graph.present(level)}
@@ -203,7 +203,7 @@ def check_cache(name: str, graph: Connectivity) -> Iterator[Anomaly]:
             yield Anomaly("cache", f"{name} reaches {unit} by {found}, and the best is {true}")
 
 
-def _shortest(graph: Connectivity) -> tuple[dict[str, Cost], dict[str, str]]:
+def _shortest(graph: ConnectivityGraph) -> tuple[dict[str, Cost], dict[str, str]]:
     """Bellman and Ford's way: as often as anything improves."""
     depth, start = graph.context.depth, graph.context.name
     edges = list(_edges(graph))
@@ -236,7 +236,7 @@ def _shortest(graph: Connectivity) -> tuple[dict[str, Cost], dict[str, str]]:
     return distances, hops
 
 
-def _edges(graph: Connectivity) -> Iterator[tuple[str, str, Cost]]:
+def _edges(graph: ConnectivityGraph) -> Iterator[tuple[str, str, Cost]]:
     """Edges of which both ends speak, from one unit that is not around us to another."""
     context = graph.context
     spoken = {each.unit: each for level in range(context.depth) for each in graph.present(level)}
@@ -271,8 +271,8 @@ def _check_rests(name: str, network: BrokerNetwork) -> Iterator[Anomaly]:
             yield Anomaly("rest", f"{name} sums up {summed} at level {level}, and should {inside if speaks else None}")
 
 
-def _matches(standing: Standing | None, topic: str, attributes: Attributes) -> bool:
-    wants = {} if standing is None else standing.wants
+def _matches(profile: MemberProfile | None, topic: str, attributes: Attributes) -> bool:
+    wants = {} if profile is None else profile.wants
     return any(
         covers(pattern, topic) and (not where or _filter(where).matches(dict(attributes))) for pattern, where in wants
     )
@@ -283,8 +283,8 @@ def _filter(text: str) -> Filter:
     return Filter(text)
 
 
-def _wants(standing: Standing | None) -> str:
-    return "nothing was told" if standing is None else f"{standing.stamp} {list(standing.wants)}"
+def _wants(profile: MemberProfile | None) -> str:
+    return "nothing was told" if profile is None else f"{profile.stamp} {list(profile.wants)}"
 
 
 def _around(name: str) -> Iterator[str]:

@@ -21,8 +21,8 @@ from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.interest import Interest
 from stentor.simulation.atlas import Spot
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.trace import Trace
@@ -105,7 +105,7 @@ class Site:
         self.boot = 0
         self.wishes: dict[int, Wish] = {}
         self._last = 0
-        self._interests: dict[int, Interest[Outbox]] = {}
+        self._subscriptions: dict[int, BrokerSubscription[Outbox]] = {}
         self._nobody: Outbox = Mailbox(LinkId(0))
         self.alive = False
         self.forwarder: Forwarder[Outbox]
@@ -119,7 +119,7 @@ class Site:
         """Begin anew, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
-        self.wishes, self._interests = {}, {}
+        self.wishes, self._subscriptions = {}, {}
         self.forwarder = Forwarder(_LIMITS, self._heed)
         settings = NetworkSettings(numbers=self.numbers, address=self.address, path_length=self._path_length)
         self.network = BrokerNetwork(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, self._act)
@@ -129,20 +129,20 @@ class Site:
         if isinstance(effect, Dial):
             self.dialled.append(effect.address)
 
-    def _heed(self, interest: Interest[Outbox], comes: bool) -> None:
-        self.network.on_subscription_change(interest, comes)
+    def _heed(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
+        self.network.on_subscription_change(subscription, comes)
 
     def want(self, wish: Wish) -> None:
         self._last += 1
         where = Filter(wish.where) if wish.where else None
-        interest = Interest(self._last, SubscriptionId(self._last), self._nobody, wish.pattern, where)
+        subscription = BrokerSubscription(self._last, SubscriptionId(self._last), self._nobody, wish.pattern, where)
         self.wishes[self._last] = wish
-        self._interests[self._last] = interest
-        self.forwarder.table.add(interest)
+        self._subscriptions[self._last] = subscription
+        self.forwarder.table.add(subscription)
 
     def unwant(self, number: int) -> None:
         del self.wishes[number]
-        self.forwarder.table.remove(self._interests.pop(number))
+        self.forwarder.table.remove(self._subscriptions.pop(number))
 
     def spot(self) -> Spot:
         links = {name: each.cost for name, each in self.network.gateways.neighbours.items() if not each.suspected}
@@ -190,7 +190,7 @@ class Mesh:
             site.network.gateways.leave()
             for peer in list(site.network.peers.values()):
                 peer.session.connection.outbox.post(Farewell("leaving"))
-                site.forwarder.touched[peer.session.connection.outbox] = None
+                site.forwarder.unflushed[peer.session.connection.outbox] = None
                 site.network.link_down(peer.session, "leaving")
 
         self.act(site, "leaves", farewell)
@@ -335,7 +335,7 @@ class Mesh:
                 case Ping():
                     if self.echoes:
                         end.mailbox.post(Pong(message.token))
-                        site.forwarder.touched[end.mailbox] = None
+                        site.forwarder.unflushed[end.mailbox] = None
                 case Farewell():
                     self._part(site, end)
                     self._unlink(end.wire)
@@ -361,10 +361,10 @@ class Mesh:
         except (FrameError, AssertionError, LookupError, AttributeError) as error:
             self.anomalies.append(Anomaly("raised", f"{site.name} on {str(happened)[:200]}: {error!r}"))
         effects: list[Effect] = []
-        for outbox in site.forwarder.touched:
+        for outbox in site.forwarder.unflushed:
             assert isinstance(outbox, Mailbox)
             self._carry(outbox, effects)
-        site.forwarder.touched.clear()
+        site.forwarder.unflushed.clear()
         validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
         self.trace.step(self.now, site.name, happened, effects)
         dialled, site.dialled = site.dialled, []

@@ -3,7 +3,7 @@
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.protocols.dissemination.relay import Relay
-from stentor.protocols.dissemination.routing import Route
+from stentor.protocols.dissemination.routes import Route
 from stentor.simulation.outcome import Anomaly
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
@@ -23,7 +23,7 @@ class Witness(Relay[Outbox]):
         assert isinstance(relay, Witness)
         relay._anomalies, relay._seen = anomalies, set()
 
-    def _arrive(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:
+    def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:
         for frame in frames(inner):
             schema = schema_of(frame)
             block = Block(frame, self._forwarder.schemas[schema])
@@ -32,4 +32,4 @@ class Witness(Relay[Outbox]):
                 if event in self._seen:
                     self._anomalies.append(Anomaly("twice", f"event {event} came to {self._context.name} again"))
                 self._seen.add(event)
-        return super()._arrive(inner, runs, matchings)
+        return super()._deliver_locally(inner, runs, matchings)

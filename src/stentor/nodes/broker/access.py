@@ -23,8 +23,8 @@ from stentor.policies.access_classes import AccessClasses
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import may_read_all, topic_within
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.broker_subscription import ReadAccess
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.interest import Reader
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 
 
@@ -80,7 +80,9 @@ class AccessControl:
         self._sessions.post(session.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
         return False
 
-    def admit_subscription(self, session: LinkSession, pattern: str, where: Filter | None) -> Reader | Denied | None:
+    def admit_subscription(
+        self, session: LinkSession, pattern: str, where: Filter | None
+    ) -> ReadAccess | Denied | None:
         """Return what a pattern means to a guest; None is all of it."""
         subject = subject_of(session)
         if is_wild(pattern):
@@ -90,7 +92,7 @@ class AccessControl:
             return ExpectantEnd(self.policy, subject)
         return denied or self.policy.deny_filter(subject, pattern, where)
 
-    def _reader_of(self, subject: Subject, pattern: str) -> Reader | None:
+    def _reader_of(self, subject: Subject, pattern: str) -> ReadAccess | None:
         """Return what a pattern with wildcards, which is not denied, means to a subject; None is all of it."""
         return None if may_read_all(subject, pattern) else self.classes.class_of(subject, pattern)
 
@@ -123,17 +125,17 @@ class AccessControl:
 
     def _review(self, session: LinkSession, subject: Subject) -> None:
         """See to it that the subscriptions of a guest mean what they may mean."""
-        for number, interest in list(session.wishes.items()):
-            pattern = interest.pattern
+        for number, subscription in list(session.wishes.items()):
+            pattern = subscription.pattern
             if is_wild(pattern):
-                self._forwarder.table.change_access(interest, self._reader_of(subject, pattern))
+                self._forwarder.table.change_access(subscription, self._reader_of(subject, pattern))
             elif topic_within(pattern) in self.changed:
-                access = self.admit_subscription(session, pattern, interest.filter)
+                access = self.admit_subscription(session, pattern, subscription.filter)
                 if isinstance(access, Denied):
                     receipt = self._subscriptions.revoke(session.wishes, number, access)
                     self._sessions.post(session.connection.outbox, receipt)
                 else:
-                    self._forwarder.table.change_access(interest, access)
+                    self._forwarder.table.change_access(subscription, access)
 
     # ---- for those who ask
 

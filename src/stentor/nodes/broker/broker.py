@@ -82,11 +82,11 @@ from stentor.nodes.broker.matching_budget import Run, ration
 from stentor.nodes.broker.tracer import BrokerTracer, HopsDue
 from stentor.nodes.broker.turns import DeferredWorkDue, Turns, Work
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
-from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
@@ -114,7 +114,7 @@ class Broker:
         self._tracer = BrokerTracer(str(path), self._forwarder, self.network.relay, self._act, network)
         self._subscriptions = Subscriptions(self._forwarder.table, limits)
         self._counters = BrokerCounters()
-        names = Names()
+        names = NameRegistry()
         self._sessions = LinkSessions(
             limits, self._forwarder, self.network, self._subscriptions, self._counters, names, self._act
         )
@@ -186,11 +186,11 @@ class Broker:
         if not self._is_routine:
             self._settle()
         effects: list[Effect] = []
-        for outbox in self._forwarder.touched:
+        for outbox in self._forwarder.unflushed:
             ready = outbox.release()
             if ready:
                 effects.append(Send(outbox.link, ready))
-        self._forwarder.touched.clear()
+        self._forwarder.unflushed.clear()
         effects += self._effects
         self._effects = []
         return effects
@@ -209,8 +209,8 @@ class Broker:
     def _name_of(self, outbox: Outbox) -> str:
         return self._sessions[outbox.link].connection.name
 
-    def _on_subscription_change(self, interest: Interest[Outbox], comes: bool) -> None:
-        self.network.on_subscription_change(interest, comes)
+    def _on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
+        self.network.on_subscription_change(subscription, comes)
 
     # ---- the hot path
 
@@ -251,7 +251,7 @@ class Broker:
                 client.events_in += events
                 self._counters.events_in += events
                 if connection.take_events(after - position):
-                    self._forwarder.touched[connection.outbox] = None
+                    self._forwarder.unflushed[connection.outbox] = None
                 position = after
                 if position == size:
                     return
@@ -304,7 +304,7 @@ class Broker:
         peer.events_in += events
         self._tracer.watch_parcel(now, connection.name, data, position, length)
         if connection.take_events(length):
-            self._forwarder.touched[connection.outbox] = None
+            self._forwarder.unflushed[connection.outbox] = None
 
     def _meet(self, client: LinkSession, frame: bytes) -> None:
         """The first frame of a flow on this link."""
@@ -314,7 +314,7 @@ class Broker:
         if not head.count_of(frame):
             raise FrameError(Refusal.CORRUPT, "an events frame without events")
         admits = partial(self._access.admits_flow, client)
-        self._forwarder.meet(client.flows, head.flow_of(frame), connection.publisher, admits)
+        self._forwarder.open_flow(client.flows, head.flow_of(frame), connection.publisher, admits)
 
     def _define_topic(self, now: int, session: LinkSession, topic: Topic) -> None:  # noqa: ARG002
         most = self._limits.topics_per_client if session.hop is None else None  # a broker speaks for many clients
@@ -403,7 +403,7 @@ class Broker:
 
     def _grant(self, now: int, client: LinkSession, message: Credit) -> None:  # noqa: ARG002
         client.connection.outbox.grant(message.limit)
-        self._forwarder.touched[client.connection.outbox] = None
+        self._forwarder.unflushed[client.connection.outbox] = None
 
     def _farewell(self, now: int, client: LinkSession, message: Farewell) -> None:
         self._effects.append(Close(client.connection.link, "the client left" if client.hop is None else "it left"))
@@ -479,7 +479,7 @@ class Broker:
     def view(self) -> NetworkView:
         """What this broker knows of the network around it."""
         clients = sum(client.connection.greeted and client.hop is None for client in self._sessions)
-        return view_of(self.network, clients, len(self._forwarder.table.interests))
+        return view_of(self.network, clients, len(self._forwarder.table.subscriptions))
 
     def status(self, now: int, listed: int = 500) -> NodeStatus:
         """What this broker counts, and who is slow; so many links and subscriptions one by one."""

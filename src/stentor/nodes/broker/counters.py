@@ -39,7 +39,7 @@ class BrokerCounters:
         reliable: int,
         guests: Iterable[LinkSession],
     ) -> NodeStatus:
-        forwarder.table.settle()
+        forwarder.table.book_counts()
         links: list[LinkStatus] = []
         interests: list[SubscriptionStatus] = []
         for session in guests:
@@ -63,15 +63,15 @@ class BrokerCounters:
             version=version,
             uptime=(now - born) / SECOND,
             clients=sum(bool(link.name) and link.role == "client" for link in links),
-            subscriptions=len(forwarder.table.interests),
+            subscriptions=len(forwarder.table.subscriptions),
             topics=len(forwarder.table.topics),
             events_in=self.events_in,
             events_out=self.events_out + sum(link.events_out for link in links),
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out + sum(link.bytes_out for link in links),
             chunks=self.chunks,
-            accepted=forwarder.table.roster.accepted_total,
-            rejected=forwarder.table.roster.rejected_total,
+            accepted=forwarder.table.slots.accepted_total,
+            rejected=forwarder.table.slots.rejected_total,
             dropped=dict(sorted(dropped.items())),
             refused=dict(sorted(self.refused.items())),
             queued=sum(link.queued for link in links),

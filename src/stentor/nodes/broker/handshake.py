@@ -14,7 +14,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import SMALLEST_WINDOW
-from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.parcel import SOFT_PARCEL
 
@@ -38,7 +38,7 @@ class Handshake:
         limits: Limits,
         version: str,
         network: BrokerNetwork,
-        names: Names,
+        names: NameRegistry,
         act: Callable[[Effect], None],
         post: Callable[[Outbox, Message], None],
         traces: bool,

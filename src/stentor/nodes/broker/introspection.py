@@ -15,7 +15,7 @@ from stentor.policies.forwarding import FORWARDING, Chosen, resolve
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import wanted
-from stentor.protocols.dissemination.routing import Route, TopicState
+from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.wire.frame import LARGEST_CONTROL
 from stentor.wire.parcel import Masks
 
@@ -66,7 +66,7 @@ def _scope(network: BrokerNetwork, level: int) -> ScopeView:
 
 def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
     graph = network.gateways.graph
-    presence, standing = graph.members[level][unit], network.profiles.members[level].get(unit)
+    presence, profile = graph.members[level][unit], network.profiles.members[level].get(unit)
     own = unit in network.context.units
     distance = graph.distance(unit)
     return MemberView(
@@ -82,8 +82,8 @@ def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
             GatewayView(each.unit, network.context.level(each.unit) or 0, each.links, each.cost / 1000)
             for each in presence.gateways
         ),
-        wants=0 if standing is None else len(standing.wants),
-        predicates=0 if standing is None else standing.predicates,
+        wants=0 if profile is None else len(profile.wants),
+        predicates=0 if profile is None else profile.predicates,
     )
 
 
@@ -124,7 +124,7 @@ def explain(
     except TopicError:
         nothing = Explanation(context.name, False, (), (), (), ())
         return ExplanationReport(asked.token, msgspec.Raw(msgspec.msgpack.encode(nothing)))
-    route = forwarder.table.route(TopicState(asked.topic))
+    route = forwarder.table.route(TopicEntry(asked.topic))
     batch = Rows([asked.attributes])
     masks: Masks = {}
     below, enters = context.depth, True
@@ -147,7 +147,7 @@ def explain(
             units=tuple(network.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
         )
-        for hop, share, _ in relay.divide({level: mask for level, mask in masks.items() if mask})
+        for hop, share, _ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask})
     ]
     explanation = Explanation(
         node=context.name,
@@ -167,5 +167,5 @@ def _only(chosen: Chosen) -> int:
 
 def _takers(route: Route[Outbox], attributes: dict[str, bool | int | float | str]) -> Iterator[Outbox]:
     yield from route.takers
-    for audience in route.audiences:
-        yield from audience.wanting(attributes)
+    for filtered in route.filtered:
+        yield from filtered.wanting(attributes)

@@ -8,8 +8,8 @@ from stentor.nodes.broker.credentials import Credentials
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination.relay import Hop
-from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.relay import NextHop
+from stentor.protocols.dissemination.routes import FlowTable
 from stentor.protocols.dissemination.subscriptions import Wishes
 
 
@@ -32,7 +32,7 @@ class LinkSession:
         self.credentials = credentials
         self.dialled = dialled
         self.greeting: Greeting | None = None  # if we dialled it
-        self.hop: Hop[Outbox] | None = None  # if it is one
+        self.hop: NextHop[Outbox] | None = None  # if it is one
         self.can_move = False  # whether it may be asked to go to another broker
         self.redirected_to = ""  # the address of the broker to which it was last asked to go
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)

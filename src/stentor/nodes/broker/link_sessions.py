@@ -28,7 +28,7 @@ from stentor.nodes.containment import FATAL, FaultReports
 from stentor.nodes.greeting import Greeting
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import Connection
-from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.subscriptions import Subscriptions
@@ -50,7 +50,7 @@ class LinkSessions:
         network: BrokerNetwork,
         subscriptions: Subscriptions[Outbox],
         counters: BrokerCounters,
-        names: Names,
+        names: NameRegistry,
         act: Callable[[Effect], None],
     ) -> None:
         self._limits, self._forwarder, self._network = limits, forwarder, network
@@ -80,7 +80,7 @@ class LinkSessions:
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
         session = self.links[happened.link] = LinkSession(connection, Credentials(happened), dialled=happened.dialled)
-        self._forwarder.touched[connection.outbox] = None
+        self._forwarder.unflushed[connection.outbox] = None
         hello = self._network.hello(happened.link) if happened.dialled else None
         if hello is not None:
             session.greeting = Greeting(happened, hello)
@@ -101,7 +101,7 @@ class LinkSessions:
 
     def post(self, outbox: Outbox, message: Message) -> None:
         outbox.post(message)
-        self._forwarder.touched[outbox] = None
+        self._forwarder.unflushed[outbox] = None
 
     def answer(self, link: LinkId, message: Message) -> None:
         """Tell somebody who may be gone by now."""
@@ -165,7 +165,7 @@ class LinkSessions:
             if connection.silent(now):
                 self.refuse(now, session, Refusal.SILENT, "nothing was heard from you for three heartbeats")
             elif connection.beat(now):
-                self._forwarder.touched[connection.outbox] = None
+                self._forwarder.unflushed[connection.outbox] = None
 
     def part(self, now: int, reason: str) -> None:
         """Say farewell to everybody."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.routing import Route
+from stentor.protocols.dissemination.routes import Route
 from stentor.wire.block import Block
 from stentor.wire.head import LENGTH_AND_COUNT
 

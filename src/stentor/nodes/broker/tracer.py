@@ -16,7 +16,7 @@ from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
-from stentor.protocols.dissemination.routing import FlowTable, Route
+from stentor.protocols.dissemination.routes import FlowTable, Route
 from stentor.wire.frame import SHORTEST_EVENTS
 from stentor.wire.head import FLOW, HEADER, LAST_FIRST, PUBLISHER_AND_FIRST, last_offset_of
 from stentor.wire.parcel import first_frame
@@ -146,7 +146,7 @@ class BrokerTracer:
     def carry(self, frame: bytes, events: int) -> None:  # noqa: ARG002
         """Our own frame goes where a client's would go."""
         if frame[FLOW] not in self._flows.routes:
-            self._forwarder.meet(self._flows, frame[FLOW], self._id)
+            self._forwarder.open_flow(self._flows, frame[FLOW], self._id)
         runs, _ = split(frame, 0, self._flows.routes)
         self._forwarder.forward(frame, runs)
         self._relay.publish(frame, runs)

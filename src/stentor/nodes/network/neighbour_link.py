@@ -5,7 +5,7 @@ from stentor.model.ids import LinkId
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.settings import GatewaySettings
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination.relay import Hop
+from stentor.protocols.dissemination.relay import NextHop
 
 FIRST_PAUSE = 50 * MILLISECOND
 _SLOW_TRIP = 10 * MILLISECOND  # a round trip that costs as much as its level says; each doubling adds that again
@@ -34,7 +34,7 @@ class NeighbourLink:
 
     __slots__ = ("address", "base", "clients", "doubts", "hop", "session", "steps", "trip")
 
-    def __init__(self, session: LinkSession, hop: Hop[Outbox], address: str, base: int) -> None:
+    def __init__(self, session: LinkSession, hop: NextHop[Outbox], address: str, base: int) -> None:
         self.session = session
         self.address = address  # where it listens
         self.hop = hop

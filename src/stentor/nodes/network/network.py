@@ -35,11 +35,11 @@ from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.policies.channel import channel_between
 from stentor.policies.forwarding import resolve
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.interest import Interest
 from stentor.protocols.dissemination.profiles import Profiles
-from stentor.protocols.dissemination.relay import Hop, Relay
-from stentor.protocols.dissemination.routing import Route, TopicState
+from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.protocols.dissemination.settlement import Settlement, SettlementDue
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.overlay.gateways import Gateways, Neighbour
@@ -85,7 +85,7 @@ class BrokerNetwork:
         self._links = 0
         self._generation = -1
         self._told: dict[int, tuple[str, Filter | None]] = {}  # interests that are in our profile
-        self._untold: deque[Interest[Outbox]] = deque()
+        self._untold: deque[BrokerSubscription[Outbox]] = deque()
         self._active = bool(settings.gateways)
         self._clashes: set[str] = set()
         self.count_clients: Callable[[], int] = lambda: 0  # that this broker serves
@@ -170,7 +170,7 @@ class BrokerNetwork:
             cost = cost or dialling.settings.cost or 0.0
         base = max(1, round(1000 * (cost or self._usual_cost(level))))
         channel = channel_between(self.context.units[level], unit, self._settings.channels)
-        hop = session.hop = Hop(name, level, session.connection.outbox, channel)
+        hop = session.hop = NextHop(name, level, session.connection.outbox, channel)
         self.peers[name] = NeighbourLink(
             session, hop, dialling.settings.address if dialling is not None else address, base
         )
@@ -312,25 +312,25 @@ class BrokerNetwork:
 
     # ---- what our clients want
 
-    def on_subscription_change(self, interest: Interest[Outbox], comes: bool) -> None:
+    def on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
         """An interest came or went; a broker without neighbours tells nobody."""
         if comes:
             if self._active and not self._untold:
-                self._tell(interest)
+                self._tell(subscription)
             elif self._active:
-                self._untold.append(interest)
-        elif (told := self._told.pop(interest.number, None)) is not None:
+                self._untold.append(subscription)
+        elif (told := self._told.pop(subscription.number, None)) is not None:
             self.profiles.unsubscribe(*told)
 
-    def _tell(self, interest: Interest[Outbox]) -> None:
-        if interest.number in self._forwarder.table.interests and interest.number not in self._told:
-            self._told[interest.number] = interest.pattern, interest.filter
-            self.profiles.subscribe(interest.pattern, interest.filter)
+    def _tell(self, subscription: BrokerSubscription[Outbox]) -> None:
+        if subscription.number in self._forwarder.table.subscriptions and subscription.number not in self._told:
+            self._told[subscription.number] = subscription.pattern, subscription.filter
+            self.profiles.subscribe(subscription.pattern, subscription.filter)
 
     def _activate(self) -> None:
         if not self._active:
             self._active = True
-            self._untold.extend(self._forwarder.table.interests.values())
+            self._untold.extend(self._forwarder.table.subscriptions.values())
 
     @property
     def busy(self) -> bool:
@@ -348,11 +348,11 @@ class BrokerNetwork:
         if self._generation != self.gateways.generation:
             self._generation = self.gateways.generation
             self._reroute()
-        self.settlement.settle(is_told=not self._untold)
+        self.settlement.end_step(is_told=not self._untold)
         if self.peers:
             self.profiles.flush()
         if self.access.is_restless:
-            self.access.settle()
+            self.access.end_step()
 
     def _reroute(self) -> None:
         graph, context = self.gateways.graph, self.context
@@ -435,7 +435,7 @@ class BrokerNetwork:
 
     def route(self, topic: str) -> Route[Outbox]:
         """Who wants events of a topic, here and elsewhere, whether or not it was ever defined."""
-        return self._forwarder.table.route(TopicState(topic))
+        return self._forwarder.table.route(TopicEntry(topic))
 
     def prospect(self, name: str) -> tuple[int, float]:
         """The level of a link that is not there, and what it would cost; zeros if the name tells nothing."""
@@ -460,7 +460,7 @@ class BrokerNetwork:
     def _say(self, name: str, message: Message) -> None:
         outbox = self.peers[name].session.connection.outbox
         outbox.post(message)
-        self._forwarder.touched[outbox] = None
+        self._forwarder.unflushed[outbox] = None
 
     def _sharing(self, level: int) -> list[str]:
         return [each.name for each in self.gateways.neighbours.values() if each.level <= level]

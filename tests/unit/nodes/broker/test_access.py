@@ -159,7 +159,7 @@ def test_a_refused_flow_is_not_sent_to_other_brokers_even_if_all_is(monkeypatch:
     relay, sent = stage.broker.network.relay, []
     monkeypatch.setattr(relay, "_selective", False)  # as with flooding
     monkeypatch.setattr(relay, "_hops", [None])
-    monkeypatch.setattr(relay, "_disperse", lambda *about: sent.append(about))
+    monkeypatch.setattr(relay, "_route_run", lambda *about: sent.append(about))
     publish(stage.user("mallory"), "quotes/x")
     assert sent == []
     publish(stage.user("alice"), "quotes/x")

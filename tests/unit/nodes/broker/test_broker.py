@@ -565,7 +565,7 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     for wanted in (table._whole, table._audiences):
         assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
     assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
-    assert (table.roster._numbers, table.roster._destinations, table.roster._uses) == ({}, {}, {})
+    assert (table.slots._numbers, table.slots._destinations, table.slots._uses) == ({}, {}, {})
     assert len(stage.broker._sessions._names) == 0
     assert set(stage.timers) == {("broker", BrokerTick())}
 

@@ -1,4 +1,4 @@
-"""Audiences: the interests in one pattern that have filters, matched together, however many there are."""
+"""Filtered subscriptions: the interests in one pattern that have filters, matched together, however many there are."""
 
 from array import array
 from collections import Counter
@@ -13,7 +13,7 @@ from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.filter.cost import Cost
 from stentor.model.ids import SubscriptionId
-from stentor.protocols.dissemination.interest import Interest, Reader
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
 
 D = TypeVar("D")
 Places = NDArray[np.int64]
@@ -21,7 +21,7 @@ _FEW = 16  # pairs up to which a loop beats arrays
 _MANY = 4096  # pairs from which only their counts are kept
 
 
-class Roster(Generic[D]):
+class SubscriptionSlots(Generic[D]):
     """All interests that have filters, by places that are used again: so what is known of them lies in arrays."""
 
     def __init__(self) -> None:
@@ -108,35 +108,35 @@ class Roster(Generic[D]):
         return found
 
 
-class Audience(Generic[D]):
+class FilteredSubscriptions(Generic[D]):
     """The interests in one pattern that have filters, and that may read the same."""
 
-    def __init__(self, number: int, roster: Roster[D], access: Reader | None = None) -> None:
+    def __init__(self, number: int, roster: SubscriptionSlots[D], access: ReadAccess | None = None) -> None:
         self.number = number
         self.access = access  # of all of them
         self.events = 0
-        self._roster = roster
+        self._slots = roster
         self._index = PairIndex()
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def add(self, interest: Interest[D]) -> None:
-        assert interest.filter is not None, "an interest in all of a topic has no need of an audience"
-        interest.place = self._roster.enter(interest.destination, interest.id)
-        interest.counts, interest.since = self, self.events
-        self._index.add(interest.filter, interest.place)
+    def add(self, subscription: BrokerSubscription[D]) -> None:
+        assert subscription.filter is not None, "an interest in all of a topic has no need of an audience"
+        subscription.place = self._slots.enter(subscription.destination, subscription.id)
+        subscription.counts, subscription.since = self, self.events
+        self._index.add(subscription.filter, subscription.place)
 
-    def remove(self, interest: Interest[D]) -> None:
-        self._index.remove(interest.place)
-        self._roster.leave(interest.place)
+    def remove(self, subscription: BrokerSubscription[D]) -> None:
+        self._index.remove(subscription.place)
+        self._slots.leave(subscription.place)
 
-    def move(self, interest: Interest[D], to: "Audience[D]") -> None:
+    def move(self, subscription: BrokerSubscription[D], to: "FilteredSubscriptions[D]") -> None:
         """Let an interest join another audience; it keeps its place, and what was counted for it."""
-        assert interest.filter is not None, "whoever is in an audience has a filter"
-        self._index.remove(interest.place)
-        to._index.add(interest.filter, interest.place)
-        interest.counts, interest.since = to, to.events - (self.events - interest.since)
+        assert subscription.filter is not None, "whoever is in an audience has a filter"
+        self._index.remove(subscription.place)
+        to._index.add(subscription.filter, subscription.place)
+        subscription.counts, subscription.since = to, to.events - (self.events - subscription.since)
 
     @property
     def load(self) -> Cost:
@@ -147,12 +147,12 @@ class Audience(Generic[D]):
         return self._index.evaluated
 
     def accepted(self, place: int) -> int:
-        return int(self._roster.accepted[place])
+        return int(self._slots.accepted[place])
 
     def wanting(self, attributes: Mapping[str, Value]) -> Iterator[D]:
         """Who wants an event; just asked, not counted."""
         for place in self._index.match_one(attributes):
-            destination = self._roster.destination(place)
+            destination = self._slots.destination(place)
             if destination is not None:
                 yield destination
 
@@ -160,9 +160,9 @@ class Audience(Generic[D]):
         """Which events go to whom; counted."""
         self.events += batch.count
         events, places = self._index.match_pairs(batch)
-        self._roster.accepted_total += len(places)
-        self._roster.rejected_total += batch.count * len(self._index) - len(places)
-        accepted = self._roster.accepted
+        self._slots.accepted_total += len(places)
+        self._slots.rejected_total += batch.count * len(self._index) - len(places)
+        accepted = self._slots.accepted
         if len(self._index) == 1:
             if len(places):
                 accepted[places[0]] += len(places)
@@ -174,16 +174,16 @@ class Audience(Generic[D]):
         return events, places
 
 
-class Choice(Generic[D]):
+class MatchedSubscriptions(Generic[D]):
     """Who chose what of some events; asked only if these events have to wait, in the same step."""
 
-    __slots__ = ("_parts", "_roster")
+    __slots__ = ("_parts", "_slots")
 
-    def __init__(self, roster: Roster[D]) -> None:
-        self._roster = roster
+    def __init__(self, roster: SubscriptionSlots[D]) -> None:
+        self._slots = roster
         self._parts: list[tuple[Places, Places | None]] = []  # None is once each
 
-    def add(self, places: Places) -> "Choice[D]":
+    def add(self, places: Places) -> "MatchedSubscriptions[D]":
         """The places of those who chose, each as often as it chose an event."""
         if len(places) > _MANY:  # a frame may claim many events for few bytes
             self._parts.append(np.unique(places, return_counts=True))
@@ -196,4 +196,4 @@ class Choice(Generic[D]):
             return default
         counts = [np.ones(len(places), np.int64) if some is None else some for places, some in self._parts]
         places = np.concatenate([places for places, _ in self._parts])
-        return self._roster.tally(destination, places, np.concatenate(counts))
+        return self._slots.tally(destination, places, np.concatenate(counts))

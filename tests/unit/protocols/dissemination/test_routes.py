@@ -19,9 +19,9 @@ from stentor.model.ids import (
 )
 from stentor.model.topic import matches
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination import routing
-from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import FlowTable, Route, RouteTable
+from stentor.protocols.dissemination import routes as routing
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
+from stentor.protocols.dissemination.routes import FlowTable, Route, RouteTable
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.head import FLOW, topic_of_flow
@@ -41,8 +41,8 @@ def flow(topic: str, publisher: int = 1) -> bytes:
     return block.encode(origin, EMPTY_SCHEMA, [], [b""])[FLOW]
 
 
-def interest(number: int, pattern: str, destination: Outbox = A, where: str = "") -> Interest[Outbox]:
-    return Interest(number, SubscriptionId(number), destination, pattern, Filter(where) if where else None)
+def interest(number: int, pattern: str, destination: Outbox = A, where: str = "") -> BrokerSubscription[Outbox]:
+    return BrokerSubscription(number, SubscriptionId(number), destination, pattern, Filter(where) if where else None)
 
 
 def link(table: Table, number: int, *topics: str) -> FlowTable[Outbox]:
@@ -67,10 +67,10 @@ def test_a_route_leads_to_everyone_who_wants_the_topic() -> None:
         table.add(each)
     link(table, 1, "a/b", "a/x", "c")
     assert route(table, "a/b").takers == {A: (1,), B: (2,)}
-    assert [len(audience) for audience in route(table, "a/b").audiences] == [1]
+    assert [len(filtered) for filtered in route(table, "a/b").filtered] == [1]
     assert route(table, "a/x").takers == {B: (2,), C: (3,)}
     assert route(table, "c").takers == {}
-    assert route(table, "c").audiences == ()
+    assert route(table, "c").filtered == ()
 
 
 def test_who_filters_joins_an_audience_and_no_route_changes_for_the_second_one() -> None:
@@ -83,11 +83,11 @@ def test_who_filters_joins_an_audience_and_no_route_changes_for_the_second_one()
         table.add(each)
     table.remove(picky[0])
     assert flows.routes == {flow("t/a"): kept}
-    assert [len(audience) for audience in kept.audiences] == [2]
+    assert [len(filtered) for filtered in kept.filtered] == [2]
     for each in picky[1:]:
         table.remove(each)
     assert flows.routes == {}
-    assert table.remember(flows, flow("t/a")).audiences == ()
+    assert table.remember(flows, flow("t/a")).filtered == ()
 
 
 def test_topics_of_the_same_interests_share_a_route() -> None:
@@ -142,8 +142,8 @@ def test_counts_are_settled_when_a_route_is_forgotten_and_when_asked() -> None:
     table.add(picky)
     link(table, 1, "a", "b")
     route(table, "a").events += 5
-    table.settle()
-    table.settle()
+    table.book_counts()
+    table.book_counts()
     assert wish.accepted == 5
     assert picky.accepted == 0, "its own filter counts for it"
     route(table, "b").events += 2
@@ -151,7 +151,7 @@ def test_counts_are_settled_when_a_route_is_forgotten_and_when_asked() -> None:
     other = interest(3, "a", B)
     table.add(other)
     route(table, "a").events += 10
-    table.settle()
+    table.book_counts()
     assert (wish.accepted, other.accepted) == (17, 10)
 
 
@@ -217,7 +217,7 @@ def test_an_interest_that_covers_many_topics_forgets_all_routes_without_looking_
     table.remove(wide)
     assert flows.routes == {}
     assert list(table.remember(flows, flow("many/3")).takers.values()) == [(early.id,)]
-    table.settle()
+    table.book_counts()
     assert (early.accepted, wide.accepted) == (3, 1)
     table.drop(flows)
     assert (table.topics, table._tables) == ({}, {})
@@ -226,9 +226,9 @@ def test_an_interest_that_covers_many_topics_forgets_all_routes_without_looking_
 def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {
-        "topics": table.topics, "interests": table.interests, "tree": table._tree._root.branches,
+        "topics": table.topics, "interests": table.subscriptions, "tree": table._tree._root.branches,
         "patterns": table._whole._tree._root.branches, "exact": table._whole._exact, "shared": table._shared,
-        "audiences": table._by_pattern, "filtered": table._audiences._exact, "destinations": table.roster._numbers,
+        "audiences": table._by_pattern, "filtered": table._audiences._exact, "destinations": table.slots._numbers,
     }  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
     steps: list[tuple[str, int, str]],
 ) -> None:
     table: Table = RouteTable()
-    wishes: dict[int, Interest[Outbox]] = {}
+    wishes: dict[int, BrokerSubscription[Outbox]] = {}
     links: dict[int, FlowTable[Outbox]] = {number: FlowTable(number) for number in (1, 2, 3)}
     counted: dict[int, int] = {}
     serial = 0
@@ -302,7 +302,7 @@ def test_a_remembered_route_is_always_the_right_one_and_every_event_is_counted(
                 topic = table.topics[topic_of_flow(remembered)].name
                 wanted = sorted(wish.number for wish in wishes.values() if matches(wish.pattern, topic))
                 assert sorted(number for ids in found.takers.values() for number in ids) == wanted
-    table.settle()
+    table.book_counts()
     assert {wish.number: wish.accepted for wish in wishes.values()} == {
         wish.number: counted[wish.number] for wish in wishes.values()
     }
@@ -335,9 +335,9 @@ def test_a_route_leads_only_to_those_who_may_read_the_topic() -> None:
         table.add(made)
     link(table, 1, "a/b", "a/c")
     assert route(table, "a/b").takers == {A: (1,), B: (2,)}
-    assert len(route(table, "a/b").audiences) == 2
+    assert len(route(table, "a/b").filtered) == 2
     assert route(table, "a/c").takers == {B: (2,)}
-    assert [len(audience) for audience in route(table, "a/c").audiences] == [1]
+    assert [len(filtered) for filtered in route(table, "a/c").filtered] == [1]
 
 
 def test_whose_access_changes_moves_to_another_audience_and_all_of_it_can_be_removed() -> None:
@@ -377,7 +377,7 @@ DAMAGES: dict[str, Callable[[Table], object]] = {
     "is not as it was": lambda table: table._whole.add("a/b", 9, interest(9, "a/b")),
     "has a route of its own": lambda table: table._tables[1].routes.update({flow("a/b"): Route((), ())}),
     "does not know of a flow": lambda table: table.topics[topic_id("a/b")].remembered.clear(),
-    "an audience of interests that are gone": lambda table: table.interests.pop(2),
+    "an audience of interests that are gone": lambda table: table.subscriptions.pop(2),
     "still paid for": lambda table: table.evaluated_for.update({A: 1}),
 }
 

@@ -18,7 +18,7 @@ class Edge(NamedTuple):
     cost: int
 
 
-class Label(NamedTuple):
+class PathLabel(NamedTuple):
     """How a unit is best reached. The smallest label wins, so the winner does not depend on the order of changes."""
 
     distance: Cost
@@ -41,7 +41,7 @@ class RoutingCache:
         self.recomputed = 0  # how many units were looked at anew, in total
         self._edges: dict[str, dict[str, Edge]] = {}  # near -> far -> edge
         self._predecessors: dict[str, set[str]] = {}  # far -> every near
-        self._labels = {vertex: Label(zero, zero, vertex)}
+        self._labels = {vertex: PathLabel(zero, zero, vertex)}
         self._hops: dict[str, str] = {}
         self._dirty: set[tuple[str, str]] = set()  # edges changed since the last repair
         self._formerly: dict[str, str | None] = {}  # hops as they were when changes were last taken
@@ -124,7 +124,7 @@ class RoutingCache:
         offers = [(near, far) for near, far in self._dirty if self._edge(near, far) is not None]
         offers += [(near, far) for far in lost for near in self._predecessors.get(far, ())]
         self._dirty.clear()
-        self.recomputed += len(lost | self._settle(offers))
+        self.recomputed += len(lost | self._relax(offers))
 
     def _broken(self, near: str, far: str) -> bool:
         """Whether the best path to far took this edge, and would no longer be as good."""
@@ -147,7 +147,7 @@ class RoutingCache:
             self._formerly.setdefault(unit, self._hops.pop(unit))
         return lost
 
-    def _settle(self, offers: Iterable[tuple[str, str]]) -> set[str]:
+    def _relax(self, offers: Iterable[tuple[str, str]]) -> set[str]:
         """Dijkstra from these edges on, as far as they improve anything; returns the units that have a new way."""
         queue = [(label, far) for near, far in offers if (label := self._better(near, far)) is not None]
         heapify(queue)
@@ -175,12 +175,12 @@ class RoutingCache:
         self._formerly.setdefault(unit, former)
         return hop != former
 
-    def _better(self, near: str, far: str) -> Label | None:
+    def _better(self, near: str, far: str) -> PathLabel | None:
         """The label that far would have by this edge, if that is better than its own."""
         offer, label = self._offer(near, far), self._labels.get(far)
         return None if offer is None or (label is not None and offer >= label) else offer
 
-    def _offer(self, near: str, far: str) -> Label | None:
+    def _offer(self, near: str, far: str) -> PathLabel | None:
         """The label that far would have by this edge; None if there is no such edge, or near cannot be reached."""
         edge, label = self._edge(near, far), self._labels.get(near)
         if edge is None or label is None:
@@ -188,7 +188,7 @@ class RoutingCache:
         index = self.depth - 1 - edge.level
         distance = label.distance
         longer = (*distance[:index], distance[index] + edge.cost, *distance[index + 1 :])
-        return Label(longer, distance, near)
+        return PathLabel(longer, distance, near)
 
     def _children(self, unit: str) -> list[str]:
         """The units whose best path comes through this one last, by an edge that is still there."""

@@ -10,25 +10,25 @@ from collections.abc import Iterator
 
 from stentor.model.context import Context
 from stentor.model.messages import Presence
-from stentor.protocols.overlay.cache import Cost, Edge, RoutingCache
 from stentor.protocols.overlay.path_lengths import PathLengths
+from stentor.protocols.overlay.shortest_paths import Cost, Edge, RoutingCache
 
 
-class Connectivity:
+class ConnectivityGraph:
     """The presences of all members of all scopes around a broker, and the routes that follow from them. Invariants,
     asserted by `validate`:
 
-    `_spoken` is what the presences say, `_mentions` the same the other way round; an edge is drawn if and only if it
-    stands, and `_leads` has just those that are drawn
+    `_advertised` is what the presences say, `_advertised_by` the same the other way round; an edge is drawn if and only
+    if it stands, and `_edges_from` has just those that are drawn
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.cache = RoutingCache(context.name, context.depth)
         self.members: tuple[dict[str, Presence], ...] = tuple({} for _ in range(context.depth))  # by level
-        self._spoken: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
-        self._leads: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
-        self._mentions: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
+        self._advertised: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
+        self._edges_from: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
+        self._advertised_by: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
         self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
 
     def validate(self) -> None:
@@ -36,12 +36,14 @@ class Connectivity:
             for unit, presence in members.items():
                 assert (unit, level) == (presence.unit, self.context.level(unit)), f"{unit} is not of level {level}"
                 gateways = () if presence.left else presence.gateways
-                assert self._spoken[unit] == {each.unit: each.cost for each in gateways}, f"{unit} says something else"
-        spoken = {(near, far) for near, ends in self._spoken.items() for far in ends}
-        assert spoken == {(near, far) for far, ends in self._mentions.items() for near in ends}, "mentions differ"
+                assert self._advertised[unit] == {each.unit: each.cost for each in gateways}, (
+                    f"{unit} says something else"
+                )
+        spoken = {(near, far) for near, ends in self._advertised.items() for far in ends}
+        assert spoken == {(near, far) for far, ends in self._advertised_by.items() for near in ends}, "mentions differ"
         drawn = {(near, far): Edge(level, cost) for near, far, level, cost in self.cache.edges()}
         assert drawn == {pair: edge for pair in spoken if (edge := self._edge(*pair))}, "an edge that does not stand"
-        assert drawn.keys() == {(near, far) for near, ends in self._leads.items() for far in ends}, "leads differ"
+        assert drawn.keys() == {(near, far) for near, ends in self._edges_from.items() for far in ends}, "leads differ"
         self.cache.validate()
 
     def find(self, unit: str) -> Presence | None:
@@ -54,32 +56,32 @@ class Connectivity:
         level = self.context.level(unit)
         assert level is not None, f"{unit} is none of our business"
         self._paths.clear()
-        former = self._spoken.get(unit, {})
+        former = self._advertised.get(unit, {})
         spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
         self.members[level][unit] = presence
-        self._spoken[unit] = spoken
+        self._advertised[unit] = spoken
         for other in former.keys() - spoken.keys():
-            self._mentions[other].discard(unit)
+            self._advertised_by[other].discard(unit)
         for other in spoken:
-            self._mentions[other].add(unit)
+            self._advertised_by[other].add(unit)
         for far in sorted(former.keys() | spoken.keys()):
             self._draw(unit, far)
-        for near in sorted(self._mentions[unit]):
+        for near in sorted(self._advertised_by[unit]):
             self._draw(near, unit)
 
     def _draw(self, near: str, far: str) -> None:
         """The edge between two units, if it stands; those of the units around us are drawn from what is inside them."""
         edge = self._edge(near, far)
         if edge is not None:
-            self._leads[near].add(far)
+            self._edges_from[near].add(far)
             self.cache.set_edge(near, far, *edge)
-        elif far in self._leads[near]:
-            self._leads[near].remove(far)
+        elif far in self._edges_from[near]:
+            self._edges_from[near].remove(far)
             self.cache.remove_edge(near, far)
 
     def _edge(self, near: str, far: str) -> Edge | None:
         """Return the edge between two units, if it stands."""
-        units, cost, level = self.context.units, self._spoken.get(near, {}).get(far), self.context.level(far)
+        units, cost, level = self.context.units, self._advertised.get(near, {}).get(far), self.context.level(far)
         if cost is None or level is None or near in units[1:] or far in units or not self._answers(far, near, level):
             return None
         return Edge(level, cost)
@@ -87,7 +89,7 @@ class Connectivity:
     def _answers(self, unit: str, speaker: str, level: int) -> bool:
         """Whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
         seen = speaker if self.context.level(speaker) == level else self.context.units[level]
-        return seen in self._spoken.get(unit, ())
+        return seen in self._advertised.get(unit, ())
 
     def reaches(self, unit: str) -> bool:
         return unit in self.context.units or self.cache.distance(unit) is not None

@@ -1,4 +1,4 @@
-"""Demands: what the members of the scopes around a broker want of the topics of one pattern."""
+"""Member interests: what the members of the scopes around a broker want of the topics of one pattern."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from stentor.matching.masks import MaskIndex
 from stentor.model.filter import Filter
 
 
-class Demand:
+class MemberInterests:
     """By level: who wants every event, as a mask, and an index of those who want some."""
 
     __slots__ = ("_everything", "filtered", "number", "whole")

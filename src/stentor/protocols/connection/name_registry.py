@@ -1,10 +1,11 @@
-"""Names: a principal's name has one holder. A newer incarnation fences the older off, never the other way round."""
+"""Name registry: a principal's name has one holder. A newer incarnation fences the older off, never the other way
+round."""
 
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.connection.connection import Connection
 
 
-class Names:
+class NameRegistry:
     """Who holds which name at this node."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stentor.protocols.overlay.cache import Cost, RoutingCache
+from stentor.protocols.overlay.shortest_paths import Cost, RoutingCache
 
 VERTEX, DEPTH = "campus/library/b1", 3
 UNITS = [

@@ -1,4 +1,4 @@
-"""Interests: what one destination wants of the topics that a pattern covers."""
+"""Broker subscription: what one destination wants of the topics that a pattern covers."""
 
 from typing import Generic, Protocol, TypeVar
 
@@ -18,13 +18,13 @@ class Counts(Protocol):
     def accepted(self, place: int) -> int: ...
 
 
-class Reader(Protocol):
+class ReadAccess(Protocol):
     """Whoever knows which topics of a pattern its subscriber may read; equal readers may be matched together."""
 
     def may_read(self, topic: str) -> bool: ...
 
 
-class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
+class BrokerSubscription(msgspec.Struct, Generic[D], gc=False, eq=False):
     """One subscription at the broker that serves it; there may be a million, so the garbage collector is spared."""
 
     number: int  # unique at this broker; `id` only on its link
@@ -36,7 +36,7 @@ class Interest(msgspec.Struct, Generic[D], gc=False, eq=False):
     counts: Counts | None = None
     place: int = 0  # on the roster
     since: int = 0  # events that its audience had looked at before it came
-    access: Reader | None = None  # which topics it means; None is all that its pattern covers
+    access: ReadAccess | None = None  # which topics it means; None is all that its pattern covers
     evaluated: int = 0  # nanoseconds for the worst event, by which it made evaluating filters dearer when it came
 
     @property

@@ -13,19 +13,19 @@ from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
-from stentor.protocols.dissemination.audience import Audience, Roster
-from stentor.protocols.dissemination.demand import Demand
-from stentor.protocols.dissemination.interest import Interest, Reader
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
+from stentor.protocols.dissemination.filtered_subscriptions import FilteredSubscriptions, SubscriptionSlots
+from stentor.protocols.dissemination.member_interests import MemberInterests
 from stentor.wire.head import topic_of_flow
 
 
 class Restricted(Protocol):
     """What may mean some topics of its pattern only."""
 
-    access: Reader | None
+    access: ReadAccess | None
 
 
-class Destination(Protocol):
+class Sink(Protocol):
     """Whatever collects slices for a peer; the list itself stays the same for ever."""
 
     fresh: list[Any]  # (whole event frames, how many events, who takes all of them, who chose how many)
@@ -34,7 +34,7 @@ class Destination(Protocol):
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool: ...
 
 
-D = TypeVar("D", bound=Destination)
+D = TypeVar("D", bound=Sink)
 R = TypeVar("R", bound=Restricted)
 _NUMBER = 8  # bytes of a link's number
 _MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or goes: that takes a millisecond
@@ -43,13 +43,16 @@ _MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or g
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = ("_whole", "audiences", "demands", "events", "everything", "sinks", "takers")
+    __slots__ = ("_whole", "demands", "events", "everything", "filtered", "sinks", "takers")
 
     def __init__(
-        self, interests: Iterable[Interest[D]], audiences: Iterable[Audience[D]], demands: Iterable[Demand] = ()
+        self,
+        interests: Iterable[BrokerSubscription[D]],
+        filtered: Iterable[FilteredSubscriptions[D]],
+        demands: Iterable[MemberInterests] = (),
     ) -> None:
         self._whole = tuple(interests)
-        self.audiences = tuple(audiences)  # those who take some
+        self.filtered = tuple(filtered)  # those who take some
         self.demands = tuple(demands)  # of other brokers
         self.takers = _numbers(self._whole)  # who takes every event, and who misses what if that is dropped
         self.everything = dict.fromkeys(self.takers)
@@ -57,25 +60,25 @@ class Route(Generic[D]):
         self.events = 0
 
     @property
-    def parts(self) -> tuple[list[Interest[D]], list[Audience[D]], list[Demand]]:
+    def parts(self) -> tuple[list[BrokerSubscription[D]], list[FilteredSubscriptions[D]], list[MemberInterests]]:
         """All who want events that go this way: of all events, of some, and other brokers."""
-        return list(self._whole), list(self.audiences), list(self.demands)
+        return list(self._whole), list(self.filtered), list(self.demands)
 
     @property
     def is_wanted(self) -> bool:
         """Whether anybody takes events that go this way, here or elsewhere."""
-        return bool(self.takers or self.audiences or self.demands)
+        return bool(self.takers or self.filtered or self.demands)
 
     def price(self, events: int, size: int) -> int:
         """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
-        loads = [audience.load for audience in self.audiences]
+        loads = [filtered.load for filtered in self.filtered]
         return sum(load.per_event * events + load.per_character * size for load in loads)
 
-    def settle(self) -> None:
+    def book_counts(self) -> None:
         """Book the events that went this way to the interests that took them all."""
         if self.events:
-            for interest in self._whole:
-                interest.taken += self.events
+            for subscription in self._whole:
+                subscription.taken += self.events
             self.events = 0
 
 
@@ -96,7 +99,7 @@ class FlowTable(Generic[D]):
         return not (self.routes or self.topics or self.schemas)
 
 
-class TopicState(msgspec.Struct, Generic[D], eq=False, gc=False):
+class TopicEntry(msgspec.Struct, Generic[D], eq=False, gc=False):
     """A topic that peers have defined, its route if it is known, and the flows that remember the route.
 
     There may be a million, and Python's collector would look at each of them again and again, which others would wait
@@ -120,21 +123,21 @@ class RouteTable(Generic[D]):
     interests with filters; `evaluated` and `evaluated_for` are the sums over these
     """
 
-    def __init__(self, heed: Callable[[Interest[D], bool], None] | None = None) -> None:
-        self._heed = heed or (lambda _interest, _comes: None)  # told of every interest that comes or goes
-        self.topics: dict[TopicId, TopicState[D]] = {}
-        self._tree: TopicTree[TopicState[D]] = TopicTree()
-        self._whole: PatternMap[Interest[D]] = PatternMap()
-        self._audiences: PatternMap[Audience[D]] = PatternMap()
-        self._by_pattern: dict[tuple[str, Reader | None], Audience[D]] = {}
-        self._demands: PatternMap[Demand] = PatternMap()
-        self._demand_of: dict[str, Demand] = {}
+    def __init__(self, heed: Callable[[BrokerSubscription[D], bool], None] | None = None) -> None:
+        self._heed = heed or (lambda _subscription, _comes: None)  # told of every interest that comes or goes
+        self.topics: dict[TopicId, TopicEntry[D]] = {}
+        self._tree: TopicTree[TopicEntry[D]] = TopicTree()
+        self._whole: PatternMap[BrokerSubscription[D]] = PatternMap()
+        self._audiences: PatternMap[FilteredSubscriptions[D]] = PatternMap()
+        self._by_pattern: dict[tuple[str, ReadAccess | None], FilteredSubscriptions[D]] = {}
+        self._demands: PatternMap[MemberInterests] = PatternMap()
+        self._demand_of: dict[str, MemberInterests] = {}
         self._last_demand = self._last_audience = 0
         self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
         self._epoch = 0
         self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
-        self.roster: Roster[D] = Roster()
-        self.interests: dict[int, Interest[D]] = {}
+        self.slots: SubscriptionSlots[D] = SubscriptionSlots()
+        self.subscriptions: dict[int, BrokerSubscription[D]] = {}
         self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
         self.is_loaded = False  # some events take a while to be matched
         self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
@@ -147,7 +150,7 @@ class RouteTable(Generic[D]):
         table.topics.add(topic)
         state = self.topics.get(topic)
         if state is None:
-            state = self.topics[topic] = TopicState(name)
+            state = self.topics[topic] = TopicEntry(name)
             self._tree.add(name, topic, state)
         state.definers += 1
 
@@ -161,90 +164,92 @@ class RouteTable(Generic[D]):
             state.definers -= 1
             if not state.definers:
                 if state.route is not None:
-                    state.route.settle()
+                    state.route.book_counts()
                 self._tree.remove(state.name, topic)
                 del self.topics[topic]
         return done
 
-    def add(self, interest: Interest[D]) -> None:
+    def add(self, subscription: BrokerSubscription[D]) -> None:
         """One with a filter joins those in the same pattern; only the first of them changes routes."""
-        pattern = interest.pattern
-        self.interests[interest.number] = interest
-        self._heed(interest, True)
-        if interest.filter is None:
-            self._whole.add(pattern, interest.number, interest)
+        pattern = subscription.pattern
+        self.subscriptions[subscription.number] = subscription
+        self._heed(subscription, True)
+        if subscription.filter is None:
+            self._whole.add(pattern, subscription.number, subscription)
             self._forget(pattern)
             return
-        audience = self._audience(interest, interest.access)
-        before = audience.evaluated
-        audience.add(interest)
-        self.evaluated += audience.evaluated - before
-        self._book(interest, audience.evaluated - before, audience)
+        filtered = self._filtered(subscription, subscription.access)
+        before = filtered.evaluated
+        filtered.add(subscription)
+        self.evaluated += filtered.evaluated - before
+        self._book(subscription, filtered.evaluated - before, filtered)
 
-    def _audience(self, interest: Interest[D], access: Reader | None) -> Audience[D]:
+    def _filtered(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> FilteredSubscriptions[D]:
         """Return the audience of whoever has this pattern and may read the same."""
-        pattern = interest.pattern
-        audience = self._by_pattern.get((pattern, access))
-        if audience is None:
+        pattern = subscription.pattern
+        filtered = self._by_pattern.get((pattern, access))
+        if filtered is None:
             self._last_audience += 1
-            audience = self._by_pattern[pattern, access] = Audience(self._last_audience, self.roster, access)
-            self._audiences.add(pattern, audience.number, audience)
+            filtered = self._by_pattern[pattern, access] = FilteredSubscriptions(
+                self._last_audience, self.slots, access
+            )
+            self._audiences.add(pattern, filtered.number, filtered)
             self._forget(pattern)
-        return audience
+        return filtered
 
-    def _book(self, interest: Interest[D], evaluated: int, audience: Audience[D]) -> None:
+    def _book(self, subscription: BrokerSubscription[D], evaluated: int, audience: FilteredSubscriptions[D]) -> None:
         """An interest has joined an audience, and made evaluating filters dearer by so much."""
-        interest.evaluated = evaluated
+        subscription.evaluated = evaluated
         if evaluated:
-            self.evaluated_for[interest.destination] += evaluated
+            self.evaluated_for[subscription.destination] += evaluated
         self.is_loaded = self.is_loaded or audience.load != NOTHING
 
-    def _strike(self, interest: Interest[D]) -> None:
+    def _strike(self, subscription: BrokerSubscription[D]) -> None:
         """An interest has left its audience."""
-        if interest.evaluated:
-            self.evaluated_for[interest.destination] -= interest.evaluated
-            if not self.evaluated_for[interest.destination]:
-                del self.evaluated_for[interest.destination]
+        if subscription.evaluated:
+            self.evaluated_for[subscription.destination] -= subscription.evaluated
+            if not self.evaluated_for[subscription.destination]:
+                del self.evaluated_for[subscription.destination]
 
-    def remove(self, interest: Interest[D]) -> None:
-        pattern = interest.pattern
-        del self.interests[interest.number]
-        if not self.interests:
-            self.interests.clear()  # a table that held many keeps its size otherwise
-        self._heed(interest, False)
-        if interest.filter is None:
-            self._whole.remove(pattern, interest.number)
+    def remove(self, subscription: BrokerSubscription[D]) -> None:
+        pattern = subscription.pattern
+        del self.subscriptions[subscription.number]
+        if not self.subscriptions:
+            self.subscriptions.clear()  # a table that held many keeps its size otherwise
+        self._heed(subscription, False)
+        if subscription.filter is None:
+            self._whole.remove(pattern, subscription.number)
             self._forget(pattern)
             return
-        audience = self._by_pattern[pattern, interest.access]
-        before = audience.evaluated
-        audience.remove(interest)
-        self.evaluated += audience.evaluated - before
-        self._strike(interest)
-        self._tidy(pattern, audience)
+        filtered = self._by_pattern[pattern, subscription.access]
+        before = filtered.evaluated
+        filtered.remove(subscription)
+        self.evaluated += filtered.evaluated - before
+        self._strike(subscription)
+        self._tidy(pattern, filtered)
 
-    def _tidy(self, pattern: str, audience: Audience[D]) -> None:
+    def _tidy(self, pattern: str, audience: FilteredSubscriptions[D]) -> None:
         if not audience:
             self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
             del self._by_pattern[pattern, audience.access]
             self._audiences.remove(pattern, audience.number)
             self._forget(pattern)
 
-    def change_access(self, interest: Interest[D], access: Reader | None) -> None:
+    def change_access(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> None:
         """From now on an interest means other topics of its pattern."""
-        if access is interest.access:
+        if access is subscription.access:
             return
-        if interest.filter is not None:
-            former = self._by_pattern[interest.pattern, interest.access]
-            joined = self._audience(interest, access)
+        if subscription.filter is not None:
+            former = self._by_pattern[subscription.pattern, subscription.access]
+            joined = self._filtered(subscription, access)
             before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
-            former.move(interest, joined)
+            former.move(subscription, joined)
             self.evaluated += former.evaluated + joined.evaluated - before
-            self._strike(interest)
-            self._book(interest, dearer + joined.evaluated, joined)
-            self._tidy(interest.pattern, former)
-        interest.access = access
-        self._forget(interest.pattern)
+            self._strike(subscription)
+            self._book(subscription, dearer + joined.evaluated, joined)
+            self._tidy(subscription.pattern, former)
+        subscription.access = access
+        self._forget(subscription.pattern)
 
     def has_exact(self, topic: str) -> bool:
         """Return whether anybody here asked for a topic by its name."""
@@ -252,24 +257,24 @@ class RouteTable(Generic[D]):
 
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         """A member of a scope around us wants something, or not any more; only the first and last change routes."""
-        demand = self._demand_of.get(pattern)
-        if demand is None:
+        interests = self._demand_of.get(pattern)
+        if interests is None:
             self._last_demand += 1
-            demand = self._demand_of[pattern] = Demand(self._last_demand, depth)
-            self._demands.add(pattern, demand.number, demand)
+            interests = self._demand_of[pattern] = MemberInterests(self._last_demand, depth)
+            self._demands.add(pattern, interests.number, interests)
             self._forget(pattern)
         if wanted:
-            demand.add(level, member, where)
+            interests.add(level, member, where)
             return
-        demand.remove(level, member, where)
-        if not demand:
+        interests.remove(level, member, where)
+        if not interests:
             del self._demand_of[pattern]
-            self._demands.remove(pattern, demand.number)
+            self._demands.remove(pattern, interests.number)
             self._forget(pattern)
 
-    def route(self, state: TopicState[D]) -> Route[D]:
+    def route(self, state: TopicEntry[D]) -> Route[D]:
         if state.route is not None and state.epoch != self._epoch:
-            state.route.settle()
+            state.route.book_counts()
             state.route, state.remembered = None, {}
         if state.route is None:
             parts = self._covering(state.name)
@@ -280,10 +285,12 @@ class RouteTable(Generic[D]):
             state.route, state.epoch = route, self._epoch
         return state.route
 
-    def _covering(self, name: str) -> tuple[list[Interest[D]], list[Audience[D]], list[Demand]]:
+    def _covering(
+        self, name: str
+    ) -> tuple[list[BrokerSubscription[D]], list[FilteredSubscriptions[D]], list[MemberInterests]]:
         """Return all who want events of a topic, in the order of their numbers."""
         return (
-            sorted(_readable(self._whole.covering(name), name), key=lambda interest: interest.number),
+            sorted(_readable(self._whole.covering(name), name), key=lambda subscription: subscription.number),
             sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number),
             sorted(self._demands.covering(name), key=lambda demand: demand.number),
         )
@@ -300,12 +307,12 @@ class RouteTable(Generic[D]):
                 assert route is self.denied or route is state.route, f"a flow of {state.name} has a route of its own"
                 assert _key(table, flow) in state.remembered, f"{state.name} does not know of a flow"
         assert all(self._by_pattern.values()), "an audience of nobody"
-        filtered = [interest for interest in self.interests.values() if interest.filter is not None]
+        filtered = [subscription for subscription in self.subscriptions.values() if subscription.filter is not None]
         assert sum(map(len, self._by_pattern.values())) == len(filtered), "an audience of interests that are gone"
         assert self.evaluated == sum(audience.evaluated for audience in self._by_pattern.values())
         costs: Counter[D] = Counter()
-        for interest in filtered:
-            costs[interest.destination] += interest.evaluated
+        for subscription in filtered:
+            costs[subscription.destination] += subscription.evaluated
         assert self.evaluated_for == +costs, "filters that are gone are still paid for"
 
     def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
@@ -337,11 +344,11 @@ class RouteTable(Generic[D]):
             self._tables.pop(table.number, None)
         return len(oldest)
 
-    def settle(self) -> None:
+    def book_counts(self) -> None:
         """Bring every interest's counts up to date."""
         for state in self.topics.values():
             if state.route is not None:
-                state.route.settle()
+                state.route.book_counts()
 
     def _forget(self, pattern: str) -> None:
         """Forget the routes of the topics that a pattern covers; if there are many, those of all topics."""
@@ -351,7 +358,7 @@ class RouteTable(Generic[D]):
                 self._forget_all()
                 return
             if state.route is not None:
-                state.route.settle()
+                state.route.book_counts()
                 state.route = None
             for key in state.remembered:
                 table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
@@ -378,8 +385,8 @@ def _readable(found: Iterable[R], topic: str) -> list[R]:
     return [each for each in found if each.access is None or each.access.may_read(topic)]
 
 
-def _numbers(interests: Iterable[Interest[D]]) -> dict[D, tuple[SubscriptionId, ...]]:
+def _numbers(interests: Iterable[BrokerSubscription[D]]) -> dict[D, tuple[SubscriptionId, ...]]:
     numbers: dict[D, tuple[SubscriptionId, ...]] = {}
-    for interest in interests:
-        numbers[interest.destination] = (*numbers.get(interest.destination, ()), interest.id)
+    for subscription in interests:
+        numbers[subscription.destination] = (*numbers.get(subscription.destination, ()), subscription.id)
     return numbers
