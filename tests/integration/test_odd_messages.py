@@ -20,7 +20,7 @@ from stentor.model.reading import StockRequest
 from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_server import StoredReadServer
-from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages
+from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.letter import frame_of, write

@@ -19,7 +19,7 @@ from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.transport import LetterReceived
-from stentor.simulation.delivery.depot import keeper_of
+from stentor.simulation.delivery.repository import keeper_of
 from stentor.simulation.scenarios import SCENARIOS
 
 Mutate = Callable[[pytest.MonkeyPatch], None]

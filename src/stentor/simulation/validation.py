@@ -8,7 +8,7 @@ from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.repository.repository import TopicRepository
-from stentor.simulation.doorman import Doorman
+from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.outcome import Anomaly
 
 EVERY = 8  # steps: seeds take some 10 % longer by that

@@ -23,7 +23,7 @@ from stentor.nodes.client_api import (
 )
 from stentor.protocols.delivery.endpoint_api import Forbid
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, Publish, SendLetter
-from stentor.simulation.delivery.actor import Actor
+from stentor.simulation.delivery.process import SimProcess
 from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
 from stentor.simulation.fabric.watched import WatchedTrail
 
@@ -44,10 +44,10 @@ class _Application:
         self.told, self.died = actor.act, actor.died
 
 
-class Housed(Actor):
+class Housed(SimProcess):
     """Comes before the class of an actor among the bases, and puts it on a host."""
 
-    stage: FabricStage
+    world: FabricStage
     traces: WatchedTrail
 
     def __init__(self, stage: FabricStage, *args: Any, **kwargs: Any) -> None:
@@ -86,7 +86,7 @@ class Housed(Actor):
     def link_settings(self, incarnation: Incarnation) -> Settings:
         return Settings(
             name=self.name,
-            addresses=self.stage.draw_addresses(self.node if self.is_repository else ""),
+            addresses=self.world.draw_addresses(self.node if self.is_repository else ""),
             incarnation=incarnation,
             window=_WINDOW,
             buffer=_WINDOW,
@@ -109,18 +109,18 @@ class Housed(Actor):
         """It is told where to go when its node is made."""
 
     def roam(self, pause: int) -> None:  # noqa: ARG002
-        self.host.handle(Moved(self.stage.draw_addresses()))
+        self.host.handle(Moved(self.world.draw_addresses()))
 
     def later(self, delay: int, action: Callable[[], None]) -> None:
         """Unless it crashes before, and when its process runs."""
         life = self.life
-        self.stage.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
+        self.world.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
 
     # ---- steps
 
     def handle(self, happened: Input) -> None:
         if self._is_building:
-            self.stage.world.tell(self.seat, happened)
+            self.world.world.tell(self.seat, happened)
         else:
             self.host.handle(happened)
 
@@ -128,7 +128,7 @@ class Housed(Actor):
         """The machine inside the node has made a step."""
         for happened in inputs:
             if isinstance(happened, EventsReceived | LetterReceived):
-                self.stage.book.watch(self.name, self.node, happened.blocks)
+                self.world.history.watch(self.name, self.node, happened.blocks)
         first, *more = inputs or (TurnEnded(),)  # a repository that has opened a ledger may have heard nothing
         did = self.did(first, effects)
         for happened in more:

@@ -55,10 +55,10 @@ from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAw
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.doorman import Doorman
+from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.host import Host
-from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.world import World

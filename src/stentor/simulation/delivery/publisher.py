@@ -27,8 +27,8 @@ from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.transport import Publish, SendLetter
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.workload import draw_attributes
+from stentor.simulation.clients.workload import draw_attributes
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.wire.block import Block
 
 STEERING = SteeringSettings(
@@ -52,13 +52,13 @@ _HASTE = 20  # times as fast as the run publishers' clocks go, so that some begi
 _CLOCK_ERRORS = (0, 0, 2 * 86_400 * SECOND, -2 * 86_400 * SECOND)
 
 
-class Author(Actor):
+class SimPublisher(SimProcess):
     """Publishes so many events in all its lives, in turns of a few."""
 
     asks_for_members = True
 
-    def __init__(self, stage: Stage, name: str, events: int, pause: int, seat: str = "") -> None:
-        super().__init__(stage, end_name("publisher", name, TOPIC), name, seat)
+    def __init__(self, world: DeliveryWorld, name: str, events: int, pause: int, seat: str = "") -> None:
+        super().__init__(world, end_name("publisher", name, TOPIC), name, seat)
         self._signature = (seat or name).encode()  # in all bodies, which are different
         self.short = name
         self.revoked = False  # its owner wants it to be
@@ -98,8 +98,8 @@ class Author(Actor):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        self._behind = self.stage.random.randrange(self.stage.now) if self._is_set_back() else 0
-        self._incarnation = incarnation = self.stage.begin_life(self.name, self._behind)
+        self._behind = self.world.random.randrange(self.world.now) if self._is_set_back() else 0
+        self._incarnation = incarnation = self.world.begin_life(self.name, self._behind)
         resumption = self._resumption(incarnation)
         self.publisher = ReliablePublisher(TOPIC, self.short, incarnation, _SETTINGS, resumption)
         self.publisher.traces = self.traces
@@ -108,10 +108,10 @@ class Author(Actor):
         self.begin(self.publisher)
         self.wander()
         self.connect()
-        self.later(self.stage.random.randrange(self._pause), self._turn)
+        self.later(self.world.random.randrange(self._pause), self._turn)
 
     def _is_set_back(self) -> bool:
-        return self.stage.are_clocks_set_back and self.life > 0 and self.stage.random.random() < 0.5
+        return self.world.are_clocks_set_back and self.life > 0 and self.world.random.random() < 0.5
 
     def _resumption(self, life: Incarnation) -> Resumption | None:  # noqa: ARG002
         return None
@@ -122,7 +122,7 @@ class Author(Actor):
 
     def _turn(self) -> None:
         """The application's turn: a few events at once."""
-        random = self.stage.random
+        random = self.world.random
         if self.publisher is None or self.ended or not self.left:
             return
         if self.publisher.room:
@@ -143,31 +143,31 @@ class Author(Actor):
 
     def _body(self) -> bytes:
         self._said += 1
-        return b"%s/%d" % (self._signature, self._said) + b"." * self.stage.random.choice((0, 0, 0, 7, 90))
+        return b"%s/%d" % (self._signature, self._said) + b"." * self.world.random.choice((0, 0, 0, 7, 90))
 
     @property
     def _time(self) -> int:
         error = self.wrong_clocks.choice(_CLOCK_ERRORS) if self.wrong_clocks is not None else 0
-        return _HASTE * self.stage.now + error
+        return _HASTE * self.world.now + error
 
     def _say(self) -> None:
-        body, attributes = self._body(), draw_attributes(self.stage.random)
-        if self.stage.recipients:
-            attributes[RECIPIENT] = self.stage.random.choice(self.stage.recipients)
+        body, attributes = self._body(), draw_attributes(self.world.random)
+        if self.world.recipients:
+            attributes[RECIPIENT] = self.world.random.choice(self.world.recipients)
         self._compose(body, attributes)
         self.handle(Entrusted(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
-        columns: dict[str, list[Value]] = {"n": [self.stage.random.randrange(10) for _ in bodies]}
-        if self.stage.recipients:
-            columns[RECIPIENT] = [self.stage.random.choice(self.stage.recipients) for _ in bodies]
+        columns: dict[str, list[Value]] = {"n": [self.world.random.randrange(10) for _ in bodies]}
+        if self.world.recipients:
+            columns[RECIPIENT] = [self.world.random.choice(self.world.recipients) for _ in bodies]
         for body, *row in zip(bodies, *columns.values(), strict=True):
             self._compose(body, dict(zip(columns, row, strict=True)))
         self.handle(EntrustedMany(columns, bodies, self._time))
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
-        self.stage.book.entrusted[body] = attributes
+        self.world.history.entrusted[body] = attributes
 
     def observe(self) -> None:
         """Nothing counts as stored that no repository has said is stored."""
@@ -176,7 +176,7 @@ class Author(Actor):
             return
         for number in range(self._checked + 1, publisher.unacked.upto + 1):
             key = self.id, publisher.incarnation, number
-            if key not in self.stage.book.promises:
+            if key not in self.world.history.promises:
                 self.accuse("stored-by-nobody", f"{self.short} believes that {key} is stored")
         self._checked = publisher.unacked.upto
 
@@ -184,16 +184,16 @@ class Author(Actor):
 
     def _post(self, post: SendLetter) -> None:
         for block in post.blocks:
-            self.stage.book.send(block, top_of(self.node))
-        self.stage.office.post(self, post)
+            self.world.history.send(block, top_of(self.node))
+        self.world.office.post(self, post)
 
     def _publish(self, publish: Publish) -> None:
         assert self.publisher is not None
-        self.stage.seen["published"] += publish.block.count
+        self.world.seen["published"] += publish.block.count
         self.sent.append((publish.block, self.publisher.version))
-        self.stage.book.publish(publish.block)
-        self.stage.book.send(publish.block, top_of(self.node))
-        self.stage.office.publish(self, publish.block, publish.to)
+        self.world.history.publish(publish.block)
+        self.world.history.send(publish.block, top_of(self.node))
+        self.world.office.publish(self, publish.block, publish.to)
 
     def _assure(self, assure: ConfirmDurable) -> None:
         if assure.token not in self._tokens:
@@ -206,31 +206,31 @@ class Author(Actor):
         """So many are stored, of all that were ever said."""
 
     def _draw(self, draw: DrawLife) -> None:  # noqa: ARG002
-        self.stage.seen["life-drawn"] += 1
+        self.world.seen["life-drawn"] += 1
         self.later(0, self._life_drawn)
 
     @property
     def _drawn_life(self) -> int:
         """What its clock says that a life would be that began now."""
-        return 1 + (self.stage.now - self._behind) // MILLISECOND
+        return 1 + (self.world.now - self._behind) // MILLISECOND
 
     def _life_drawn(self) -> None:
         self.handle(LifeDrawn(self._drawn_life))
         if self.publisher is not None and (life := life_of(self.publisher.steering.attempt)) != self._incarnation:
-            self._incarnation = self.stage.renew_life(self.name, life)
+            self._incarnation = self.world.renew_life(self.name, life)
 
     def _attach(self, attach: ReportSteering) -> None:  # noqa: ARG002
         self._highest = max(self._highest, self._incarnation)
 
     def _forbid(self, forbid: Forbid) -> None:
-        self.stage.seen["forbidden"] += 1
+        self.world.seen["forbidden"] += 1
         is_past = self._drawn_life > self._highest
         if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
             self.crash("fenced by its own clock")
-            self.stage.after(self._pause, self.start)
+            self.world.after(self._pause, self.start)
             return
-        is_fenced = forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation)
-        self.stage.seen["fenced"] += is_fenced
+        is_fenced = forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation)
+        self.world.seen["fenced"] += is_fenced
         if not self.revoked and not is_fenced:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")

@@ -13,11 +13,11 @@ from stentor.model.record import Kind, Line, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
-from stentor.simulation.delivery.stored_times import Key as Key
-from stentor.simulation.delivery.stored_times import StoredTimes
+from stentor.simulation.checkers.stored_times import Key as Key
+from stentor.simulation.checkers.stored_times import StoredTimes
+from stentor.simulation.clients.workload import Condition
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.schedule import Schedule
-from stentor.simulation.workload import Condition
 from stentor.wire.block import Block
 
 _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])  # of a fact: its version, who wrote it, and its value
@@ -47,7 +47,7 @@ class Numbers(dict[StreamId, Spans]):
         return Numbers({stream: spans.copy() for stream, spans in self.items()})
 
 
-class Shelf:
+class DiskContents:
     """What a repository really has on its disk."""
 
     def __init__(self, unit: str = "") -> None:
@@ -115,7 +115,7 @@ class Shelf:
         self.durable[stream].remove(1, floor)
 
 
-class Turn:
+class ApplicationRun:
     """One life of a subscriber's application."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Turn:
         self.is_over = False  # repositories know for sure what it was handed: it never asked, or said how it ended
 
 
-class Page:
+class SubscriberHistory:
     """What is known of one subscriber."""
 
     def __init__(self, name: str, end: str, since: str) -> None:
@@ -134,7 +134,7 @@ class Page:
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
         self.unsubscribed = False  # … and was told that nothing is kept for it
-        self.turns: list[Turn] = []
+        self.runs: list[ApplicationRun] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.lost = Numbers()  # that it was told to be lost
         self.acknowledged: dict[Key, None] = {}
@@ -148,18 +148,18 @@ class Page:
         return all(each is None or each.holds(told.attributes) for each in self.conditions)
 
 
-class Book:
+class DeliveryHistory:
     """Notes what happens, and complains at once of what can be seen at once."""
 
     def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
         self._anomalies, self._schedule = anomalies, schedule
         self.entrusted: dict[bytes, Mapping[str, Value]] = {}  # by body, which are all different
         self.published: dict[StreamId, dict[int, Told]] = {}
-        self.shelves: dict[str, Shelf] = {}
+        self.disks: dict[str, DiskContents] = {}
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
         self.receipts: set[tuple[str, int]] = set()  # that repositories gave to the owner, by its tokens
-        self.pages: dict[str, Page] = {}
+        self.pages: dict[str, SubscriberHistory] = {}
         self.former: set[StreamId] = set()  # what was published before the topic was deleted and created again
         self.stored_times = StoredTimes(self.accuse)
         self.calm = False  # nothing keeps repositories from hearing each other
@@ -193,32 +193,32 @@ class Book:
         """Somebody at this broker is sent these."""
         if not self.hold:
             return
-        storages = [shelf for shelf in self.shelves.values() if shelf.unit and "/" not in shelf.unit]
+        storages = [disk for disk in self.disks.values() if disk.unit and "/" not in disk.unit]
         for block in blocks:
             for offset in block.offsets():
                 key = block.publisher, block.incarnation, block.catenation + offset
                 inside = top_of(node) in self.issued[key]
-                if not inside and not any(shelf.stored.has(key) for shelf in storages):
+                if not inside and not any(disk.stored.has(key) for disk in storages):
                     self.accuse("left-its-unit", f"{key} was sent to {who} at {node}, and no system storage has it")
 
     def acknowledge(self, repository: str, publisher: int, ack: RepositoryAck) -> None:
         """A repository says that events are stored, and on how many repositories."""
         stream = publisher, ack.incarnation
         spans = [(1, ack.upto), *ack.singles]
-        if self.shelves[repository].is_former:
+        if self.disks[repository].is_former:
             self.accuse("former-topic", f"{repository} acknowledges {spans} of {stream} into a topic that was deleted")
-        own, unit = self.shelves[repository].stored[stream], self.shelves[repository].unit
+        own, unit = self.disks[repository].stored[stream], self.disks[repository].unit
         for number in [number for first, last in spans for number in range(first, last + 1)]:
             key = (*stream, number)
             elsewhere = bool(unit and self._holders(key))  # nobody in the unit wants it, or everyone has it
-            elsewhere |= any(shelf.collected.has(key) for shelf in self.shelves.values())
+            elsewhere |= any(disk.collected.has(key) for disk in self.disks.values())
             if number not in own and not elsewhere and key not in self.promises:
                 self.accuse("acknowledged-before-durable", f"{repository} said {spans} of {stream} without {number}")
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
         for extra, upto in enumerate(ack.copies):
-            gone = max(shelf.collected[stream].last for shelf in self.shelves.values())  # nobody needs these any more
+            gone = max(disk.collected[stream].last for disk in self.disks.values())  # nobody needs these any more
             for number in range(gone + 1, upto + 1):
-                having = sum(number in shelf.stored[stream] for shelf in self._current())
+                having = sum(number in disk.stored[stream] for disk in self._current())
                 if having <= extra:
                     detail = f"{repository} said {ack.copies}: only {having} have {number} of {stream}"
                     self.accuse("acknowledged-before-durable", detail)
@@ -241,7 +241,7 @@ class Book:
                 self.accuse("told-too-little", detail)
         for number in range(1, response.last + 1):
             key = publisher, response.incarnation, number
-            if key not in self.promises and not any(shelf.stored.has(key) for shelf in self.shelves.values()):
+            if key not in self.promises and not any(disk.stored.has(key) for disk in self.disks.values()):
                 detail = f"{repository} said {response.last} of {key[:2]}, and nobody has {number}"
                 self.accuse("acknowledged-before-durable", detail)
             self.promises.setdefault(key, {}).update(dict.fromkeys(self._holders(key)))
@@ -257,20 +257,20 @@ class Book:
         """Up to where all was acknowledged, and this repository has it or has heard that it is forgotten."""
         number = 1
         while (key := (*stream, number)) in self.promises and (
-            self.shelves[repository].keeps(key) or any(self.shelves[name].collected.has(key) for name in heard)
+            self.disks[repository].keeps(key) or any(self.disks[name].collected.has(key) for name in heard)
         ):
             number += 1
         return number - 1
 
     def _holders(self, key: Key) -> list[str]:
-        return [name for name, shelf in self.shelves.items() if shelf.durable.has(key) and not shelf.is_former]
+        return [name for name, disk in self.disks.items() if disk.durable.has(key) and not disk.is_former]
 
-    def _current(self) -> list[Shelf]:
-        return [shelf for shelf in self.shelves.values() if not shelf.is_former]
+    def _current(self) -> list[DiskContents]:
+        return [disk for disk in self.disks.values() if not disk.is_former]
 
     def is_kept(self, key: Key, holders: Iterable[str]) -> bool:
         """Whether any of those that had it must still have it."""
-        return any(self.shelves[name].keeps(key) for name in holders)
+        return any(self.disks[name].keeps(key) for name in holders)
 
     # ---- repositories
 
@@ -287,22 +287,22 @@ class Book:
 
     def leave(self, repository: str) -> None:
         """It throws away all that it has: others must have it."""
-        for stream, spans in self.shelves[repository].durable.items():
+        for stream, spans in self.disks[repository].durable.items():
             for number in [number for first, last in spans for number in range(first, last + 1)]:
                 key = (*stream, number)
-                others = [name for name in self.shelves if name != repository]
+                others = [name for name in self.disks if name != repository]
                 if key in self.promises and not self.is_kept(key, others) and not self.has_expired(key):
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
-        self.shelves[repository].wipe()
+        self.disks[repository].wipe()
 
     def collect(self, repository: str, stream: StreamId, floor: int) -> None:
         """It forgets what it has of a stream up to here. Whoever lags may do so because another one has."""
-        shelf, others = self.shelves[repository], [each for name, each in self.shelves.items() if name != repository]
-        for first, last in shelf.durable[stream].within(1, floor):
+        disk, others = self.disks[repository], [each for name, each in self.disks.items() if name != repository]
+        for first, last in disk.durable[stream].within(1, floor):
             keys = [(*stream, number) for number in range(first, last + 1)]
             fresh = [key for key in keys if not any(other.collected.has(key) for other in others)]
             self.stored_times.collect(repository, fresh)
-        shelf.forget(stream, floor)
+        disk.forget(stream, floor)
 
     def begin(self, repository: str, fact: str, value: bytes) -> None:
         """It writes down where a subscriber begins, who may have named an epoch: behind that nothing is left out."""
@@ -311,25 +311,25 @@ class Book:
         if page is None or epoch is None or page.has_begun or self.stored_times.keep:  # what is forgotten is left out
             return
         page.has_begun = True
-        sequences = self.shelves[epoch.repository].sequences
+        sequences = self.disks[epoch.repository].sequences
         for publisher, life, last in subscription_values.decode(_stored.decode(value)[2]).frontier:
             for key in ((publisher, life, number) for number in range(1, last + 1)):
-                gone = any(shelf.collected.has(key) or key in shelf.voided for shelf in self.shelves.values())
+                gone = any(disk.collected.has(key) or key in disk.voided for disk in self.disks.values())
                 if sequences.get(key, 0) >= epoch.number and not gone:
                     self.accuse("began-late", f"{page.name} asked for {epoch}: {repository} leaves out {key}")
 
     def has_expired(self, key: Key) -> bool:
         """Whether nobody can count on it any more, whoever has not got it."""
-        gone = self.stored_times.expire and any(shelf.collected.has(key) for shelf in self.shelves.values())
+        gone = self.stored_times.expire and any(disk.collected.has(key) for disk in self.disks.values())
         return bool(gone) or self.stored_times.has_expired(key)
 
     def answer(self, repository: str, keys: Iterable[str], required: int = 1) -> None:
         """It says that these are registered, at as many repositories as are required when it says so first: one that
         comes later, and is heard for a moment, need not have them before it says so again.
         """
-        answered = self.shelves[repository].answered
+        answered = self.disks[repository].answered
         for key in keys:
-            having = [name for name, shelf in self.shelves.items() if key in shelf.facts]
+            having = [name for name, disk in self.disks.items() if key in disk.facts]
             if repository in having and (len(having) >= required or key in answered):
                 answered.add(key)
             else:
@@ -338,12 +338,12 @@ class Book:
 
     def reveal(self, repository: str, line: Line, required: int) -> None:
         """Readers may be told of this."""
-        if line.kind is not Kind.EVENTS or self.shelves[repository].is_former:
+        if line.kind is not Kind.EVENTS or self.disks[repository].is_former:
             return
-        shelves = self.shelves
-        if not shelves[repository].stored[line.stream].covers(line.first, line.last):
+        disks = self.disks
+        if not disks[repository].stored[line.stream].covers(line.first, line.last):
             self.accuse("released-before-persistent", f"{repository} shows {line}, which it does not have")
-        having = sum(shelf.settles(line) for shelf in self._current())
+        having = sum(disk.settles(line) for disk in self._current())
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 
@@ -361,20 +361,20 @@ class Book:
                             self._check_sync(repository, page, (*stream, number), told[number])
                 page.checked[stream].add(first, last)
 
-    def settle(self, repository: str, page: Page, key: Key, required: int) -> None:
+    def confirm_sync(self, repository: str, page: SubscriberHistory, key: Key, required: int) -> None:
         """A subscriber is told that its acknowledgement is durable."""
-        having = [name for name, shelf in self.shelves.items() if page.name in shelf.progress]
-        having = [name for name in having if self.shelves[name].progress[page.name].has(key)]
+        having = [name for name, disk in self.disks.items() if page.name in disk.progress]
+        having = [name for name in having if self.disks[name].progress[page.name].has(key)]
         if repository not in having or len(having) < required:
             detail = f"{repository} told {page.name} that {key} is done with: {having} know it, of {required}"
             self.accuse("synced-before-durable", detail)
 
-    def _check_sync(self, repository: str, page: Page, key: Key, told: Told) -> None:
+    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: Told) -> None:
         if (not page.confirmed or told.time < page.confirmed) and any(
-            shelf.collected.has(key) for shelf in self.shelves.values()
+            disk.collected.has(key) for disk in self.disks.values()
         ):
             return  # it came when this was forgotten
-        stored = any(shelf.stored.has(key) for shelf in self.shelves.values())
+        stored = any(disk.stored.has(key) for disk in self.disks.values())
         is_done = key in page.acknowledged or page.lost.has(key)  # who is told of a loss acknowledges what is around it
         if stored and not is_done and page.must(told) and not self.has_expired(key):
             self.accuse("sync-passed-unacked", f"{repository}: {page.name} never acknowledged {key}")
@@ -383,7 +383,7 @@ class Book:
 
     def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
         """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
-        done = self.shelves[repository].noted.get(name)
+        done = self.disks[repository].noted.get(name)
         if done is None:
             return
         for stretch in stretches:
@@ -392,54 +392,54 @@ class Book:
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
 
-    def release(self, name: str, turn: Turn, repository: str, block: Block, redelivered: bool) -> list[Key]:
+    def release(self, name: str, run: ApplicationRun, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application in this life of it."""
         page = self.pages[name]
         keys: list[Key] = []
         for offset, body in zip(block.offsets(), block.bodies(), strict=True):
             key = block.publisher, block.incarnation, block.catenation + offset
             keys.append(key)
-            self._check(page, turn, key, body, redelivered)
-            self._check_repository(page, self.shelves[repository], key)
+            self._check(page, run, key, body, redelivered)
+            self._check_repository(page, self.disks[repository], key)
         return keys
 
-    def _check(self, page: Page, turn: Turn, key: Key, body: bytes, redelivered: bool) -> None:
-        who, is_newest = f"{page.name} in life {page.turns.index(turn) + 1}", turn is page.turns[-1]
+    def _check(self, page: SubscriberHistory, run: ApplicationRun, key: Key, body: bytes, redelivered: bool) -> None:
+        who, is_newest = f"{page.name} in life {page.runs.index(run) + 1}", run is page.runs[-1]
         told = self.published.get(key[:2], {}).get(key[2])
         if told is None or told.body != body:
             self.accuse("phantom", f"{who}: {key} {body!r} was never published")
         elif not page.may(told):
             self.accuse("phantom", f"{who}: {key} {dict(told.attributes)} is not what it asked for")
-        if key in turn.released:
+        if key in run.released:
             self.accuse("duplicate", f"{who}: {key} again")
         elif key in page.released and not redelivered and is_newest:
             self.accuse("duplicate", f"{who}: {key} again, and not marked")
-        elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.turns[:-1]):
+        elif redelivered and key not in page.released and self.calm and all(each.is_over for each in page.runs[:-1]):
             self.accuse("marked-in-vain", f"{who}: {key} is marked, and no earlier life was handed it")
-        if key[2] > turn.last.get(key[:2], 0):
-            turn.last[key[:2]] = key[2]
+        if key[2] > run.last.get(key[:2], 0):
+            run.last[key[:2]] = key[2]
         elif not self._was_given_up(key):
-            self.accuse("nonmonotonic-poll", f"{who}: {key} after {turn.last[key[:2]]}")
-        self._check_lives(turn, key, who)
-        turn.released[key] = None
+            self.accuse("nonmonotonic-poll", f"{who}: {key} after {run.last[key[:2]]}")
+        self._check_lives(run, key, who)
+        run.released[key] = None
         if is_newest:  # what a life gets that has lost its name without knowing it counts once it is acknowledged
             page.released[key] = self._schedule.now
         holders = self.released.setdefault(key, {})
         holders.update(dict.fromkeys(self._holders(key)))
 
-    def _check_lives(self, turn: Turn, key: Key, who: str) -> None:
+    def _check_lives(self, run: ApplicationRun, key: Key, who: str) -> None:
         """What was acknowledged in one life of a publisher comes before what a later one has sent."""
         publisher, life, number = key
-        for later in [stream[1] for stream in turn.last if stream[0] == publisher and stream[1] > life]:
+        for later in [stream[1] for stream in run.last if stream[0] == publisher and stream[1] > life]:
             if number <= self.earlier.get((publisher, later), {}).get(life, 0) and key not in self.accepted:
                 self.accuse("lives-out-of-order", f"{who}: {key} after life {later}")
 
     def _was_given_up(self, key: Key) -> bool:
         """Whether a repository had waited for it long enough: then it may come late."""
-        times = [shelf.voided[key] for shelf in self.shelves.values() if key in shelf.voided]
+        times = [disk.voided[key] for disk in self.disks.values() if key in disk.voided]
         return bool(times) and min(times) - self.published[key[:2]][key[2]].time >= GIVEN_UP
 
-    def _check_repository(self, page: Page, shelf: Shelf, key: Key) -> None:
+    def _check_repository(self, page: SubscriberHistory, shelf: DiskContents, key: Key) -> None:
         if shelf.is_former:
             self.accuse("former-topic", f"{page.name} got {key} of one whose topic was deleted")
         if not shelf.stored.has(key):

@@ -8,20 +8,20 @@ from stentor.model.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
-from stentor.simulation.delivery.book import Key, Page, Told
-from stentor.simulation.delivery.cast import Cast
-from stentor.simulation.delivery.depot import Depot
-from stentor.simulation.delivery.reader import Reader
+from stentor.simulation.checkers.delivery_history import Key, SubscriberHistory, Told
+from stentor.simulation.delivery.participants import Participants
+from stentor.simulation.delivery.repository import SimRepository
+from stentor.simulation.delivery.subscriber import SimSubscriber
 
 _MOST = 5  # complaints of one kind
 _DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and then
 
 
-class Verdict:
+class FinalChecks:
     """Looks at the machines as they are, and at the book."""
 
-    def __init__(self, cast: Cast) -> None:
-        self._cast, self._book = cast, cast.stage.book
+    def __init__(self, participants: Participants) -> None:
+        self._participants, self._history = participants, participants.world.history
 
     # ---- whether all is quiet
 
@@ -35,28 +35,36 @@ class Verdict:
             *self._kept_in_vain(),
             *self._strayed(),
             *self._unclosed(),
-            *(f"{reader.short} lacks {key}" for reader in self._readers() for key in self._lacks(reader)[:_MOST]),
+            *(
+                f"{subscriber.short} lacks {key}"
+                for subscriber in self._readers()
+                for key in self._lacks(subscriber)[:_MOST]
+            ),
             *self._unread(),
         ]
 
-    def _readers(self) -> list[Reader]:
-        return [reader for reader in self._cast.readers if not reader.ended and not reader.revoked]
+    def _readers(self) -> list[SimSubscriber]:
+        return [
+            subscriber
+            for subscriber in self._participants.subscribers
+            if not subscriber.ended and not subscriber.revoked
+        ]
 
     def _unfinished(self) -> list[str]:
-        found = [f"{len(self._cast.owner.wishes)} wishes"] if self._cast.owner.wishes else []
-        found += [f"{author.short} is not done" for author in self._cast.authors if not author.done]
-        for reader in self._readers():
-            if reader.subscriber is None or not reader.subscriber.steering.steered:
-                found.append(f"{reader.short} is not steered")
-            elif reader.told:
-                found.append(f"{reader.short} is at work")
+        found = [f"{len(self._participants.owner.wishes)} wishes"] if self._participants.owner.wishes else []
+        found += [f"{publisher.short} is not done" for publisher in self._participants.publishers if not publisher.done]
+        for subscriber in self._readers():
+            if subscriber.subscriber is None or not subscriber.subscriber.steering.steered:
+                found.append(f"{subscriber.short} is not steered")
+            elif subscriber.told:
+                found.append(f"{subscriber.short} is at work")
         return found
 
     def _different(self) -> list[str]:
         """Repositories of one bundle are equal in the end; those for a unit may have begun at different places."""
         found: list[str] = []
-        firsts: dict[str, Depot] = {}  # by the unit that they serve
-        for depot in self._cast.depots.values():
+        firsts: dict[str, SimRepository] = {}  # by the unit that they serve
+        for depot in self._participants.repositories.values():
             repository = depot.repository
             if not depot.member or depot.dead or depot.left:
                 continue
@@ -79,8 +87,8 @@ class Verdict:
     def _unforgotten(self) -> list[str]:
         """What one that stores all has forgotten, another one has a record of, or it does not wait for it."""
         found: list[str] = []
-        depots = [each for each in self._cast.serving() if not each.settings.unit and not each.leaving]
-        stores = {each.short: each.repository.log for each in depots if each.repository is not None}
+        repositories = [each for each in self._participants.serving() if not each.settings.unit and not each.leaving]
+        stores = {each.short: each.repository.log for each in repositories if each.repository is not None}
         for name, log in stores.items():
             for key, stream in log.streams.items():
                 floor = max(other.streams[key].floor for other in stores.values() if key in other.streams)
@@ -92,11 +100,11 @@ class Verdict:
         """Names that two processes hold, or of which a repository serves an older life."""
         found: list[str] = []
         holders: dict[str, list[str]] = {}
-        for reader in self._cast.readers:
-            if reader.subscriber is not None and reader.subscriber.steering.steered:
-                holders.setdefault(reader.name, []).append(reader.seat)
+        for subscriber in self._participants.subscribers:
+            if subscriber.subscriber is not None and subscriber.subscriber.steering.steered:
+                holders.setdefault(subscriber.name, []).append(subscriber.seat)
         found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
-        for depot in self._cast.serving():
+        for depot in self._participants.serving():
             assert depot.repository is not None
             for publisher in depot.repository.admission.publishers.values():
                 newest = self._newest_author(publisher.name)
@@ -106,16 +114,22 @@ class Verdict:
 
     def _newest_author(self, name: str) -> int:
         """Return the newest life of a publisher that lives: no repository need have heard of those that crashed."""
-        authors = [each for each in self._cast.authors if each.short == name and not each.ended]
-        return max((life_of(each.publisher.steering.attempt) for each in authors if each.publisher), default=0)
+        publishers = [each for each in self._participants.publishers if each.short == name and not each.ended]
+        return max((life_of(each.publisher.steering.attempt) for each in publishers if each.publisher), default=0)
 
     def _strayed(self) -> list[str]:
         """Clients that are not where they chose to be, although that repository is well; with units, others decide."""
-        if self._cast.plan.nodes:
+        if self._participants.plan.nodes:
             return []
-        readers = [(each.seat, each.subscriber.steering) for each in self._cast.readers if each.subscriber is not None]
-        authors = [(each.seat, each.publisher.steering) for each in self._cast.authors if each.publisher is not None]
-        homes = {depot.short for depot in self._cast.serving() if not depot.leaving}
+        readers = [
+            (each.seat, each.subscriber.steering)
+            for each in self._participants.subscribers
+            if each.subscriber is not None
+        ]
+        authors = [
+            (each.seat, each.publisher.steering) for each in self._participants.publishers if each.publisher is not None
+        ]
+        homes = {depot.short for depot in self._participants.serving() if not depot.leaving}
         return [
             f"{seat} is at {steering.repository}, not at {steering.homing.home}"
             for seat, steering in (*readers, *authors)
@@ -125,20 +139,24 @@ class Verdict:
     def _kept_in_vain(self) -> list[str]:
         """Who was told that nothing is kept for it any more, and where something is."""
         return [
-            f"{depot.short} keeps what {page.name} does not want any more"
-            for page in self._book.pages.values()
-            for depot in self._cast.serving()
-            if page.unsubscribed and depot.repository and page.name in depot.repository.table.destinations
+            f"{repository.short} keeps what {page.name} does not want any more"
+            for page in self._history.pages.values()
+            for repository in self._participants.serving()
+            if page.unsubscribed and repository.repository and page.name in repository.repository.table.destinations
         ]
 
     def _unclosed(self) -> list[str]:
         """Streams that are still there although everyone has forgotten all of them, and their publisher goes on; and
         events of such streams that wait for an order, which nobody sends any more.
         """
-        members = [depot for depot in self._cast.depots.values() if depot.member and not depot.left]
-        if self._cast.plan.close_after > SECOND or not all(depot.serves for depot in members):
+        members = [
+            repository
+            for repository in self._participants.repositories.values()
+            if repository.member and not repository.left
+        ]
+        if self._participants.plan.close_after > SECOND or not all(repository.serves for repository in members):
             return []  # it is not time yet, or somebody who does not come back may have some of it
-        machines = [depot.repository for depot in members if depot.repository is not None]
+        machines = [repository.repository for repository in members if repository.repository is not None]
         everyone = [machine.log.streams for machine in machines]
         publishers = machines[0].registry.publishers.items() if machines else ()
         left = {known.name: _past_lives(publisher, known, everyone) for publisher, known in publishers}
@@ -148,26 +166,26 @@ class Verdict:
             found += [f"{key} waits for an order" for key in waiting if machine.registry.is_outlived(*key)]
         return found
 
-    def _lagging(self, depot: Depot) -> list[str]:
+    def _lagging(self, depot: SimRepository) -> list[str]:
         repository = depot.repository
         assert repository is not None
         log = repository.log
         found = [f"{depot.short} shows {log.horizon} of {log.next - 1}"] if log.horizon < log.next - 1 else []
-        for reader in self._readers():
-            progress = repository.table.destinations.get(reader.short)
+        for subscriber in self._readers():
+            progress = repository.table.destinations.get(subscriber.short)
             if progress is None:
-                found.append(f"{depot.short} does not know {reader.short}")
+                found.append(f"{depot.short} does not know {subscriber.short}")
             elif progress.served and (reached := log.beginning(progress.done)) < log.next - 1:
-                found.append(f"{reader.short} lags at {depot.short}: {reached} of {log.next - 1}")
+                found.append(f"{subscriber.short} lags at {depot.short}: {reached} of {log.next - 1}")
         return found
 
-    def _overdue(self, depot: Depot) -> list[str]:
+    def _overdue(self, depot: SimRepository) -> list[str]:
         """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
         assert depot.repository is not None
         streams = depot.repository.log.streams
         if any(stream.voids for stream in streams.values()):
             return []
-        is_overdue = self._book.stored_times.is_overdue
+        is_overdue = self._history.stored_times.is_overdue
         keys = (
             (*stream, number)
             for stream, spans in depot.shelf.durable.items()
@@ -179,81 +197,85 @@ class Verdict:
     def _unread(self) -> list[str]:
         """What a scholar has not read although it is there."""
         found: list[str] = []
-        for scholar in self._cast.scholars:
-            left = [key for key in self._book.promises if not _has(scholar.done, key) and self._is_there(key)]
-            found += [f"{scholar.short} has not read {key}" for key in left[:_MOST]]
-            if not scholar.idle and scholar.plan is not None and all(map(self._is_there, _keys(scholar.plan.end))):
-                found.append(f"{scholar.short} is at work")
+        for stored_reader in self._participants.stored_readers:
+            left = [key for key in self._history.promises if not _has(stored_reader.done, key) and self._is_there(key)]
+            found += [f"{stored_reader.short} has not read {key}" for key in left[:_MOST]]
+            if (
+                not stored_reader.idle
+                and stored_reader.plan is not None
+                and all(map(self._is_there, _keys(stored_reader.plan.end)))
+            ):
+                found.append(f"{stored_reader.short} is at work")
         return found
 
     def _is_there(self, key: Key) -> bool:
         """Whether it can be read; what was collected before a scholar came is not for it."""
-        shelves = [shelf for shelf in self._book.shelves.values() if not shelf.unit and shelf.keeps(key)]
-        return any(shelf.durable.has(key) for shelf in shelves)
+        disks = [disk for disk in self._history.disks.values() if not disk.unit and disk.keeps(key)]
+        return any(disk.durable.has(key) for disk in disks)
 
     # ---- who lacks what
 
-    def _lacks(self, reader: Reader) -> list[Key]:
+    def _lacks(self, reader: SimSubscriber) -> list[Key]:
         """What was promised, to its publisher or by giving it to somebody else, and never came."""
-        return [key for key in {**self._book.promises, **self._book.released} if self._is_due(reader.page, key)]
+        return [key for key in {**self._history.promises, **self._history.released} if self._is_due(reader.page, key)]
 
-    def _is_due(self, page: Page, key: Key) -> bool:
-        told = self._book.published[key[:2]].get(key[2])
+    def _is_due(self, page: SubscriberHistory, key: Key) -> bool:
+        told = self._history.published[key[:2]].get(key[2])
         if told is None or key in page.released or key in page.acknowledged or not self._wants(page, key, told):
             return False
-        if self._book.has_expired(key):
+        if self._history.has_expired(key):
             return False
-        holders = {**self._book.promises.get(key, {}), **self._book.released.get(key, {})}
-        return self._book.is_kept(key, holders)
+        holders = {**self._history.promises.get(key, {}), **self._history.released.get(key, {})}
+        return self._history.is_kept(key, holders)
 
-    def _wants(self, page: Page, key: Key, told: Told) -> bool:
-        since = self._cast.plan.mail or told.time > page.confirmed > 0
-        if not self._cast.plan.keep:
+    def _wants(self, page: SubscriberHistory, key: Key, told: Told) -> bool:
+        since = self._participants.plan.mail or told.time > page.confirmed > 0
+        if not self._participants.plan.keep:
             since = since or page.since == "beginning" or self._is_behind_epoch(page, key)
         return since and page.must(told)
 
-    def _is_behind_epoch(self, page: Page, key: Key) -> bool:
+    def _is_behind_epoch(self, page: SubscriberHistory, key: Key) -> bool:
         """Whether it asked to begin with a number of a repository that this one has, or with an earlier one."""
         epoch = Epoch.parse(page.since.removeprefix("epoch "))
-        return epoch is not None and self._book.shelves[epoch.repository].sequences.get(key, 0) >= epoch.number
+        return epoch is not None and self._history.disks[epoch.repository].sequences.get(key, 0) >= epoch.number
 
     # ---- judgement
 
     def judge(self) -> None:
-        book = self._book
-        for reader in self._readers():
-            for key in self._lacks(reader)[:_MOST]:
-                kind = "lost-write" if key in book.promises else "not-all-or-none"
-                told = book.published[key[:2]][key[2]]
-                book.accuse(kind, f"{reader.short} never got {key}, published at {told.time / 1e9:.6f}")
-            self._judge_losses(reader.page)
-            self._judge_skips(reader.page)
-            self._judge_frontier(reader.page)
+        history = self._history
+        for subscriber in self._readers():
+            for key in self._lacks(subscriber)[:_MOST]:
+                kind = "lost-write" if key in history.promises else "not-all-or-none"
+                told = history.published[key[:2]][key[2]]
+                history.accuse(kind, f"{subscriber.short} never got {key}, published at {told.time / 1e9:.6f}")
+            self._judge_losses(subscriber.page)
+            self._judge_skips(subscriber.page)
+            self._judge_frontier(subscriber.page)
         for trouble in self._unforgotten()[:_MOST]:
-            book.accuse("not-forgotten", trouble)
+            history.accuse("not-forgotten", trouble)
         for trouble in self._holders():
-            book.accuse("two-holders", trouble)
+            history.accuse("two-holders", trouble)
         for trouble in self._kept_in_vain():
-            book.accuse("kept-in-vain", trouble)
+            history.accuse("kept-in-vain", trouble)
         for trouble in self._strayed():
-            book.accuse("strayed", trouble)
+            history.accuse("strayed", trouble)
         for trouble in [*self._unfinished(), *self._different(), *self._unclosed(), *self._unread()][:_MOST]:
-            book.accuse("not-converged", trouble)
+            history.accuse("not-converged", trouble)
 
-    def _judge_losses(self, page: Page) -> None:
+    def _judge_losses(self, page: SubscriberHistory) -> None:
         """What was promised and rotted where it was stored is an error that was shown, and its readers were told."""
-        for key, holders in self._book.promises.items():
-            told = self._book.published[key[:2]].get(key[2])
-            there = [self._cast.depots[name] for name in holders]
+        for key, holders in self._history.promises.items():
+            told = self._history.published[key[:2]].get(key[2])
+            there = [self._participants.repositories[name] for name in holders]
             rotten = [each.shelf for each in there if each.rotten and not (each.dead or each.left)]
             if told is None or key in page.released or not self._wants(page, key, told) or not rotten:
                 continue
-            if not self._book.is_kept(key, holders) and not page.lost.has(key):
-                shown = any(shelf.told_damaged.has(key) for shelf in rotten)
+            if not self._history.is_kept(key, holders) and not page.lost.has(key):
+                shown = any(disk.told_damaged.has(key) for disk in rotten)
                 what = "was told by nobody that it is lost" if shown else "and no repository has shown that it is lost"
-                self._book.accuse("lost-in-silence", f"{page.name} never got {key}, {what}")
+                self._history.accuse("lost-in-silence", f"{page.name} never got {key}, {what}")
 
-    def _judge_skips(self, page: Page) -> None:
+    def _judge_skips(self, page: SubscriberHistory) -> None:
         """Between two events of a stream that it got there is none that it wanted and did not get."""
         bounds: dict[tuple[int, int], tuple[int, int]] = {}
         for publisher, incarnation, number in page.released:
@@ -262,20 +284,20 @@ class Verdict:
         for stream, (low, high) in bounds.items():
             for number in range(low, high):
                 key = (*stream, number)
-                told = self._book.published[stream].get(number)
+                told = self._history.published[stream].get(number)
                 if told is None or key in page.released or key in page.acknowledged or not page.must(told):
                     continue
-                if self._book.has_expired(key):
+                if self._history.has_expired(key):
                     continue
-                if any(shelf.keeps(key) for shelf in self._book.shelves.values()):
-                    self._book.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")
+                if any(disk.keeps(key) for disk in self._history.disks.values()):
+                    self._history.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")
 
-    def _judge_frontier(self, page: Page) -> None:
-        for depot in self._cast.serving():
-            assert depot.repository is not None
-            progress = depot.repository.table.destinations.get(page.name)
+    def _judge_frontier(self, page: SubscriberHistory) -> None:
+        for repository in self._participants.serving():
+            assert repository.repository is not None
+            progress = repository.repository.table.destinations.get(page.name)
             if progress is not None:
-                depot.check_sync(page.name, progress.reached())
+                repository.check_sync(page.name, progress.reached())
 
 
 def _has(position: Position, key: Key) -> bool:
@@ -300,7 +322,7 @@ def _past_lives(publisher: int, known: PublisherRecord, everyone: Iterable[Strea
     return found
 
 
-def _held(depot: Depot) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def _held(depot: SimRepository) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """What a repository has of each stream. What is void is like what is there, unless it is the last: of that nobody
     who came later knows.
     """

@@ -40,11 +40,11 @@ from stentor.protocols.delivery.repository.serving.record_audience import unpack
 from stentor.protocols.delivery.repository.storing.commit_queue import PROGRESS
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter, ShareAccess
-from stentor.simulation.delivery import hearing
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.checkers import trace_checker
+from stentor.simulation.checkers.delivery_history import DiskContents, Numbers
+from stentor.simulation.checkers.stored_times import Arrivals
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.simulation.delivery.rot import rot_anything, rot_body
-from stentor.simulation.delivery.stored_times import Arrivals
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.ledgers import SimulatedLedgers
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
@@ -58,19 +58,19 @@ def keeper_of(name: str) -> str:
     return f"keeper of {name}"
 
 
-class Depot(Actor):
+class SimRepository(SimProcess):
     """One repository of the bundle, or one that may become one."""
 
     is_repository = True
     asks_for_members = True  # and whether its topic was deleted while it was away
 
-    def __init__(self, stage: Stage, name: str, settings: RepositorySettings, seed: int) -> None:
-        super().__init__(stage, repository_name(name), keeper_of(name))
+    def __init__(self, world: DeliveryWorld, name: str, settings: RepositorySettings, seed: int) -> None:
+        super().__init__(world, repository_name(name), keeper_of(name))
         self.short, self._seed = name, seed
         self.settings = settings
         self.ledgers = SimulatedLedgers(
-            stage.schedule,
-            stage.random,
+            world.schedule,
+            world.random,
             self.new_disk,
             self.later,
             self.handle,
@@ -86,12 +86,12 @@ class Depot(Actor):
         self.wrong_clocks: Random | None = None  # … of which each life may have one
         self._clock_error = 0
         self._came = Arrivals()  # in this life, by its clock
-        self.shelf = stage.book.shelves[name] = Shelf(settings.unit)
-        stage.book.stored_times.clocks[name] = lambda: self.wall
+        self.shelf = world.history.disks[name] = DiskContents(settings.unit)
+        world.history.stored_times.clocks[name] = lambda: self.wall
         self._horizon = 0
         self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
         self._untold: dict[int, list[Line]] = {}  # what was written, by commit
-        self._traces = hearing.KeptTraces()
+        self._traces = trace_checker.KeptTraces()
         self._telling = Random(f"{seed}/traces/{name}")
         self._is_opening = False  # it reads again what an earlier life may not have traced
         self._acts |= {
@@ -100,7 +100,7 @@ class Depot(Actor):
             Collect: self._collect,
             Discard: self._discard,
             SendLetter: self._post,
-            ShareAccess: lambda told: stage.brokers.share(self, told),
+            ShareAccess: lambda told: world.brokers.share(self, told),
         }
 
     def new_disk(self, ledger: str) -> SimulatedDisk:  # noqa: ARG002
@@ -121,7 +121,7 @@ class Depot(Actor):
 
     @property
     def wall(self) -> int:
-        return YEAR + self.stage.now + self._clock_error
+        return YEAR + self.world.now + self._clock_error
 
     # ---- lives
 
@@ -137,7 +137,7 @@ class Depot(Actor):
             return
         except LedgerError as error:
             self.note(f"cannot be opened: {error}")
-            self.stage.after(100 * MILLISECOND, self.start)
+            self.world.after(100 * MILLISECOND, self.start)
             return
         self.look_into(holdings)
         self.repository = TopicRepository(TOPIC, self.settings, self.traces)
@@ -146,12 +146,12 @@ class Depot(Actor):
         if self.repository is None:
             return
         self.forget_dropped(self.repository)
-        self.later(self.stage.random.randrange(1, 20) * MILLISECOND, self.connect)
+        self.later(self.world.random.randrange(1, 20) * MILLISECOND, self.connect)
 
     def destroyed(self, damaged: LedgerDamaged) -> None:
         """Sequence numbers must not begin anew: its name is not used again."""
         self.note(f"{damaged}")
-        self.stage.seen["destroyed"] += 1
+        self.world.seen["destroyed"] += 1
         self.die()
 
     def look_into(self, holdings: Holdings) -> None:
@@ -159,7 +159,7 @@ class Depot(Actor):
         self.shelf.facts = dict(holdings.facts)
         for key, value in holdings.facts.items():
             self._note_progress(key, value)
-        if (lost := self.shelf.open(holdings.lines, self.stage.now)) is not None:
+        if (lost := self.shelf.open(holdings.lines, self.world.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._untold.clear()
         self._came.clear()
@@ -179,7 +179,7 @@ class Depot(Actor):
     def cut_power(self, why: str = "power cut") -> None:
         self.crash(why)
         self.ledgers.cut_power()
-        self.stage.seen["power-cut"] += 1
+        self.world.seen["power-cut"] += 1
 
     def die(self) -> None:
         """For ever, with its disk."""
@@ -187,7 +187,7 @@ class Depot(Actor):
         self.dead = self.shelf.dead = True
 
     def cut_short(self) -> None:
-        if self.stage.random.random() < 0.5:
+        if self.world.random.random() < 0.5:
             self.cut_power("power cut in a step")
         else:
             super().cut_short()
@@ -197,7 +197,7 @@ class Depot(Actor):
 
     def rot(self, random: Random, *, bodies: bool = False) -> bool:
         """Some bits of what is durable flip, or one of an event's body."""
-        entrusted = list(self.stage.book.entrusted)
+        entrusted = list(self.world.history.entrusted)
         is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
         if is_rotten:
             for stream, spans in self.shelf.durable.items():
@@ -220,18 +220,18 @@ class Depot(Actor):
 
     # ---- the ledger
 
-    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
+    def did(self, happened: Input, effects: list[Effect]) -> trace_checker.Told:
         did = super().did(happened, effects)
         if isinstance(happened, LetterReceived) and self.repository is not None:
             known = tuple(self.repository.registry.versions())
             self._registered |= {each.token: known for each in happened.events if isinstance(each, Registration)}
         if isinstance(happened, Committed):
-            did += hearing.durable(self._untold.pop(happened.token))
+            did += trace_checker.durable(self._untold.pop(happened.token))
         elif isinstance(happened, Scanned) and self._is_opening:
-            did += hearing.durable(record.line for record in happened.records)
+            did += trace_checker.durable(record.line for record in happened.records)
         return did
 
-    def testify(self, did: hearing.Told, rows: list[Trace]) -> None:
+    def testify(self, did: trace_checker.Told, rows: list[Trace]) -> None:
         super().testify(did, rows)
         repository = self.repository
         if self._traces.add(rows):
@@ -240,7 +240,7 @@ class Depot(Actor):
         if self._is_opening and repository is not None and repository.is_open:
             self._is_opening = False
             if self.link:
-                self.stage.brokers.greet(self)  # what they told before was not heard
+                self.world.brokers.greet(self)  # what they told before was not heard
             if missing := self._traces.missing(self.shelf):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
@@ -251,7 +251,7 @@ class Depot(Actor):
 
     def _is_noted(self, row: Trace) -> bool:
         noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
-        return all(noted.covers(*span) for span in hearing.spans_of(row))
+        return all(noted.covers(*span) for span in trace_checker.spans_of(row))
 
     def _tell_traces(self) -> None:
         assert self.repository is not None
@@ -262,19 +262,19 @@ class Depot(Actor):
         for entry in commit.entries:
             if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
                 if self.repository is not None and self.repository.registry.terms.after:
-                    self.stage.book.check_topic(self.short, entry.line)
-                self.stage.book.stored_times.store(self.short, entry, self._came.get)
+                    self.world.history.check_topic(self.short, entry.line)
+                self.world.history.stored_times.store(self.short, entry, self._came.get)
 
     def written(self, commit: Commit) -> None:
         self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
-        self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.stage.now)
-        if self.settings.unit and not self.stage.book.hold:
+        self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.world.now)
+        if self.settings.unit and not self.world.history.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
-                self.stage.book.begin(self.short, entry.key, entry.value)
+                self.world.history.begin(self.short, entry.key, entry.value)
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -296,11 +296,11 @@ class Depot(Actor):
         self.crash("raised")
 
     def power_failed(self) -> None:
-        self.stage.seen["cut-in-commit"] += 1
+        self.world.seen["cut-in-commit"] += 1
         self.cut_power("power cut in a commit")
 
     def read(self, ledger: str, excerpt: Excerpt) -> None:  # noqa: ARG002
-        self.stage.seen["damaged"] += len(excerpt.damaged)
+        self.world.seen["damaged"] += len(excerpt.damaged)
         for line in (record.line for record in excerpt.records if record.line.kind is Kind.EVENTS):
             self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
 
@@ -311,8 +311,8 @@ class Depot(Actor):
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
         for stream in self.repository.log.streams.values():
-            self.stage.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
-            self.stage.book.collect(self.short, stream.id, stream.floor)
+            self.world.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
+            self.world.history.collect(self.short, stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
@@ -320,7 +320,7 @@ class Depot(Actor):
         self.crash("discards its ledger")
         self.throw_away(registry)
         if registry.deleted:  # its process goes on, and manages nothing until it is invited
-            self.stage.after(self.ledgers.draw_delay(), self.start)
+            self.world.after(self.ledgers.draw_delay(), self.start)
 
     def throw_away(self, registry: Registry) -> None:
         """Throw away all that is stored of the topic, which was deleted or is for others to keep."""
@@ -328,43 +328,43 @@ class Depot(Actor):
             self.accuse("left-as-member", f"{self.short} leaves, and knows that it is a member")
         self.ledgers.discard(TOPIC)
         if registry.deleted:
-            self.stage.seen["deleted"] += 1
-            self.shelf = self.stage.book.shelves[self.short] = Shelf(self.settings.unit)
-            self._traces = hearing.KeptTraces()
+            self.world.seen["deleted"] += 1
+            self.shelf = self.world.history.disks[self.short] = DiskContents(self.settings.unit)
+            self._traces = trace_checker.KeptTraces()
             return
         self.left = True
-        self.stage.seen["left"] += 1
-        self.stage.book.leave(self.short)
+        self.world.seen["left"] += 1
+        self.world.history.leave(self.short)
 
     # ---- what it says, against what is true
 
     def _post(self, post: SendLetter) -> None:
-        book = self.stage.book
+        history = self.world.history
         for event in post.events:
             if isinstance(event, RepositoryAck):
                 for publisher in self._publishers_at(post.to):
-                    book.acknowledge(self.short, publisher, event)
+                    history.acknowledge(self.short, publisher, event)
             elif isinstance(event, GossipSync):
                 for name, done in event.syncs.items():
                     self.check_sync(name, done)
             elif isinstance(event, Persistent | Rectify):
                 for name in self._told_at(post.to):
-                    book.announce(self.short, name, event.stretches)
+                    history.announce(self.short, name, event.stretches)
             elif isinstance(event, Sync):
                 self._synced(post.to, event)
             elif isinstance(event, RecoveryResponse) and event.epoch:
-                name = next(name for name, page in book.pages.items() if inbox_of(page.end) == post.to)
+                name = next(name for name, page in history.pages.items() if inbox_of(page.end) == post.to)
                 assert self.repository is not None
-                book.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
+                history.answer(self.short, (f"subscription/{name}",), self._required(self.repository))
                 self._check_agreement(name, event.sync)
             elif isinstance(event, RecoveryResponse):
                 for publisher in self._publishers_at(post.to):
                     self._recovered(publisher, event)
             elif isinstance(event, RegistrationReceipt):
-                book.receipts.add((self.short, event.token))
+                history.receipts.add((self.short, event.token))
                 if event.code is None:
-                    book.answer(self.short, self._registered[event.token])
-        self.stage.office.post(self, post)
+                    history.answer(self.short, self._registered[event.token])
+        self.world.office.post(self, post)
 
     def _told_at(self, place: str) -> list[str]:
         """The subscribers that are told what is posted there, alone or together with others."""
@@ -385,14 +385,14 @@ class Depot(Actor):
         assert self.repository is not None
         gossip, asking = self.repository.gossip, self.repository.admission.publishers[publisher].incarnation
         heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
-        self.stage.book.recover(self.short, publisher, asking, response, heard)
+        self.world.history.recover(self.short, publisher, asking, response, heard)
 
     def check_sync(self, name: str, done: Iterable[Held]) -> None:
         assert self.repository is not None
         subscription = self.repository.registry.subscriptions.get(name)
         if subscription is not None:
             start = {(publisher, incarnation): number for publisher, incarnation, number in subscription.frontier}
-            self.stage.book.sync(self.short, name, start, done)
+            self.world.history.sync(self.short, name, start, done)
 
     def _synced(self, inbox: str, sync: Sync) -> None:
         assert self.repository is not None
@@ -405,14 +405,14 @@ class Depot(Actor):
     def _check_agreement(self, name: str, sync: int) -> None:
         """What a subscriber need not fear for any more must be written down wherever it has to be."""
         assert self.repository is not None
-        book, streams = self.stage.book, self.repository.log.streams
-        page = book.pages[name]
+        history, streams = self.world.history, self.repository.log.streams
+        page = history.pages[name]
         for key in [key for key in page.acknowledged if key not in page.synced]:
             stream = streams.get(key[:2])
             place = stream.locate(key[2]) if stream is not None else None
             if place is not None and place[1] + key[2] - place[0] <= sync:
                 page.synced[key] = None
-                book.settle(self.short, page, key, self._required(self.repository))
+                history.confirm_sync(self.short, page, key, self._required(self.repository))
 
     def observe(self) -> None:
         """What readers may see after a step that they could not see before."""
@@ -431,7 +431,7 @@ class Depot(Actor):
             if record is None:
                 self._horizon = repository.log.horizon
                 break
-            self.stage.book.reveal(self.short, record.line, required)
+            self.world.history.reveal(self.short, record.line, required)
             self._horizon = record.line.end
 
     def _required(self, repository: TopicRepository) -> int:

@@ -19,7 +19,7 @@ _LONGEST = 160
 _BULKY = {frame.EVENTS: "events", frame.PARCEL: "parcel"}
 
 
-class Trace:
+class ReplayTrace:
     """Digests every step; keeps a line for each if asked to."""
 
     __slots__ = ("_digest", "_encoder", "_keep", "lines", "steps")

@@ -5,14 +5,14 @@ import pytest
 from stentor.machine import SECOND, Effect, Received, Report, Send, Started
 from stentor.model.ids import LinkId
 from stentor.model.messages import Heartbeat
-from stentor.simulation.trace import Trace
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.wire import frame
 
 LINK = LinkId(1)
 
 
 def digest(*effects: Effect) -> str:
-    trace = Trace()
+    trace = ReplayTrace()
     trace.step(5, "n", Received(LINK, b"abc"), effects)
     return trace.digest()
 
@@ -33,7 +33,7 @@ def test_only_plain_data_crosses_a_machines_border() -> None:
 
 
 def test_lines_tell_people_what_was_said() -> None:
-    trace = Trace(keep=True)
+    trace = ReplayTrace(keep=True)
     greeting = frame.PREAMBLE + frame.encode(Heartbeat(8))
     trace.step(SECOND, "node", Started(), [Send(LINK, [greeting]), Report("info", "ready", {})])
     trace.step(2 * SECOND, "node", Received(LINK, greeting[:10]), [])

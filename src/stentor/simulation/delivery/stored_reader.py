@@ -18,22 +18,22 @@ from stentor.protocols.delivery.stored.read_client import (
     StoredReadClient,
     StoredReadSettings,
 )
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.book import Key, Page
+from stentor.simulation.checkers.delivery_history import Key, SubscriberHistory
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 
 _SETTINGS = StoredReadSettings(silence=150 * MILLISECOND, again=40 * MILLISECOND, patience=2 * SECOND, page=600)
 _MOST = 25  # events of a batch
 
 
-class Scholar(Actor):
+class SimStoredReader(SimProcess):
     """Reads everything from the beginning, under a name for which repositories keep what it has not read."""
 
     asks_for_members = True
 
-    def __init__(self, stage: Stage, name: str) -> None:
-        super().__init__(stage, f"scholar:{name}", name)
+    def __init__(self, world: DeliveryWorld, name: str) -> None:
+        super().__init__(world, f"scholar:{name}", name)
         self.short = name
-        self.page = stage.book.pages[name] = Page(name, self.name, "beginning")
+        self.page = world.history.pages[name] = SubscriberHistory(name, self.name, "beginning")
         self.page.conditions.append(None)
         self.done = Position()  # what it has read, durably
         self.plan: Availability | None = None  # the batch that it reads, durably
@@ -64,7 +64,7 @@ class Scholar(Actor):
             self._look()
 
     def _look(self) -> None:
-        random = self.stage.random
+        random = self.world.random
         self._token += 1
         since = "" if self.enrolled else "beginning"
         request = StockRequest(
@@ -79,7 +79,7 @@ class Scholar(Actor):
         available = tell.available
         if not self.enrolled:
             self.enrolled, self.done = True, available.done.plus(available.gone)
-            self.page.confirmed = self.stage.now
+            self.page.confirmed = self.world.now
         if not available.parts:
             self.idle = True
             self.later(50 * MILLISECOND, self._look)
@@ -93,24 +93,24 @@ class Scholar(Actor):
         for part in plan.parts:
             self._token += 1
             members = list(plan.members)
-            self.stage.random.shuffle(members)
+            self.world.random.shuffle(members)
             self.handle(PagesRequested(self._token, TOPIC, part, "", members))
 
     def _give(self, give: DeliverPage) -> None:
-        book = self.stage.book
+        history = self.world.history
         for block in give.leaf.blocks:
-            self.stage.seen["read"] += block.count
+            self.world.seen["read"] += block.count
             for offset, body in zip(block.offsets(), block.bodies(), strict=True):
                 key = (int(block.publisher), int(block.incarnation), int(block.catenation) + offset)
                 if key in self._found:
                     self.accuse("duplicate-read", f"{self.short} got {key} twice in one batch")
-                told = book.published.get(key[:2], {}).get(key[2])
+                told = history.published.get(key[:2], {}).get(key[2])
                 if told is None or told.body != body:
                     self.accuse("garbage-read", f"{self.short} got {key}: {body!r}")
                 self._found[key] = body
         self._lost = self._lost.plus(give.leaf.lost)
         if give.rest.streams:
-            self.later(self.stage.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(PageConsumed(give.token)))
+            self.later(self.world.random.randrange(1, 5) * MILLISECOND, lambda: self.handle(PageConsumed(give.token)))
             return
         self._left -= 1
         if not self._left:
@@ -127,12 +127,12 @@ class Scholar(Actor):
             self.accuse("wrong-batch", f"{self.short} planned {planned}, and read {read}")
         self.page.acknowledged.update(dict.fromkeys(self._found))
         self.done, self.plan = self.plan.end, None
-        self.stage.seen["batch"] += 1
+        self.world.seen["batch"] += 1
         self.handle(ReadAcknowledged(TOPIC, self.done))
-        self.later(self.stage.random.randrange(1, 30) * MILLISECOND, self._look)
+        self.later(self.world.random.randrange(1, 30) * MILLISECOND, self._look)
 
     def _fail(self, fail: Fail) -> None:
-        self.stage.seen["read-failed"] += 1
+        self.world.seen["read-failed"] += 1
         self.note(f"fails: {fail.reason}")
         self.crash("begins anew")
-        self.stage.after(100 * MILLISECOND, self.start)
+        self.world.after(100 * MILLISECOND, self.start)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from stentor.machine import SECOND
 from stentor.model.messages import SettlementReport
 from stentor.nodes.broker.broker import Broker
-from stentor.simulation.application import Application
-from stentor.simulation.checkers import Ledger
-from stentor.simulation.life import Session, Wish
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle
+from stentor.simulation.clients.application import Application
+from stentor.simulation.clients.client_history import Session, SubscriptionHistory
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 
@@ -27,17 +27,19 @@ class SettlementChecker:
     def __init__(
         self,
         world: World,
-        ledger: Ledger,
+        oracle: DeliveryOracle,
         brokers: Callable[[], Mapping[str, Broker]],
         applications: Sequence[Application],
         struck: Counter[str],
     ) -> None:
-        self._world, self._ledger, self._brokers = world, ledger, brokers
+        self._world, self._oracle, self._brokers = world, oracle, brokers
         self._applications, self._struck = applications, struck
         self.is_peace = False  # long after the last fault nobody may be silent
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came
 
-    def settled(self, application: Application, wishes: Sequence[Wish], report: SettlementReport) -> None:
+    def settled(
+        self, application: Application, wishes: Sequence[SubscriptionHistory], report: SettlementReport
+    ) -> None:
         """Somebody was told so of these wishes."""
         world = self._world
         self.told += 1
@@ -48,7 +50,7 @@ class SettlementChecker:
             session = application.life.linked[-1]
             world.schedule.after(0, lambda: self._try(application, wishes, session))
 
-    def _try(self, application: Application, wishes: Sequence[Wish], mine: Session) -> None:
+    def _try(self, application: Application, wishes: Sequence[SubscriptionHistory], mine: Session) -> None:
         """Let everybody publish, and look later at what came of it."""
         if not self._is_sound():
             return
@@ -59,7 +61,7 @@ class SettlementChecker:
                 if each.life.node in reached:
                     sessions[each.life.name] = each.life.linked[-1]
                 each.publish_everywhere()
-        bodies = [body for body, event in self._ledger.events.items() if event.time == start]
+        bodies = [body for body, event in self._oracle.events.items() if event.time == start]
 
         def judge() -> None:
             if mine.until is None and self._picture() == before:
@@ -69,9 +71,13 @@ class SettlementChecker:
         self._world.schedule.after(_GRACE, judge)
 
     def _judge(
-        self, application: Application, wishes: Sequence[Wish], bodies: Sequence[bytes], publishers: set[str]
+        self,
+        application: Application,
+        wishes: Sequence[SubscriptionHistory],
+        bodies: Sequence[bytes],
+        publishers: set[str],
     ) -> None:
-        events = [self._ledger.events[body] for body in bodies]
+        events = [self._oracle.events[body] for body in bodies]
         among = [event for event in events if event.source in publishers]
         for wish in wishes:
             if wish not in application.life.wishes.values() or wish.patient or application.has_missed(wish):
@@ -96,7 +102,7 @@ class SettlementChecker:
     def _is_sound(self) -> bool:
         """Whether no process stands still and all links carry what is sent; a damaged stream may lose it in silence."""
         network, hosts = self._world.network, self._world.hosts.values()
-        is_running = not any(host.stalled for host in hosts) and not network.sky.weather.damage
+        is_running = not any(host.stalled for host in hosts) and not network.sky.faults.damage
         return is_running and all(link.is_sound for link in network.links)
 
     def _picture(self) -> tuple[int, dict[str, tuple[int, int]]]:

@@ -2,7 +2,7 @@
 
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId
-from stentor.simulation.checkers import Reader
+from stentor.simulation.checkers.delivery_oracle import SubscriptionChecker
 
 
 class Session:
@@ -35,19 +35,19 @@ class Sessions(list[Session]):
         return any(each.since <= start and (each.until is None or each.until >= end) for each in self)
 
 
-class Wish:
+class SubscriptionHistory:
     """A subscription as its application sees it; `confirmed` are the times when it was in force."""
 
     __slots__ = ("confirmed", "missed", "patient", "reader")
 
-    def __init__(self, reader: Reader, patient: bool) -> None:
+    def __init__(self, reader: SubscriptionChecker, patient: bool) -> None:
         self.reader = reader
         self.patient = patient  # its application does not always want more at once
         self.confirmed = Sessions()
         self.missed = 0
 
 
-class Life:
+class ClientHistory:
     """From a start of the host to its end. `linked` are the times when the client said that it was connected."""
 
     __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "wishes")
@@ -57,7 +57,7 @@ class Life:
         self.incarnation = incarnation
         self.linked = Sessions()
         self.node = ""  # the broker that it was connected with last
-        self.wishes: dict[SubscriptionId, Wish] = {}
+        self.wishes: dict[SubscriptionId, SubscriptionHistory] = {}
         self.halted: Refusal | None = None
         self.leaving = False
         self.ended = False

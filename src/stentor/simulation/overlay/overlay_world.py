@@ -23,11 +23,11 @@ from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.simulation.atlas import Spot
+from stentor.simulation.checkers.network_oracle import BrokerView
+from stentor.simulation.clients.workload import Interest as Wish
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.trace import Trace
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.validation import validate_sometimes
-from stentor.simulation.workload import Interest as Wish
 
 HEARTBEAT = SECOND
 _LIMITS = Limits(heartbeat=HEARTBEAT / SECOND)
@@ -71,16 +71,16 @@ class Mailbox(Outbox):
 class End:
     """A site's end of a wire, and what the other one said that it has not heard yet."""
 
-    __slots__ = ("deaf", "mailbox", "peer", "queue", "session", "site", "waiting", "wire")
+    __slots__ = ("deaf", "link", "mailbox", "peer", "queue", "session", "site", "waiting")
 
-    def __init__(self, wire: "Wire", site: str, peer: str, session: LinkSession, mailbox: Mailbox) -> None:
-        self.wire, self.site, self.peer, self.session, self.mailbox = wire, site, peer, session, mailbox
+    def __init__(self, link: "SimLink", site: str, peer: str, session: LinkSession, mailbox: Mailbox) -> None:
+        self.link, self.site, self.peer, self.session, self.mailbox = link, site, peer, session, mailbox
         self.queue: deque[Message | None] = deque()  # None is the welcome
         self.deaf = False  # its site left
         self.waiting = False  # listed among those that have something to hear
 
 
-class Wire:
+class SimLink:
     """A link that somebody dialled."""
 
     __slots__ = ("cost", "cut", "ends", "stalled")
@@ -94,7 +94,7 @@ class Wire:
         return self.ends[1] if end is self.ends[0] else self.ends[0]
 
 
-class Site:
+class SimBroker:
     """A broker without clients, as far as its neighbours can tell; what it wants is said by whoever plays."""
 
     def __init__(self, name: str, numbers: tuple[int, ...], path_length: float = 0.0) -> None:
@@ -144,20 +144,22 @@ class Site:
         del self.wishes[number]
         self.forwarder.table.remove(self._subscriptions.pop(number))
 
-    def spot(self) -> Spot:
+    def spot(self) -> BrokerView:
         links = {name: each.cost for name, each in self.network.gateways.neighbours.items() if not each.suspected}
-        return Spot(self.numbers, self.address, links, tuple(wish.wants for wish in self.wishes.values()), self.network)
+        return BrokerView(
+            self.numbers, self.address, links, tuple(wish.wants for wish in self.wishes.values()), self.network
+        )
 
 
-class Mesh:
+class OverlayWorld:
     """Sites and wires; all that is random comes from `random`."""
 
-    def __init__(self, random: Random, trace: Trace, anomalies: list[Anomaly]) -> None:
+    def __init__(self, random: Random, trace: ReplayTrace, anomalies: list[Anomaly]) -> None:
         self.random, self.trace, self.anomalies = random, trace, anomalies
         self.now = SECOND
         self.echoes = True  # markers come back, so that costs follow the time that it takes
         self.path_length = 0.0  # that sites keep to; 0 is any
-        self.sites: dict[str, Site] = {}
+        self.brokers: dict[str, SimBroker] = {}
         self.said: Counter[str] = Counter()  # kinds of messages
         self.heard: Counter[str] = Counter()  # messages that are no routine, by site
         self._links = 0
@@ -167,23 +169,23 @@ class Mesh:
 
     # ---- sites
 
-    def add(self, name: str, numbers: tuple[int, ...]) -> Site:
-        assert name not in self.sites, f"two sites called {name}"
-        site = self.sites[name] = Site(name, numbers, self.path_length)
-        return site
+    def add(self, name: str, numbers: tuple[int, ...]) -> SimBroker:
+        assert name not in self.brokers, f"two sites called {name}"
+        broker = self.brokers[name] = SimBroker(name, numbers, self.path_length)
+        return broker
 
-    def start(self, site: Site) -> None:
+    def start(self, site: SimBroker) -> None:
         site.start(self.now)
         self.act(site, "started", site.network.recompute_routes)
 
-    def crash(self, site: Site) -> None:
+    def crash(self, site: SimBroker) -> None:
         """It is gone with all that it knew; its neighbours will find out."""
         self.trace.note(self.now, site.name, "crashed")
         site.alive = False
-        for wire in list(self.wires(site.name)):
-            self.cut(wire)
+        for link in list(self.wires(site.name)):
+            self.cut(link)
 
-    def leave(self, site: Site) -> None:
+    def leave(self, site: SimBroker) -> None:
         """It says farewell as a broker does that is told to stop."""
 
         def farewell() -> None:
@@ -198,24 +200,24 @@ class Mesh:
         for end in [end for end in self._ends.values() if end.site == site.name]:
             end.deaf = True
             if end.session.hop is None:
-                self.cut(end.wire)  # it was not welcomed yet, so there was nobody to say farewell to
+                self.cut(end.link)  # it was not welcomed yet, so there was nobody to say farewell to
 
-    def act(self, site: Site, what: str, action: Callable[[], object], detail: str = "") -> None:
+    def act(self, site: SimBroker, what: str, action: Callable[[], object], detail: str = "") -> None:
         """Something happens at a site, in one step."""
         self._step(site, Befell(what, detail), action)
 
-    def alive(self) -> list[Site]:
-        return [site for site in self.sites.values() if site.alive]
+    def alive(self) -> list[SimBroker]:
+        return [broker for broker in self.brokers.values() if broker.alive]
 
-    def spots(self) -> dict[str, Spot]:
-        return {site.name: site.spot() for site in self.alive()}
+    def spots(self) -> dict[str, BrokerView]:
+        return {broker.name: broker.spot() for broker in self.alive()}
 
     # ---- wires
 
-    def wires(self, *names: str) -> Iterator[Wire]:
+    def wires(self, *names: str) -> Iterator[SimLink]:
         """Those that are not cut, of or between these sites."""
         for link, end in self._ends.items():
-            wire = end.wire
+            wire = end.link
             if not wire.cut and link == wire.ends[0].session.connection.link:
                 sites = {each.site for each in wire.ends}
                 if sites.issuperset(names):
@@ -223,16 +225,16 @@ class Mesh:
 
     def connect(self, dialler: str, acceptor: str, cost: float) -> None:
         """One site dials another, which takes the link or not; the dialler knows it when the welcome is heard."""
-        if not (self.sites[dialler].alive and self.sites[acceptor].alive):
+        if not (self.brokers[dialler].alive and self.brokers[acceptor].alive):
             return
-        wire = Wire(cost)
-        wire.ends = (self._end(wire, dialler, acceptor, True), self._end(wire, acceptor, dialler, False))
-        near, far = wire.ends
+        link = SimLink(cost)
+        link.ends = (self._end(link, dialler, acceptor, True), self._end(link, acceptor, dialler, False))
+        near, far = link.ends
         near.queue.append(None)
-        self._admit(far, self.sites[dialler].address)
+        self._admit(far, self.brokers[dialler].address)
         self._wait(near)
 
-    def _end(self, wire: Wire, site: str, peer: str, dialled: bool) -> End:
+    def _end(self, wire: SimLink, site: str, peer: str, dialled: bool) -> End:
         self._links += 1
         link = LinkId(self._links)
         connection = Connection(link, self.now, 1 << 20, 1 << 20, _LIMITS.heartbeat)
@@ -242,31 +244,31 @@ class Mesh:
         return end
 
     def _admit(self, end: End, address: str) -> None:
-        site, wire = self.sites[end.site], end.wire
+        broker, link = self.brokers[end.site], end.link
 
         def admit() -> None:
             try:
-                former = site.network.link_up(end.session, end.peer, wire.cost, address)
+                former = broker.network.link_up(end.session, end.peer, link.cost, address)
             except FrameError:
-                self.cut(wire)
+                self.cut(link)
                 return
             if former is not None:
                 former.hop = None
                 replaced = self._ends.get(former.connection.link)
                 if replaced is not None:
-                    self.cut(replaced.wire)
+                    self.cut(replaced.link)
 
-        self._step(site, Befell("linked", end.peer), admit)
+        self._step(broker, Befell("linked", end.peer), admit)
 
-    def cut(self, wire: Wire) -> None:
+    def cut(self, link: SimLink) -> None:
         """What is under way is lost; the ends learn of it later."""
-        if wire.cut:
+        if link.cut:
             return
-        wire.cut = True
-        for end in wire.ends:
+        link.cut = True
+        for end in link.ends:
             end.queue.clear()
             del self._ends[end.session.connection.link]
-            if self.sites[end.site].alive:
+            if self.brokers[end.site].alive:
                 self._unaware.append(end)
 
     def notice(self, count: int) -> None:
@@ -275,25 +277,25 @@ class Mesh:
             self._notice(self._unaware.pop(self.random.randrange(len(self._unaware))))
 
     def _notice(self, end: End) -> None:
-        site = self.sites[end.site]
-        if site.alive and end.session.hop is not None and end.peer in site.network.peers:
-            self._step(site, Befell("lost", end.peer), lambda: self._part(site, end))
+        broker = self.brokers[end.site]
+        if broker.alive and end.session.hop is not None and end.peer in broker.network.peers:
+            self._step(broker, Befell("lost", end.peer), lambda: self._part(broker, end))
 
-    def _part(self, site: Site, end: End) -> None:
+    def _part(self, site: SimBroker, end: End) -> None:
         if site.network.peers[end.peer].session is end.session:
             site.network.link_down(end.session, "lost")
         end.session.hop = None
 
     # ---- what is said and heard
 
-    def stall(self, wire: Wire, stalled: bool) -> None:
-        wire.stalled = stalled
+    def stall(self, link: SimLink, stalled: bool) -> None:
+        link.stalled = stalled
         if not stalled:
-            for end in wire.ends:
+            for end in link.ends:
                 self._wait(end)
 
     def _wait(self, end: End) -> None:
-        if end.queue and not end.waiting and not end.wire.stalled and not end.wire.cut:
+        if end.queue and not end.waiting and not end.link.stalled and not end.link.cut:
             end.waiting = True
             self._waiting.append(end)
 
@@ -305,14 +307,14 @@ class Mesh:
             end, self._waiting[place] = self._waiting[place], self._waiting[-1]
             self._waiting.pop()
             end.waiting = False
-            if not end.wire.cut and not end.wire.stalled:
+            if not end.link.cut and not end.link.stalled:
                 count += self._read(end)
                 self._wait(end)
         return count
 
     def _read(self, end: End) -> int:
         self.now += _PASSING
-        site = self.sites[end.site]
+        broker = self.brokers[end.site]
         end.session.connection.heard = self.now
         if end.deaf:
             end.queue.clear()
@@ -323,13 +325,13 @@ class Mesh:
             return 1
         some = [end.queue.popleft() for _ in range(min(len(end.queue), self.random.randint(1, _MOST_AT_ONCE)))]
         messages = tuple(message for message in some if message is not None)
-        if not site.alive or end.session.hop is None:
+        if not broker.alive or end.session.hop is None:
             return len(some)
-        self.heard[site.name] += sum(not isinstance(message, ROUTINE) for message in messages)
-        self._step(site, Heard(end.peer, messages), lambda: self._hear(site, end, messages))
+        self.heard[broker.name] += sum(not isinstance(message, ROUTINE) for message in messages)
+        self._step(broker, Heard(end.peer, messages), lambda: self._hear(broker, end, messages))
         return len(some)
 
-    def _hear(self, site: Site, end: End, messages: tuple[Message, ...]) -> None:
+    def _hear(self, site: SimBroker, end: End, messages: tuple[Message, ...]) -> None:
         for message in messages:
             match message:
                 case Ping():
@@ -338,20 +340,20 @@ class Mesh:
                         site.forwarder.unflushed[end.mailbox] = None
                 case Farewell():
                     self._part(site, end)
-                    self._unlink(end.wire)
+                    self._unlink(end.link)
                     return
                 case _:
                     site.network.hear(self.now, end.session, message)
 
-    def _unlink(self, wire: Wire) -> None:
-        wire.cut = True
-        for end in wire.ends:
+    def _unlink(self, link: SimLink) -> None:
+        link.cut = True
+        for end in link.ends:
             self._ends.pop(end.session.connection.link, None)
 
-    def beat(self, site: Site) -> None:
+    def beat(self, site: SimBroker) -> None:
         self._step(site, Befell("beat"), lambda: site.network.beat(self.now))
 
-    def _step(self, site: Site, happened: Input, action: Callable[[], object]) -> None:
+    def _step(self, site: SimBroker, happened: Input, action: Callable[[], object]) -> None:
         try:
             action()
             site.network.recompute_routes()
@@ -385,6 +387,6 @@ class Mesh:
             if end is not None:
                 effects.append(Say(end.peer, message))
         if end is not None:
-            other = end.wire.other(end)
+            other = end.link.other(end)
             other.queue.extend(messages)
             self._wait(other)

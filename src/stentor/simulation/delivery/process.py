@@ -32,13 +32,13 @@ from stentor.protocols.delivery.transport import (
     Subscribe,
     Unsubscribe,
 )
-from stentor.simulation.delivery import hearing
-from stentor.simulation.delivery.book import Book
+from stentor.simulation.checkers import trace_checker
+from stentor.simulation.checkers.delivery_history import DeliveryHistory
 from stentor.simulation.delivery.brokers import Brokers
-from stentor.simulation.delivery.post_office import PostOffice
+from stentor.simulation.delivery.letter_network import LetterNetwork
 from stentor.simulation.outcome import Anomaly
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Appointment, Schedule
-from stentor.simulation.trace import Trace
 from stentor.simulation.validation import validate_sometimes
 
 TOPIC = "orders"
@@ -50,11 +50,11 @@ class Endless(Exception):
     """Somebody never stops talking."""
 
 
-class Stage:
+class DeliveryWorld:
     """What all actors of a run share."""
 
     def __init__(
-        self, seed: int, schedule: Schedule, trace: Trace, office: PostOffice, anomalies: list[Anomaly]
+        self, seed: int, schedule: Schedule, trace: ReplayTrace, office: LetterNetwork, anomalies: list[Anomaly]
     ) -> None:
         self.random = Random(f"{seed}/delivery")
         self.schedule, self.trace, self.office, self.anomalies = schedule, trace, office, anomalies
@@ -64,10 +64,10 @@ class Stage:
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
         self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
         self.seen: Counter[str] = Counter()
-        self.book = Book(self.anomalies, self.schedule)
+        self.history = DeliveryHistory(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs
         self._lives: dict[str, list[int]] = {}  # of each name, in the order in which they began
-        self.office.watch = self.book.watch
+        self.office.watch = self.history.watch
 
     @property
     def now(self) -> int:
@@ -96,15 +96,15 @@ class Stage:
         return self.schedule.after(delay, action)
 
 
-class Actor:
+class SimProcess:
     """Somebody with a name under which it is connected."""
 
     is_repository = False
     is_stranger = False
     asks_for_members = False  # whom it believes it learns from brokers
 
-    def __init__(self, stage: Stage, name: str, principal: str, seat: str = "") -> None:
-        self.stage = stage
+    def __init__(self, world: DeliveryWorld, name: str, principal: str, seat: str = "") -> None:
+        self.world = world
         self.name, self.principal, self.seat = name, principal, seat or name
         self.id = int(publisher_id(principal, name))
         self.link = 0
@@ -112,7 +112,7 @@ class Actor:
         self.life = 0
         self.where: Filter | None = None
         self.machine: Machine | None = None
-        self.traces = TraceBuffer(sums=stage.sums)  # what its machine traces
+        self.traces = TraceBuffer(sums=world.sums)  # what its machine traces
         self.hears: set[str] = set()  # beside its inbox and the topic
         self.deaf = False  # to the topic
         self.cut_at = -1  # of the effects of its next step so many happen, then it crashes
@@ -120,8 +120,8 @@ class Actor:
         self._skew = 0  # of its clock: nothing may depend on what it was in an earlier life
         self._timers: dict[Timer, Appointment] = {}
         self._acts: dict[type[Effect], Callable[[Any], None]] = {
-            SendLetter: lambda post: stage.office.post(self, post),
-            Publish: lambda publish: stage.office.publish(self, publish.block, publish.to),
+            SendLetter: lambda post: world.office.post(self, post),
+            Publish: lambda publish: world.office.publish(self, publish.block, publish.to),
             Subscribe: self._listen,
             Unsubscribe: self._ignore,
             StartTimer: self._start_timer,
@@ -129,7 +129,7 @@ class Actor:
             Stop: self._stop,
             Report: self._report,
         }
-        stage.office.join(self)
+        world.office.join(self)
 
     @property
     def alive(self) -> bool:
@@ -141,7 +141,7 @@ class Actor:
 
     @property
     def clock(self) -> int:
-        return self.stage.now + self._skew
+        return self.world.now + self._skew
 
     @property
     def wall(self) -> int:
@@ -156,7 +156,7 @@ class Actor:
     def begin(self, machine: Machine) -> None:
         assert not self.alive
         self.life += 1
-        self._skew = self.stage.random.randrange(10 * SECOND)
+        self._skew = self.world.random.randrange(10 * SECOND)
         self.cut_at = -1
         self.machine = machine
         self.traces.take(0)
@@ -180,7 +180,7 @@ class Actor:
         for topic in sorted(self.hears):
             self.handle(Listening(topic))
         self.handle(LinkUp(self.principal, self.node))
-        self.stage.brokers.greet(self)
+        self.world.brokers.greet(self)
 
     def roam(self, pause: int) -> None:
         """Its link is gone with all that is under way; another one comes, perhaps at another broker."""
@@ -196,8 +196,8 @@ class Actor:
 
     def wander(self) -> None:
         """Choose a broker, if it matters."""
-        if self.stage.nodes and not self.is_repository:
-            self.node = self.stage.random.choice(self.stage.nodes)
+        if self.world.nodes and not self.is_repository:
+            self.node = self.world.random.choice(self.world.nodes)
 
     def unlinked(self) -> None:
         self.handle(LinkDown())
@@ -205,31 +205,31 @@ class Actor:
     def later(self, delay: int, action: Callable[[], None]) -> None:
         """Unless it crashes before."""
         life = self.life
-        self.stage.after(delay, lambda: action() if self.life == life and self.alive else None)
+        self.world.after(delay, lambda: action() if self.life == life and self.alive else None)
 
     def note(self, what: str) -> None:
-        self.stage.trace.note(self.stage.now, self.seat, what)
+        self.world.trace.note(self.world.now, self.seat, what)
 
     def accuse(self, kind: str, detail: str) -> None:
-        self.stage.anomalies.append(Anomaly(kind, detail))
+        self.world.anomalies.append(Anomaly(kind, detail))
 
     # ---- steps
 
     def handle(self, happened: Input) -> None:
         if self.machine is None:
             return
-        stage = self.stage
+        world = self.world
         try:
             effects = self.machine.step(self.clock, happened)
         except _BUGS as error:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")
             return
-        validate_sometimes(self.name, self.machine, stage.trace.steps, stage.anomalies)
-        stage.trace.step(stage.now, self.seat, happened, effects)
+        validate_sometimes(self.name, self.machine, world.trace.steps, world.anomalies)
+        world.trace.step(world.now, self.seat, happened, effects)
         self.testify(self.did(happened, effects), self.traces.take(self.clock))
-        if stage.trace.steps > MOST_STEPS:
-            raise Endless(f"{stage.trace.steps} steps")
+        if world.trace.steps > MOST_STEPS:
+            raise Endless(f"{world.trace.steps} steps")
         cut = len(effects) + 1
         if self.cut_at >= 0 and effects:
             cut = min(self.cut_at, len(effects))
@@ -242,18 +242,18 @@ class Actor:
             if not self.alive:
                 return
         if cut <= len(effects):
-            stage.seen["crash-in-step"] += 1
+            world.seen["crash-in-step"] += 1
             self.cut_short()
             return
         self.observe()
 
-    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:  # noqa: ARG002
+    def did(self, happened: Input, effects: list[Effect]) -> trace_checker.Told:  # noqa: ARG002
         """What its traces of this step must tell."""
-        return hearing.done(effects)
+        return trace_checker.done(effects)
 
-    def testify(self, did: hearing.Told, rows: list[Row]) -> None:
-        told = hearing.told(rows)
-        self.stage.seen["traced"] += len(told)
+    def testify(self, did: trace_checker.Told, rows: list[Row]) -> None:
+        told = trace_checker.told(rows)
+        self.world.seen["traced"] += len(told)
         if told != did:
             self.accuse("false-trace", f"{self.name} traced {told - did}, not {did - told}")
 
@@ -274,20 +274,20 @@ class Actor:
         else:
             self.hears.add(listen.to)
         link = self.link
-        delay = self.stage.random.randrange(5 * MILLISECOND)
+        delay = self.world.random.randrange(5 * MILLISECOND)
         self.later(delay, lambda: self.handle(Listening(listen.to)) if self.link == link else None)
 
     def _ignore(self, ignore: Unsubscribe) -> None:
         if ignore.to == TOPIC:
             self.deaf = True
-            self.stage.seen["deaf"] += 1
+            self.world.seen["deaf"] += 1
         else:
             self.hears.remove(ignore.to)
 
     def _start_timer(self, start: StartTimer) -> None:
         self._stop_timer(start.timer)
-        at = start.at - self._skew + (self.stage.random.randrange(start.jitter + 1) if start.jitter else 0)
-        self._timers[start.timer] = self.stage.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
+        at = start.at - self._skew + (self.world.random.randrange(start.jitter + 1) if start.jitter else 0)
+        self._timers[start.timer] = self.world.schedule.at(at, lambda: self.handle(TimerFired(start.timer, self.wall)))
 
     def _stop_timer(self, timer: Timer) -> None:
         former = self._timers.pop(timer, None)
@@ -296,8 +296,8 @@ class Actor:
 
     def _stop(self, stop: Stop) -> None:
         self.crash(f"stops: {stop.reason}")
-        self.stage.after(self.stage.random.randrange(10, 400) * MILLISECOND, self.start)  # it is supervised
+        self.world.after(self.world.random.randrange(10, 400) * MILLISECOND, self.start)  # it is supervised
 
     def _report(self, report: Report) -> None:
         if report.level in ("warning", "error"):
-            self.stage.seen[report.what.split(":")[0].replace(" ", "-")] += 1
+            self.world.seen[report.what.split(":")[0].replace(" ", "-")] += 1

@@ -22,11 +22,11 @@ from stentor.protocols.delivery.endpoint_api import (
 )
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
-from stentor.simulation.delivery import hearing
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.author import STEERING
-from stentor.simulation.delivery.book import Key, Page, Turn
-from stentor.simulation.workload import Condition
+from stentor.simulation.checkers import trace_checker
+from stentor.simulation.checkers.delivery_history import ApplicationRun, Key, SubscriberHistory
+from stentor.simulation.clients.workload import Condition
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
+from stentor.simulation.delivery.publisher import STEERING
 
 _SETTINGS = SubscriberSettings(
     missing=20 * MILLISECOND,
@@ -47,21 +47,21 @@ _KEEPS = 0.2  # of later lives name no filter, and get back the one that is regi
 _LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
 
 
-class Reader(Actor):
+class SimSubscriber(SimProcess):
     """Subscribes under one name in all its lives; each life may have a filter of its own."""
 
     asks_for_members = True
 
     def __init__(
-        self, stage: Stage, name: str, since: str, condition: Condition | None, slowness: int, seat: str = ""
+        self, world: DeliveryWorld, name: str, since: str, condition: Condition | None, slowness: int, seat: str = ""
     ) -> None:
-        super().__init__(stage, end_name("subscriber", name, TOPIC), name, seat)
+        super().__init__(world, end_name("subscriber", name, TOPIC), name, seat)
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.condition = condition
         self.subscriber: ReliableSubscriber | None = None
-        self.page = stage.book.pages.setdefault(name, Page(name, self.name, since))
-        self.turn = Turn()  # this life of its application
+        self.page = world.history.pages.setdefault(name, SubscriberHistory(name, self.name, since))
+        self.run = ApplicationRun()  # this life of its application
         self.is_fenced = False  # it has heard that another one holds its name
         self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
         self.told = 0  # a portion that is not acknowledged yet
@@ -69,7 +69,7 @@ class Reader(Actor):
         self._incarnation = Incarnation(0)
         self._position = 0  # of the last event that its application was handed
         self._tokens = 0
-        self._unread: dict[int, hearing.Event] = {}  # by position: given, and not acknowledged in a step
+        self._unread: dict[int, trace_checker.Event] = {}  # by position: given, and not acknowledged in a step
         self._acts |= {
             Release: self._release,
             ConfirmDurable: self._assure,
@@ -89,15 +89,15 @@ class Reader(Actor):
         page = self.page
         if self.condition not in page.conditions:
             page.conditions.append(self.condition)
-        self.turn = Turn()
-        page.turns.append(self.turn)
-        self.turn.is_over = True
+        self.run = ApplicationRun()
+        page.runs.append(self.run)
+        self.run.is_over = True
         where = self.condition.text if self.condition is not None else ""
         self.where = Filter(where) if where else None
-        keeps = page.confirmed and self.stage.random.random() < _KEEPS
-        self._incarnation = incarnation = self.stage.begin_life(self.name)
+        keeps = page.confirmed and self.world.random.random() < _KEEPS
+        self._incarnation = incarnation = self.world.begin_life(self.name)
         settings = _SETTINGS
-        if self.stage.random.random() < _CRAMPED:
+        if self.world.random.random() < _CRAMPED:
             settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
         self.subscriber = ReliableSubscriber(
             TOPIC, self.short, incarnation, None if keeps else where, page.since, settings
@@ -111,8 +111,8 @@ class Reader(Actor):
         self.deaf = bool(keeps)
         self.wander()
         self.connect()
-        if self.stage.random.random() < _LATE:
-            self.later(self.stage.random.randrange(SECOND), self._ask)
+        if self.world.random.random() < _LATE:
+            self.later(self.world.random.randrange(SECOND), self._ask)
         else:
             self._ask()
 
@@ -120,7 +120,7 @@ class Reader(Actor):
         super().crash(why)
         self.subscriber = None
 
-    def did(self, happened: Input, effects: list[Effect]) -> hearing.Told:
+    def did(self, happened: Input, effects: list[Effect]) -> trace_checker.Told:
         did = super().did(happened, effects)
         if isinstance(happened, Acknowledged):
             positions = [each for first, last in happened.spans for each in range(first, last + 1)]
@@ -128,14 +128,14 @@ class Reader(Actor):
         for effect in effects:
             if isinstance(effect, Release):
                 for portion in effect.portions:
-                    self._unread.update(enumerate(hearing.events(portion.block), portion.position))
+                    self._unread.update(enumerate(trace_checker.events(portion.block), portion.position))
         return did
 
     # ---- the application
 
     def _ask(self) -> None:
         if not self.is_leaving:
-            self.turn.is_over = False
+            self.run.is_over = False
             self.handle(MoreRequested())
 
     def leave(self) -> None:
@@ -149,13 +149,13 @@ class Reader(Actor):
         self.handle(Leaving(_FAREWELL, self._position, unsubscribes=True))
 
     def _release(self, release: Release) -> None:
-        random, book = self.stage.random, self.stage.book
+        random, history = self.world.random, self.world.history
         if self.is_fenced:
             self.accuse("handed-out-by-fenced", f"{self.seat} was handed {release} after it had lost its name")
         for portion in release.portions:
-            self.stage.seen["delivered"] += portion.block.count
-            self.stage.seen["redelivered"] += portion.redelivered * portion.block.count
-            keys = book.release(self.short, self.turn, portion.repository, portion.block, portion.redelivered)
+            self.world.seen["delivered"] += portion.block.count
+            self.world.seen["redelivered"] += portion.redelivered * portion.block.count
+            keys = history.release(self.short, self.run, portion.repository, portion.block, portion.redelivered)
             at = portion.position
             self._position = at + len(keys) - 1
             self.told += len(keys)
@@ -168,46 +168,46 @@ class Reader(Actor):
         self.later(random.randrange(1, self.slowness), self._ask)
 
     def _finish(self, position: int, keys: list[Key]) -> None:
-        self.later(self.stage.random.randrange(self.slowness), lambda: self._acknowledge(position, keys))
+        self.later(self.world.random.randrange(self.slowness), lambda: self._acknowledge(position, keys))
 
     def _acknowledge(self, position: int, keys: list[Key]) -> None:
         self.told -= len(keys)
         if not self.is_fenced:
             self.page.acknowledged.update(dict.fromkeys(keys))
         self.handle(Acknowledged(((position, position + len(keys) - 1),)))
-        if self.alive and self.stage.random.random() < 0.1:
+        if self.alive and self.world.random.random() < 0.1:
             self._tokens += 1
             self.handle(DurabilityAwaited(self._tokens))
 
     # ---- effects
 
     def _attach(self, attach: ReportSteering) -> None:
-        self.stage.seen["attached"] += 1
+        self.world.seen["attached"] += 1
         wanted = {str(Filter(each.text)) if each is not None else "" for each in self.page.conditions}
         if attach.where not in wanted and not self.page.ended:  # one that unsubscribes may have no filter any more
             self.accuse("filter-lost", f"{self.seat} is registered with {attach.where!r}, and wanted {wanted}")
-        self.page.confirmed = self.page.confirmed or self.stage.now
+        self.page.confirmed = self.page.confirmed or self.world.now
 
     def _lose(self, report: ReportLoss) -> None:
-        self.stage.seen["told-lost"] += 1
+        self.world.seen["told-lost"] += 1
         for held in report.lost:
             self.page.lost[held.publisher, held.incarnation].update(held.spans)
 
     def _assure(self, assure: ConfirmDurable) -> None:
         if assure.token == _FAREWELL:
-            self.stage.seen["ended-well"] += 1
-            self.turn.is_over |= assure.code is None
+            self.world.seen["ended-well"] += 1
+            self.run.is_over |= assure.code is None
             self.page.unsubscribed = self.page.ended and assure.code is None
             self.crash("ends in good order")
 
     def _forbid(self, forbid: Forbid) -> None:
-        self.stage.seen["forbidden"] += 1
-        if forbid.code is Refusal.FENCED and not self.stage.is_newest(self.name, self._incarnation):
-            self.stage.seen["fenced"] += 1
+        self.world.seen["forbidden"] += 1
+        if forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation):
+            self.world.seen["fenced"] += 1
             self.is_fenced = True
             return
         if any(why in forbid.reason for why in ("cannot translate", "is no repository of", "is none yet")):
-            self.stage.seen["untranslated"] += 1
+            self.world.seen["untranslated"] += 1
         elif not self.revoked:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")

@@ -6,15 +6,15 @@ from stentor.model.attribute import Value
 from stentor.model.ids import Incarnation
 from stentor.protocols.delivery.endpoint_api import Entrusted, TurnEnded
 from stentor.protocols.delivery.publisher.publisher import Resumption
-from stentor.simulation.delivery.actor import Stage
-from stentor.simulation.delivery.author import Author
+from stentor.simulation.delivery.process import DeliveryWorld
+from stentor.simulation.delivery.publisher import SimPublisher
 
 
-class Scribe(Author):
+class SimResumingPublisher(SimPublisher):
     """What it wrote down is the same in all its lives; how much of it they send at once is not."""
 
-    def __init__(self, stage: Stage, name: str, events: int, pause: int) -> None:
-        super().__init__(stage, name, events, pause)
+    def __init__(self, world: DeliveryWorld, name: str, events: int, pause: int) -> None:
+        super().__init__(world, name, events, pause)
         self._written_stream: Incarnation | None = None
         self._written: list[tuple[Mapping[str, Value], bytes, int]] = []
         self._safe = 0  # so many of them are stored, as it was told
@@ -23,11 +23,11 @@ class Scribe(Author):
     def start(self) -> None:
         if self.alive or self.ended:
             return
-        random = self.stage.random
+        random = self.world.random
         self._after = random.choice((self._safe, self._safe, random.randint(0, self._safe)))
         super().start()
         if self.life > 1:
-            self.stage.seen["resumed"] += 1
+            self.world.seen["resumed"] += 1
         for attributes, body, time in self._written[self._after :]:
             self.handle(Entrusted(attributes, body, time))
             if random.random() < 0.3:

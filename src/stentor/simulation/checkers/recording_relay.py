@@ -11,7 +11,7 @@ from stentor.wire.head import schema_of
 Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
 
 
-class Witness(Relay[Outbox]):
+class RecordingRelay(Relay[Outbox]):
     """Put in the place of a broker's relay for one life of it."""
 
     _anomalies: list[Anomaly]
@@ -19,8 +19,8 @@ class Witness(Relay[Outbox]):
 
     @staticmethod
     def watch(relay: Relay[Outbox], anomalies: list[Anomaly]) -> None:
-        relay.__class__ = Witness
-        assert isinstance(relay, Witness)
+        relay.__class__ = RecordingRelay
+        assert isinstance(relay, RecordingRelay)
         relay._anomalies, relay._seen = anomalies, set()
 
     def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:

@@ -8,24 +8,24 @@ links         a member got more links than shortcuts may make, or somebody still
 from collections.abc import Iterator, Mapping
 
 from stentor.nodes.network.shortcuts import MOST_LINKS
-from stentor.simulation.atlas import Atlas
+from stentor.simulation.checkers.network_oracle import NetworkOracle
 from stentor.simulation.outcome import Anomaly
 
 _AT_ONCE = 3  # links that several may make to one member before any of them knows of the others
 _CLOSE = 1e-9
 
 
-def check_paths(atlas: Atlas, longest: float, wired: Mapping[str, int]) -> Iterator[Anomaly]:
+def check_paths(oracle: NetworkOracle, longest: float, wired: Mapping[str, int]) -> Iterator[Anomaly]:
     """Everything that is wrong with paths; `wired` says how many links of its own each unit would have."""
-    for name, spot in atlas.spots.items():
-        graph, made = spot.network.gateways.graph, spot.network.shortcuts.made
+    for name, broker in oracle.brokers.items():
+        graph, made = broker.network.gateways.graph, broker.network.shortcuts.made
         gone = [unit for unit in made.values() if (known := graph.find(unit)) is None or known.left]
         if gone:
             yield Anomaly("links", f"{name} dials {gone}, which left for good")
-        for level, scope in enumerate(spot.network.context.scopes):
-            if not atlas.is_whole(name, scope):
+        for level, scope in enumerate(broker.network.context.scopes):
+            if not oracle.is_whole(name, scope):
                 continue
-            links = _links(atlas, name, scope)
+            links = _links(oracle, name, scope)
             average = _average(links)
             kept = graph.paths(level).average
             if abs(kept - average) > _CLOSE:
@@ -43,12 +43,12 @@ def check_paths(atlas: Atlas, longest: float, wired: Mapping[str, int]) -> Itera
                     yield Anomaly("links", f"{unit} has {len(near)} links")
 
 
-def _links(atlas: Atlas, name: str, scope: str) -> dict[str, set[str]]:
+def _links(oracle: NetworkOracle, name: str, scope: str) -> dict[str, set[str]]:
     """The members of a scope, and to which others each is linked."""
-    parts = atlas.parts(name, scope)
+    parts = oracle.parts(name, scope)
     unit_of = {broker: unit for unit, part in parts.items() for broker in part}
     return {
-        unit: {unit_of[peer] for broker in part for peer in atlas.spots[broker].links if peer in unit_of} - {unit}
+        unit: {unit_of[peer] for broker in part for peer in oracle.brokers[broker].links if peer in unit_of} - {unit}
         for unit, part in parts.items()
     }
 

@@ -13,7 +13,7 @@ from stentor.protocols.delivery.endpoint_api import Release
 from stentor.protocols.delivery.repository.storing.commit_queue import PROGRESS
 from stentor.protocols.delivery.repository.tracer import KINDS
 from stentor.protocols.delivery.transport import Publish
-from stentor.simulation.delivery.book import Numbers, Shelf
+from stentor.simulation.checkers.delivery_history import DiskContents, Numbers
 from stentor.wire.block import Block
 
 Event = tuple[int, int, int]  # publisher, incarnation, number
@@ -92,7 +92,7 @@ class KeptTraces:
     def crash(self) -> None:
         self._untold = []
 
-    def missing(self, shelf: Shelf) -> str:
+    def missing(self, shelf: DiskContents) -> str:
         """Return what the ledger knows, and what neither earlier lives nor this one have traced; "" if nothing is."""
         everything = KeptTraces()
         everything._stored = self._stored.copy()

@@ -23,7 +23,7 @@ from stentor.wire import letter
 from stentor.wire.block import Block
 
 
-class Weather(msgspec.Struct, frozen=True, kw_only=True):
+class LetterFaults(msgspec.Struct, frozen=True, kw_only=True):
     """How badly the post works; times in nanoseconds."""
 
     loss: float = 0.0
@@ -34,7 +34,7 @@ class Weather(msgspec.Struct, frozen=True, kw_only=True):
     rewritten: float = 0.2  # of letters go through bytes
 
 
-CALM = Weather()
+CALM = LetterFaults()
 
 
 class Addressee(Protocol):
@@ -60,12 +60,12 @@ class Addressee(Protocol):
     def handle(self, happened: Input) -> None: ...
 
 
-class PostOffice:
+class LetterNetwork:
     """Everyone who is there; all that is random comes from `random`."""
 
     def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
         self.schedule, self.random = schedule, random
-        self.weather = CALM
+        self.faults = CALM
         self.seen: Counter[str] = Counter()
         self._topic, self._bundle = topic, bundle_of(topic)
         self.watch: Callable[[str, str, Sequence[Block]], None] = lambda *_: None  # who and where hears what
@@ -105,7 +105,7 @@ class PostOffice:
             targets = [each for each in self._people if post.to in each.hears]
             self.seen["chorus"] += len(targets) > 1
         happened: Input = LetterReceived(sender.id, post.events, post.blocks, requester)
-        if self.random.random() < self.weather.rewritten:
+        if self.random.random() < self.faults.rewritten:
             read = letter.read(letter.write(post.events, post.blocks))
             happened = LetterReceived(sender.id, read.events, read.blocks, requester)
         for target in targets:
@@ -128,17 +128,17 @@ class PostOffice:
         if self.muffled.get(target.name, 0) > self.schedule.now and _is_state(happened):
             self.seen["muffled"] += 1
             return
-        random, weather, link = self.random, self.weather, target.link
+        random, faults, link = self.random, self.faults, target.link
         copies = 1
-        if weather.loss and random.random() < weather.loss:
+        if faults.loss and random.random() < faults.loss:
             self.seen["lost"] += 1
             copies = 0
-        elif weather.duplication and random.random() < weather.duplication:
+        elif faults.duplication and random.random() < faults.duplication:
             self.seen["repeated"] += 1
             copies = 2
         for _ in range(copies):
-            delay = random.randint(weather.quick, weather.slow)
-            if weather.late and random.random() < weather.late:
+            delay = random.randint(faults.quick, faults.slow)
+            if faults.late and random.random() < faults.late:
                 self.seen["late"] += 1
                 delay *= 10
             self.schedule.after(delay, lambda: self._arrive(target, link, happened))

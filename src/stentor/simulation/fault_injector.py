@@ -12,7 +12,7 @@ from stentor.simulation.host import Host
 from stentor.simulation.world import World
 
 
-class Adversary:
+class FaultInjector:
     """Strikes are a Poisson process; which one is drawn by its rate."""
 
     def __init__(self, world: World) -> None:
@@ -119,8 +119,8 @@ class Adversary:
             for direction in directions:
                 world.network.unblock(*direction)
         self._partitions.clear()
-        sky = world.network.sky
-        sky.weather = msgspec.structs.replace(sky.weather, damage=0.0, loss=0.0, duplication=0.0)
+        faults = world.network.sky
+        faults.faults = msgspec.structs.replace(faults.faults, damage=0.0, loss=0.0, duplication=0.0)
         for host in world.hosts.values():
             for disk in host.disks:
                 disk.faults = SOUND_DISK

@@ -41,7 +41,7 @@ class Arrival(msgspec.Struct, frozen=True):
     catenation: int
 
 
-class Reader:
+class SubscriptionChecker:
     """One subscription in one life of its client."""
 
     __slots__ = ("_indices", "_numbers", "name", "seen", "wants")
@@ -73,7 +73,7 @@ class Reader:
         return [event for event in among if event.body not in self.seen and self.wants(event.topic, event.attributes)]
 
 
-class Ledger:
+class DeliveryOracle:
     """Everything that was published; `anomalies` collects what was wrong with deliveries."""
 
     def __init__(self, anomalies: list[Anomaly]) -> None:
@@ -88,7 +88,7 @@ class Ledger:
         index = self._indices[source, topic] = self._indices.get((source, topic), -1) + 1
         self.events[body] = Published(source, topic, dict(attributes), body, index, time)
 
-    def deliver(self, reader: Reader, arrival: Arrival) -> None:
+    def deliver(self, reader: SubscriptionChecker, arrival: Arrival) -> None:
         self.deliveries += 1
         event = self.events.get(arrival.body)
         if event is None or event.topic != arrival.topic or not _same(event.attributes, arrival.attributes):
@@ -101,7 +101,7 @@ class Ledger:
         if kind is not None:
             self._report(kind, reader, arrival, f"published as {event}")
 
-    def _report(self, kind: str, reader: Reader, arrival: Arrival, detail: str) -> None:
+    def _report(self, kind: str, reader: SubscriptionChecker, arrival: Arrival, detail: str) -> None:
         self._anomalies.append(
             Anomaly(
                 kind,

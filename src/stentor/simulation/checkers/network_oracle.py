@@ -19,8 +19,8 @@ from stentor.model.messages import Gateway, Presence
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.dissemination.profiles import MemberProfile
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.simulation.clients.workload import covers
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.workload import covers
 
 Attributes = Mapping[str, Value]
 Wants = Callable[[str, Attributes], bool]
@@ -29,7 +29,7 @@ Cost = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class BrokerView:
     """A broker that is alive, as it really is, and what is to be checked: its network."""
 
     numbers: tuple[int, ...]  # outermost first
@@ -39,24 +39,24 @@ class Spot:
     network: BrokerNetwork
 
 
-class Atlas:
+class NetworkOracle:
     """The true network, and whether the brokers' pictures of it are right."""
 
-    def __init__(self, spots: Mapping[str, Spot]) -> None:
-        self.spots = spots
+    def __init__(self, spots: Mapping[str, BrokerView]) -> None:
+        self.brokers = spots
         self._parts: dict[str, dict[str, Part]] = {}  # by scope and broker
         for scope in {prefix for name in spots for prefix in _around(name)}:
             self._parts[scope] = self._components(scope)
 
     def _components(self, scope: str) -> dict[str, Part]:
-        inside = {name for name in self.spots if _within(name, scope)}
+        inside = {name for name in self.brokers if _within(name, scope)}
         found: dict[str, Part] = {}
         for name in inside:
             if name in found:
                 continue
             reached, fresh = {name}, [name]
             while fresh:
-                for peer in self.spots[fresh.pop()].links:
+                for peer in self.brokers[fresh.pop()].links:
                     if peer in inside and peer not in reached:
                         reached.add(peer)
                         fresh.append(peer)
@@ -78,7 +78,7 @@ class Atlas:
     def is_whole(self, name: str, scope: str) -> bool:
         """Whether all units in a broker's component of a scope are, and those in them."""
         return all(
-            len(part) == 1 if unit in self.spots else self._joined(unit, part)
+            len(part) == 1 if unit in self.brokers else self._joined(unit, part)
             for unit, part in self.parts(name, scope).items()
         )
 
@@ -91,7 +91,7 @@ class Atlas:
         speaker = self._speaker(unit, part)
         gateways: defaultdict[str, list[int]] = defaultdict(list)
         for name in part:
-            for peer, cost in self.spots[name].links.items():
+            for peer, cost in self.brokers[name].links.items():
                 if not _within(peer, unit):
                     gateways[_seen(name, peer)].append(cost)
         level = speaker.count("/") - unit.count("/")
@@ -100,32 +100,32 @@ class Atlas:
             unit,
             0,
             speaker,
-            self.spots[speaker].numbers[::-1][level],
-            self.spots[speaker].address,
+            self.brokers[speaker].numbers[::-1][level],
+            self.brokers[speaker].address,
             tuple(Gateway(far, len(costs), min(costs)) for far, costs in sorted(gateways.items())),
             len({_prefix(name, depth) for name in part}),
         )
 
     def _speaker(self, unit: str, part: Iterable[str]) -> str:
         """The first broker of the first member, level by level."""
-        while unit not in self.spots:
+        while unit not in self.brokers:
             depth = unit.count("/") + 2
             unit = min(_prefix(name, depth) for name in part if _within(name, unit))
         return unit
 
     def wanted(self, part: Part, topic: str, attributes: Attributes) -> bool:
-        return any(wants(topic, attributes) for name in part for wants in self.spots[name].wants)
+        return any(wants(topic, attributes) for name in part for wants in self.brokers[name].wants)
 
     # ---- are the brokers right?
 
     def check(self, events: list[tuple[str, dict[str, Value]]]) -> Iterator[Anomaly]:
         """All that is wrong with anybody's picture of the network, once it has settled; `events` are examples."""
-        for name, spot in self.spots.items():
-            for peer in spot.links:
-                if peer not in self.spots or name not in self.spots[peer].links:
+        for name, broker in self.brokers.items():
+            for peer in broker.links:
+                if peer not in self.brokers or name not in self.brokers[peer].links:
                     yield Anomaly("one-sided", f"{name} has a link to {peer}, which has none to it")
-        for name, spot in self.spots.items():
-            network = spot.network
+        for name, broker in self.brokers.items():
+            network = broker.network
             for level, scope in enumerate(network.context.scopes):
                 if self.is_whole(name, scope):
                     parts = self.parts(name, scope)
@@ -174,20 +174,20 @@ class Atlas:
         for unit, part in parts.items() if network.peers else ():
             profile = network.profiles.members[level].get(unit)
             counted = 0 if profile is None else profile.predicates
-            true = sum(len(self.spots[each].wants) for each in part)
+            true = sum(len(self.brokers[each].wants) for each in part)
             if counted != true:
                 yield Anomaly("count", f"at {name}, {counted} wishes stand behind {unit}, and {true} are true")
 
     def _check_ways(self) -> Iterator[Anomaly]:
         """From hop to hop every member comes nearer, until it is reached."""
-        for name, spot in self.spots.items():
-            for scope in spot.network.context.scopes:
+        for name, broker in self.brokers.items():
+            for scope in broker.network.context.scopes:
                 if not self.is_whole(name, scope):
                     continue
                 for unit in self.parts(name, scope):
                     way = [name]
                     while way[-1] and way.count(way[-1]) == 1 and not _within(way[-1], unit):
-                        way.append(self.spots[way[-1]].network.neighbour_towards(unit))
+                        way.append(self.brokers[way[-1]].network.neighbour_towards(unit))
                     if not way[-1] or not _within(way[-1], unit):
                         yield Anomaly("way", f"from {name} to {unit}: {' '.join(way)}")
 

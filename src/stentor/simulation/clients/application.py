@@ -29,10 +29,10 @@ from stentor.nodes.client_api import (
     UnsubscribeRequested,
 )
 from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.simulation.checkers import Arrival, Ledger, Reader
-from stentor.simulation.life import Life, Wish
+from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
+from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
+from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.world import World
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
@@ -45,7 +45,7 @@ _SLOW = 2 * SECOND
 _SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds; the last is longer than anything takes in peace
 
 
-class Appetite(Enum):
+class ReadPace(Enum):
     """How soon it asks for more events."""
 
     KEEN = "at once"
@@ -63,25 +63,26 @@ class Application:
         world: World,
         host: str,
         settings: Settings,
-        ledger: Ledger,
+        oracle: DeliveryOracle,
         new_incarnation: Callable[[], int],
         rest: int,
         homes: tuple[str, ...] = (),
     ) -> None:
         self.host = host
         self.name = settings.name
-        self.lives: list[Life] = []
-        self.gone: list[Wish] = []  # wishes that were withdrawn, and those of former lives
-        self._world, self._settings, self._ledger = world, settings, ledger
+        self.lives: list[ClientHistory] = []
+        self.gone: list[SubscriptionHistory] = []  # wishes that were withdrawn, and those of former lives
+        self._world, self._settings, self._oracle = world, settings, oracle
         self._new_incarnation, self._rest, self._homes = new_incarnation, rest, homes
         self.moves = 0
-        self.on_settled: Callable[[Application, list[Wish], SettlementReport], None] = lambda *_: None
-        self.settling: dict[int, list[Wish]] = {}  # what is to be known everywhere, by the number of the question
+        self.on_settled: Callable[[Application, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
+        # what is to be known everywhere, by the number of the question
+        self.settling: dict[int, list[SubscriptionHistory]] = {}
         self._random = world.stream(f"{host}/application")
-        self._appetite = self._random.choices(list(Appetite), (6, 3, 1))[0]
+        self._appetite = self._random.choices(list(ReadPace), (6, 3, 1))[0]
         self._pace = 0.2 + self._random.random()  # mean seconds between actions
         self._count = 0  # of everything that needs a number
-        self._actions: dict[Callable[[Life], None], int] = {
+        self._actions: dict[Callable[[ClientHistory], None], int] = {
             self._publish: 60,
             self._publish_many: 8,
             self._subscribe: 12,
@@ -94,7 +95,7 @@ class Application:
         }
 
     @property
-    def life(self) -> Life:
+    def life(self) -> ClientHistory:
         return self.lives[-1]
 
     @property
@@ -105,7 +106,7 @@ class Application:
 
     def factory(self) -> Client:
         incarnation = self._new_incarnation()
-        life = Life(f"{self.host}.{len(self.lives) + 1}", incarnation)
+        life = ClientHistory(f"{self.host}.{len(self.lives) + 1}", incarnation)
         self.lives.append(life)
         self._later(life, 0, lambda: self._begin(life))
         return Client(msgspec.structs.replace(self._settings, incarnation=Incarnation(incarnation)))
@@ -126,7 +127,7 @@ class Application:
 
     def wake_up(self) -> None:
         """From now on it wants everything, and wants it now."""
-        self._appetite = Appetite.KEEN
+        self._appetite = ReadPace.KEEN
         for subscription in self.life.wishes:
             self._say(MoreRequested(subscription))
 
@@ -135,7 +136,7 @@ class Application:
         self._subscribe(self.life)
         self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
-    def has_missed(self, wish: Wish) -> bool:
+    def has_missed(self, wish: SubscriptionHistory) -> bool:
         """Whether events of a wish in force were dropped because it was too slow."""
         return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
 
@@ -173,7 +174,7 @@ class Application:
                 life.unlink(now)
                 life.halted = effect.code
 
-    def _take(self, life: Life, delivered: Deliver) -> None:
+    def _take(self, life: ClientHistory, delivered: Deliver) -> None:
         client = self.client
         wish = life.wishes.get(delivered.subscription)
         if wish is None:
@@ -184,41 +185,41 @@ class Application:
             for frame in frames(data):
                 block = Block(frame, client.schemas[schema_of(frame)])
                 for arrival in _arrivals(block, client.topics[block.topic]):
-                    self._ledger.deliver(wish.reader, arrival)
-        if self._appetite is not Appetite.NONE:
-            pause = 0 if self._appetite is Appetite.KEEN else int(self._random.expovariate(1.0) * _SLOW)
+                    self._oracle.deliver(wish.reader, arrival)
+        if self._appetite is not ReadPace.NONE:
+            pause = 0 if self._appetite is ReadPace.KEEN else int(self._random.expovariate(1.0) * _SLOW)
             self._later(life, pause, lambda: self._say(MoreRequested(delivered.subscription)))
 
     # ---- what it does
 
-    def _begin(self, life: Life) -> None:
+    def _begin(self, life: ClientHistory) -> None:
         for _ in range(self._random.randrange(3)):
             self._subscribe(life)
         self._plan(life)
 
-    def _plan(self, life: Life) -> None:
+    def _plan(self, life: ClientHistory) -> None:
         pause = int(self._random.expovariate(1.0) * self._pace * SECOND)
         if self._world.now + pause < self._rest:
             self._later(life, pause, lambda: self._act(life))
 
-    def _act(self, life: Life) -> None:
+    def _act(self, life: ClientHistory) -> None:
         if life.active:
             self._random.choices(list(self._actions), list(self._actions.values()))[0](life)
             self._plan(life)
 
-    def _publish(self, life: Life) -> None:
+    def _publish(self, life: ClientHistory) -> None:
         if not self.client.room:
             return
         for _ in range(self._random.choice((1, 1, 2, 5))):
             self._offer(life, self._random.choice(TOPICS), self._random.choice(_SIZES))
         self._say(TurnEnded())
 
-    def _offer(self, life: Life, topic: str, size: int) -> None:
+    def _offer(self, life: ClientHistory, topic: str, size: int) -> None:
         attributes, body = draw_attributes(self._random), self._new_body(life, size)
-        self._ledger.publish(life.name, topic, attributes, body, self._world.now)
+        self._oracle.publish(life.name, topic, attributes, body, self._world.now)
         self._say(Offered(topic, attributes, body, self._world.now))
 
-    def _publish_many(self, life: Life) -> None:
+    def _publish_many(self, life: ClientHistory) -> None:
         if not self.client.room:
             return
         topic = self._random.choice(TOPICS)
@@ -227,22 +228,24 @@ class Application:
         bodies = [self._new_body(life, size) for _ in numbers]
         for number, body in zip(numbers, bodies, strict=True):
             attributes = {} if number is None else {"n": number}
-            self._ledger.publish(life.name, topic, attributes, body, self._world.now)
+            self._oracle.publish(life.name, topic, attributes, body, self._world.now)
         self._say(OfferedMany(topic, {"n": numbers}, bodies, self._world.now))
         self._say(TurnEnded())
 
-    def _subscribe(self, life: Life) -> None:
+    def _subscribe(self, life: ClientHistory) -> None:
         if len(life.wishes) >= _MOST_WISHES:
             return
         interest = draw_interest(self._random)
         subscription = SubscriptionId(self._number())
-        reader = Reader(f"{life.name}/{subscription} {interest.pattern!r} {interest.where!r}", interest.wants)
-        life.wishes[subscription] = Wish(reader, patient=self._appetite is not Appetite.KEEN)
+        reader = SubscriptionChecker(
+            f"{life.name}/{subscription} {interest.pattern!r} {interest.where!r}", interest.wants
+        )
+        life.wishes[subscription] = SubscriptionHistory(reader, patient=self._appetite is not ReadPace.KEEN)
         self._say(SubscribeRequested(subscription, interest.pattern, interest.where))
-        if self._appetite is not Appetite.NONE:
+        if self._appetite is not ReadPace.NONE:
             self._say(MoreRequested(subscription))
 
-    def _unsubscribe(self, life: Life) -> None:
+    def _unsubscribe(self, life: ClientHistory) -> None:
         if life.wishes:
             subscription = self._random.choice(list(life.wishes))
             wish = life.wishes.pop(subscription)
@@ -251,21 +254,21 @@ class Application:
             self.gone.append(wish)
             self._say(UnsubscribeRequested(subscription))
 
-    def _flush(self, life: Life) -> None:  # noqa: ARG002
+    def _flush(self, life: ClientHistory) -> None:  # noqa: ARG002
         self._say(FlushRequested(self._number()))
 
-    def _ask_status(self, life: Life) -> None:  # noqa: ARG002
+    def _ask_status(self, life: ClientHistory) -> None:  # noqa: ARG002
         self._say(Asked(StatusRequest(self._number())))
 
-    def _settle(self, life: Life) -> None:
+    def _settle(self, life: ClientHistory) -> None:
         self._settle_within(life, self._random.choice(_SETTLED_WITHIN))
 
-    def _settle_within(self, life: Life, seconds: float) -> None:
+    def _settle_within(self, life: ClientHistory, seconds: float) -> None:
         token = self._number()
         self.settling[token] = list(life.wishes.values())
         self._say(Asked(SettlementRequest(token, seconds)))
 
-    def _leave(self, life: Life) -> None:
+    def _leave(self, life: ClientHistory) -> None:
         """Stop in good order, and come back as a new process."""
         life.leaving = True
         life.unlink(self._world.now)
@@ -274,7 +277,7 @@ class Application:
         self._later(life, SECOND, lambda: host.crash(power=False))
         self._world.restart(host, 2 * SECOND)
 
-    def _move(self, life: Life) -> None:  # noqa: ARG002
+    def _move(self, life: ClientHistory) -> None:  # noqa: ARG002
         self.moves += 1
         self._say(Moved(tuple(self._random.sample(self._homes, min(2, len(self._homes))))))
 
@@ -287,7 +290,7 @@ class Application:
     def _say(self, happened: Input) -> None:
         self._world.hosts[self.host].handle(happened)
 
-    def _later(self, life: Life, pause: int, action: Callable[[], None]) -> None:
+    def _later(self, life: ClientHistory, pause: int, action: Callable[[], None]) -> None:
         """In this life, and when the process runs."""
         host = self._world.hosts[self.host]
         self._world.schedule.after(pause, lambda: None if life.ended else host.soon(action))
@@ -299,7 +302,7 @@ class Application:
         self._count += 1
         return self._count
 
-    def _new_body(self, life: Life, size: int) -> bytes:
+    def _new_body(self, life: ClientHistory, size: int) -> bytes:
         return f"{life.name}:{self._number()}|".encode() + self._random.randbytes(size)
 
 
