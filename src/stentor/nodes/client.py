@@ -192,7 +192,7 @@ class Client(ClientLink):
                 return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
-                connection.intake.hold(data, position)
+                connection.buffer.hold(data, position)
                 return
             if kind == PARCEL:
                 raise FrameError(Refusal.PROTOCOL, "a parcel, which only brokers send each other")

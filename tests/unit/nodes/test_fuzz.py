@@ -39,9 +39,9 @@ from stentor.nodes.client_api import Disconnect, FlushRequested, MoreRequested, 
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
+from stentor.wire.block_view import BlockView
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, PREAMBLE
 from stentor.wire.head import HEADER_SIZE
-from stentor.wire.sheaf import Sheaf
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage
@@ -73,7 +73,7 @@ def events(random: Random, first: int) -> bytes:
     if count == 1 or random.random() < 0.7:
         return frame
     keep = np.array([index % 3 == 1 for index in range(count)])
-    return bytes(Sheaf([Block(frame, ALL_KINDS)]).pick(keep)[0][0])
+    return bytes(BlockView([Block(frame, ALL_KINDS)]).pick(keep)[0][0])
 
 
 def client_words(random: Random) -> list[Message]:

@@ -260,7 +260,7 @@ class Broker:
                 return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
-                connection.intake.hold(data, position)
+                connection.buffer.hold(data, position)
                 return
             if kind == PARCEL:
                 self._relay(now, client, data, position, length)

@@ -23,8 +23,8 @@ from stentor.protocols.dissemination.broker_subscription import BrokerSubscripti
 from stentor.protocols.dissemination.filtered_subscriptions import MatchedSubscriptions, Places
 from stentor.protocols.dissemination.routes import FlowTable, Route, RouteTable, Sink
 from stentor.wire import head
+from stentor.wire.block_view import block_views
 from stentor.wire.run import cut
-from stentor.wire.sheaf import sheaves
 
 _MOST_SCHEMAS = 65_536
 _SHARE = 64  # of a link's flows, one part is forgotten when there are too many: all at once would take long
@@ -74,20 +74,20 @@ class Forwarder(Generic[D]):
     def _choose(self, route: Route[D], data: bytes, start: int, end: int, choice: MatchedSubscriptions[D]) -> None:
         """Match a run with the audiences, and hand out what was chosen."""
         slots = self.table.slots
-        for sheaf in sheaves(data, start, end, self.schemas):
-            matched = [filtered.match(sheaf) for filtered in route.filtered]
+        for view in block_views(data, start, end, self.schemas):
+            matched = [filtered.match(view) for filtered in route.filtered]
             events, places = matched[0] if len(matched) == 1 else _joined(matched)
             if not len(events):
                 continue
             if route.everything:
                 choice.add(places)
             picked: dict[bytes, list[tuple[Buffer, int]]] = {}  # many may want the same
-            for destination, rows in slots.share(events, places, sheaf.count):
+            for destination, rows in slots.share(events, places, view.count):
                 if destination in route.everything:
                     continue
                 key = rows.tobytes()
                 if key not in picked:
-                    picked[key] = sheaf.pick(rows)
+                    picked[key] = view.pick(rows)
                 first = 0
                 for frame, count in picked[key]:
                     self._introduce(destination, frame)

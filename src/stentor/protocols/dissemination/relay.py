@@ -21,6 +21,7 @@ from stentor.policies.channel import Channel
 from stentor.policies.forwarding import Chosen, Forwarding
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.routes import FlowTable, Route, Sink
+from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
 from stentor.wire.head import count_of, flow_of, frames_of
 from stentor.wire.parcel import (
@@ -40,7 +41,6 @@ from stentor.wire.parcel import (
     wrap,
 )
 from stentor.wire.run import split
-from stentor.wire.sheaf import Sheaf, sheaves
 
 D = TypeVar("D", bound=Sink)
 Rows = NDArray[np.bool_]
@@ -218,9 +218,9 @@ class Relay(Generic[D]):
         if not some.all():
             frames: list[bytes | memoryview] = []
             first = 0
-            for sheaf in sheaves(inner, 0, len(inner), self._forwarder.schemas):
-                frames += [frame for frame, _ in sheaf.pick(some[first : first + sheaf.count])]
-                first += sheaf.count
+            for view in block_views(inner, 0, len(inner), self._forwarder.schemas):
+                frames += [frame for frame, _ in view.pick(some[first : first + view.count])]
+                first += view.count
             inner = b"".join(frames)
         return self._deliver_locally(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
 
@@ -245,7 +245,7 @@ class Relay(Generic[D]):
             journey = journey._replace(contents=0)  # a part of a parcel may be about less than the whole
         looks = any(interests.filtered[level] is not None for interests in route.demands for level in range(below))
         if (not looks or count == 1) and entering is None and all(isinstance(mask, int) for mask in upper.values()):
-            lone = next(sheaves(data, start, end, self._forwarder.schemas)) if looks else None
+            lone = next(block_views(data, start, end, self._forwarder.schemas)) if looks else None
             masks = {level: mask for level, mask in upper.items() if isinstance(mask, int)}
             for level in range(below):
                 mask = self.choose(route, level, lone)
@@ -256,19 +256,19 @@ class Relay(Generic[D]):
                 self._send(self.split_by_hop(masks), data, start, end, count, self._counted(journey, below))
             return
         first = 0
-        parts: list[tuple[Sheaf, MaskArrays]] = []
-        for sheaf in sheaves(data, start, end, self._forwarder.schemas):
+        parts: list[tuple[BlockView, MaskArrays]] = []
+        for view in block_views(data, start, end, self._forwarder.schemas):
             chosen: MaskArrays = {
-                level: _spread(mask if isinstance(mask, int) else mask[first : first + sheaf.count], sheaf.count)
+                level: _spread(mask if isinstance(mask, int) else mask[first : first + view.count], view.count)
                 for level, mask in upper.items()
             }
-            some = None if entering is None else entering[first : first + sheaf.count]
+            some = None if entering is None else entering[first : first + view.count]
             if some is None or some.any():
                 for level in range(below):
-                    mask = _spread(self.choose(route, level, sheaf), sheaf.count)
+                    mask = _spread(self.choose(route, level, view), view.count)
                     chosen[level] = mask if some is None else np.where(some, mask, np.uint64(0))
-            parts.append((sheaf, chosen))
-            first += sheaf.count
+            parts.append((view, chosen))
+            first += view.count
         self._send_mixed(parts, self._counted(journey, below))
 
     def _counted(self, journey: ParcelHistory, below: int) -> ParcelHistory:
@@ -331,8 +331,8 @@ class Relay(Generic[D]):
         for hop, masks, labelled in shares:
             if hop.channel is not None:
                 some = [
-                    (sheaf, {level: _spread(mask, sheaf.count) for level, mask in masks.items()})
-                    for sheaf in sheaves(data, start, end, self._forwarder.schemas)
+                    (view, {level: _spread(mask, view.count) for level, mask in masks.items()})
+                    for view in block_views(data, start, end, self._forwarder.schemas)
                 ]
                 self._send_mixed(some, journey, only=hop)
                 continue
@@ -345,21 +345,21 @@ class Relay(Generic[D]):
             self.relayed += count
 
     def _send_mixed(
-        self, parts: list[tuple[Sheaf, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
+        self, parts: list[tuple[BlockView, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
     ) -> None:
         """Hand each next hop the events that are for members behind it, in order."""
         for hop, reach in self._hops:
             if only is not None and hop is not only:
                 continue
-            for sheaf, masks in parts:
+            for view, masks in parts:
                 chosen = {level: masks[level] & np.uint64(mask) for level, mask in reach.items() if level in masks}
-                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(sheaf.count, np.bool_))
+                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(view.count, np.bool_))
                 if hop.channel is not None and kept.any():
-                    kept &= hop.channel.admits(sheaf)
+                    kept &= hop.channel.admits(view)
                 rows = kept.nonzero()[0]
                 for start in range(0, len(rows), _MOST_MIXED):
                     some = rows[start : start + _MOST_MIXED]
-                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, sheaf.pick(some), journey)
+                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, view.pick(some), journey)
 
     def _ship(
         self, hop: NextHop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: ParcelHistory

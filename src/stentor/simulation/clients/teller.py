@@ -114,7 +114,7 @@ class Teller:
             while chunk is not None and position < len(chunk) and self._connection is connection:
                 kind, length = measure(chunk, position, connection.largest_frame)
                 if not length or position + length > len(chunk):
-                    connection.intake.hold(chunk, position)
+                    connection.buffer.hold(chunk, position)
                     return
                 if kind != CONTROL:
                     raise FrameError(Refusal.PROTOCOL, "events for somebody who wants none")

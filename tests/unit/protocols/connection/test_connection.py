@@ -42,7 +42,7 @@ def test_the_preamble_may_come_in_pieces(cuts: list[int]) -> None:
     for start, end in itertools.pairwise(edges):
         data = made.feed(0, stream[start:end])
         if data is not None:
-            made.intake.hold(data, 0)
+            made.buffer.hold(data, 0)
             found = data
     assert found == encode(Ping(7))
     assert made.received == len(stream)
@@ -164,7 +164,7 @@ def test_a_frame_that_never_ends_is_silence() -> None:
     """A damaged length would make us wait for ever, with heartbeats for its body."""
     made = connection()
     made.feed(0, PREAMBLE)
-    made.intake.hold(encode(Ping(1))[:8], 0)
+    made.buffer.hold(encode(Ping(1))[:8], 0)
     for second in range(1, 16):
         assert made.feed(second * SECOND, b"") is None
     assert made.silent(15 * SECOND + 1)

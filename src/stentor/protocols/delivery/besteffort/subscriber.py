@@ -22,8 +22,8 @@ from stentor.model.ids import NO_SCHEMA, CatenationNumber, SchemaId, Subscriptio
 from stentor.model.topic import matches
 from stentor.wire import head
 from stentor.wire.block import Block
+from stentor.wire.block_view import BlockView
 from stentor.wire.run import cut
-from stentor.wire.sheaf import Sheaf
 
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
 _MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
@@ -81,7 +81,7 @@ class FilteredGroup:
         del self.subscriptions[wish.id]
         self._index.remove(wish.id)
 
-    def choose(self, sheaf: Sheaf) -> Iterator[tuple[ClientSubscription, NDArray[np.intp]]]:
+    def choose(self, sheaf: BlockView) -> Iterator[tuple[ClientSubscription, NDArray[np.intp]]]:
         """Who wants which events of a sheaf, in order."""
         events, numbers = self._index.match_pairs(sheaf)
         if not len(events):
@@ -228,7 +228,7 @@ class BestEffortSubscriber:
                 for subscription in route.everyone():
                     subscription.missed += self.damaged - damaged
             if blocks and route.groups:
-                self._deliver_some(route, Sheaf(blocks))
+                self._deliver_some(route, BlockView(blocks))
             if not blocks or not route.whole:
                 self.taken += end - start
                 continue
@@ -263,7 +263,7 @@ class BestEffortSubscriber:
             admitted.append(block)
         return admitted
 
-    def _deliver_some(self, route: LocalRoute, sheaf: Sheaf) -> None:
+    def _deliver_some(self, route: LocalRoute, sheaf: BlockView) -> None:
         """What each subscription wants of the events; it holds a copy, and none of the link's credit for the rest."""
         for group in route.groups:
             for subscription, rows in group.choose(sheaf):

@@ -22,7 +22,7 @@ from stentor.protocols.delivery.repository.serving.record_audience import pack, 
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.wire.block import Block
-from stentor.wire.sheaf import Sheaf
+from stentor.wire.block_view import BlockView
 
 
 class ProgressRecord(msgspec.Struct, array_like=True):
@@ -362,7 +362,7 @@ class DisseminationTable:
             for slot in self._index.match_one(block.rows()[0]):
                 found[int(slot)] = b""
             return found
-        events, slots = self._index.match_pairs(Sheaf([block]))
+        events, slots = self._index.match_pairs(BlockView([block]))
         for slot in np.unique(slots).tolist():
             wanted = np.zeros(block.count, np.bool_)
             wanted[events[slots == slot]] = True

@@ -1,4 +1,4 @@
-"""Harvests: the events of some blocks that a filter kept, put into new frames."""
+"""Row selection: the events of some blocks that a filter kept, put into new frames."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -13,7 +13,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.wire.block import compose, pack_column
 from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, SPARSE, TIMES, UNIFORM, source_of
-from stentor.wire.layout import Columns, Layout, Places, gather, repeats
+from stentor.wire.run_layout import Columns, Places, RunLayout, gather, repeats
 
 _NUMBERS = 14  # bytes of an event's offset, time and body length
 
@@ -27,15 +27,15 @@ class _Group(NamedTuple):
     end: int
 
 
-class Harvest:
+class RowSelection:
     """The kept rows, each with its block and its place there; of the blocks, those of which something is kept."""
 
     __slots__ = (
-        "_blocks", "_bodies", "_kept", "_layout", "_numbers", "_reach", "_rows", "_schema", "_size", "_sizes", "_texts",
-        "_within",
+        "_blocks", "_bodies", "_kept", "_layout", "_numbers", "_reach", "_rows", "_schema", "_size", "_sizes",
+        "_texts", "_within",
     )  # fmt: skip
 
-    def __init__(self, layout: Layout, schema: Schema, rows: NDArray[np.intp]) -> None:
+    def __init__(self, layout: RunLayout, schema: Schema, rows: NDArray[np.intp]) -> None:
         self._schema, self._rows = schema, rows
         blocks, self._within = layout.locate(rows)
         kept = np.bincount(blocks, minlength=len(layout))

@@ -3,7 +3,7 @@
 from stentor.wire.frame import LENGTH, MEASURABLE
 
 
-class Intake:
+class FrameBuffer:
     """Holds the beginning of a frame whose rest has not come. Parts are joined once, never piece by piece."""
 
     __slots__ = ("_held", "_needed", "_parts")

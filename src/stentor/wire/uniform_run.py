@@ -1,4 +1,4 @@
-"""Stretches: blocks in a row that are laid out alike, so that everything in them is found by multiplication.
+"""Uniform run: blocks in a row that are laid out alike, so that everything in them is found by multiplication.
 
 A publisher that fills its batches sends little else. Whatever is different goes the general way, by its layout.
 """
@@ -15,12 +15,12 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.wire.block import compose
 from stentor.wire.frame import SOFT_FRAME
 from stentor.wire.head import HEAD, HEADER, HEADER_SIZE, LARGEST_COUNT, UNIFORM, sealed_flow
-from stentor.wire.layout import Buffer, Columns, octets, repeats
+from stentor.wire.run_layout import Buffer, Columns, octets, repeats
 
 _OWN = 10  # bytes of an event's offset and time
 
 
-class Stretch:
+class UniformRun:
     """Blocks of one publisher, with as many events each, no strings, nothing missing and bodies of one size."""
 
     __slots__ = ("_each", "_heads", "_intact", "_length", "_schema", "_seals", "_size", "_start", "count", "data")
@@ -115,7 +115,7 @@ class Stretch:
         return np.ndarray(shape, octets(size), self.data, first, (self._length, size))
 
 
-def find_stretch(data: bytes, start: int, end: int, schema: Schema) -> Stretch | None:
+def find_uniform_run(data: bytes, start: int, end: int, schema: Schema) -> UniformRun | None:
     """The frames of a run as a stretch, if they are one; headers may differ in number, time and checksum alone."""
     length, _, _, flags, _, _, _, _, numbers, _, _, columns, _ = HEADER.unpack_from(data, start)
     count, width, bodies = numbers & 0xFFFF, schema.width, HEADER_SIZE + columns
@@ -130,5 +130,5 @@ def find_stretch(data: bytes, start: int, end: int, schema: Schema) -> Stretch |
         or bodies + 4 + size * count != length
     ):
         return None
-    stretch = Stretch(data, start, end, schema, count, size, length)
+    stretch = UniformRun(data, start, end, schema, count, size, length)
     return stretch if stretch.is_one() else None

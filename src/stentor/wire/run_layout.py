@@ -1,4 +1,4 @@
-"""Layouts: where everything is in the blocks of a run, as arrays, so that a look costs per run, not per block."""
+"""Run layout: where everything is in the blocks of a run, as arrays, so that a look costs per run, not per block."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -39,7 +39,7 @@ def repeats(values: NDArray[np.generic]) -> bool:
     return data == data[: values.itemsize] * len(values)
 
 
-class Layout:
+class RunLayout:
     """Some blocks, in order, whatever they are like."""
 
     __slots__ = ("_intact", "all_flags", "any_flags", "bodies", "columns", "counts", "data", "ends", "heads", "starts")
@@ -83,9 +83,9 @@ class Layout:
         blocks = ends.searchsorted(rows, "right")
         return blocks, rows - (ends - self.counts)[blocks]
 
-    def part(self, blocks: NDArray[np.intp]) -> "Layout":
+    def part(self, blocks: NDArray[np.intp]) -> "RunLayout":
         """Just these blocks."""
-        part = Layout(self.data, self.starts[blocks])
+        part = RunLayout(self.data, self.starts[blocks])
         part._intact = self._intact
         return part
 

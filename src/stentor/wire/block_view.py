@@ -1,4 +1,4 @@
-"""Sheaves: blocks of one run and schema, looked at as one batch: so a filter costs per run, not per frame."""
+"""Block view: blocks of one run and schema, looked at as one batch: so a filter costs per run, not per frame."""
 
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
@@ -14,31 +14,31 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId
 from stentor.wire.block import Block
 from stentor.wire.frame import SOFT_FRAME
-from stentor.wire.harvest import Harvest
 from stentor.wire.head import LENGTH_SCHEMA_AND_COUNT
-from stentor.wire.layout import Layout
-from stentor.wire.stretch import Stretch, find_stretch
+from stentor.wire.row_selection import RowSelection
+from stentor.wire.run_layout import RunLayout
+from stentor.wire.uniform_run import UniformRun, find_uniform_run
 
 _MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
 
 
-class Sheaf:
+class BlockView:
     """One or more blocks of one schema, in order."""
 
     __slots__ = ("_blocks", "_columns", "_layout", "_rows", "_stretch", "count", "schema")
 
     def __init__(self, blocks: list[Block]) -> None:
         self._blocks: list[Block] | None = blocks
-        self._stretch: Stretch | None = None
-        self._layout: Layout | None = None
+        self._stretch: UniformRun | None = None
+        self._layout: RunLayout | None = None
         self._bind(blocks[0].schema, sum([block.count for block in blocks]))
 
     @classmethod
-    def over(cls, run: Stretch | Layout, schema: Schema) -> Self:
+    def over(cls, run: UniformRun | RunLayout, schema: Schema) -> Self:
         """A sheaf whose blocks are made when somebody asks for them."""
         sheaf = cls.__new__(cls)
         sheaf._blocks = None
-        sheaf._stretch, sheaf._layout = (run, None) if isinstance(run, Stretch) else (None, run)
+        sheaf._stretch, sheaf._layout = (run, None) if isinstance(run, UniformRun) else (None, run)
         sheaf._bind(schema, run.count)
         return sheaf
 
@@ -57,7 +57,7 @@ class Sheaf:
         return self._blocks
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> RunLayout:
         if self._layout is None:
             if self._stretch is not None:
                 data: bytes | memoryview = self._stretch.data
@@ -66,7 +66,7 @@ class Sheaf:
                 frames = [block.frame for block in self.blocks]
                 data = frames[0] if len(frames) == 1 else b"".join(frames)
                 starts = [0, *accumulate(map(len, frames[:-1]))]
-            self._layout = Layout(data, np.array(starts))
+            self._layout = RunLayout(data, np.array(starts))
         return self._layout
 
     def column(self, name: str) -> Column | None:
@@ -94,7 +94,7 @@ class Sheaf:
             return frames
         if self._is_lone() and len(self.blocks[0].frame) <= SOFT_FRAME:
             return [(self.blocks[0].excerpt(rows), len(rows))]
-        return Harvest(self.layout, self.schema, rows).frames(self.column)
+        return RowSelection(self.layout, self.schema, rows).frames(self.column)
 
     def _is_lone(self) -> bool:
         return self._blocks is not None and len(self._blocks) == 1
@@ -139,16 +139,16 @@ class Sheaf:
         return Column(Kind.STRING, np.concatenate(codes), valid, texts)
 
 
-def sheaves(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
+def block_views(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[BlockView]:
     """The frames of a run, bound together as long as their schema stays the same."""
     if start == end:
         return
     length, number, _ = LENGTH_SCHEMA_AND_COUNT.unpack_from(data, start)
     schema = _known(schemas, number)
     if length == end - start:
-        yield Sheaf([Block(memoryview(data)[start:end], schema)])
-    elif (stretch := find_stretch(data, start, end, schema)) is not None:
-        yield Sheaf.over(stretch, schema)
+        yield BlockView([Block(memoryview(data)[start:end], schema)])
+    elif (stretch := find_uniform_run(data, start, end, schema)) is not None:
+        yield BlockView.over(stretch, schema)
     else:
         yield from _bind(data, start, end, schemas)
 
@@ -160,17 +160,17 @@ def _known(schemas: Mapping[SchemaId, Schema], number: int) -> Schema:
     return schema
 
 
-def _bind(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[Sheaf]:
+def _bind(data: bytes, start: int, end: int, schemas: Mapping[SchemaId, Schema]) -> Iterator[BlockView]:
     unpack = LENGTH_SCHEMA_AND_COUNT.unpack_from
     starts: list[int] = []
     bound = count = 0
     while start < end:
         length, number, events = unpack(data, start)
         if starts and (number != bound or count > _MOST_EVENTS):
-            yield Sheaf.over(Layout(data, np.array(starts)), _known(schemas, bound))
+            yield BlockView.over(RunLayout(data, np.array(starts)), _known(schemas, bound))
             starts, count = [], 0
         bound = number
         starts.append(start)
         count += events
         start += length
-    yield Sheaf.over(Layout(data, np.array(starts)), _known(schemas, bound))
+    yield BlockView.over(RunLayout(data, np.array(starts)), _known(schemas, bound))
