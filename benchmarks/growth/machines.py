@@ -47,7 +47,7 @@ from stentor.protocols.delivery.transport import (
     ShareAccess,
 )
 from stentor.storage.ledger import Ledger
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block, Origin, encode
 
 KEEPER = ANONYMOUS  # the principal of all repositories, as it is without TLS

@@ -35,7 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (
@@ -67,8 +67,8 @@ class MemoryLedger:
         self.next = 1
         self.damaged: set[int] = set()
 
-    def load(self) -> Holdings:
-        return Holdings(dict(self.facts), [self.records[key].line for key in sorted(self.records)], (), self.next)
+    def load(self) -> LedgerContents:
+        return LedgerContents(dict(self.facts), [self.records[key].line for key in sorted(self.records)], (), self.next)
 
     def commit(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -89,7 +89,7 @@ class MemoryLedger:
         self.damaged.discard(record.line.sequence)
         self.next = max(self.next, record.line.end + 1)
 
-    def scan(self, first: int) -> tuple[list[Record], list[Line]]:
+    def scan(self, first: int) -> tuple[list[Record], list[RecordHeader]]:
         found = [self.records[key] for key in sorted(self.records) if self.records[key].line.end >= first]
         whole = [record for record in found if record.line.sequence not in self.damaged]
         return whole, [record.line for record in found if record.line.sequence in self.damaged]

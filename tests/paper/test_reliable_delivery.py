@@ -9,7 +9,6 @@ from stentor.model.control import (
     GossipAck,
     GossipRequest,
     GossipSync,
-    Held,
     Migrate,
     Persistent,
     Probe,
@@ -20,6 +19,7 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
+    StreamRanges,
     Sync,
     TopicTask,
 )
@@ -269,7 +269,7 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
     sequence = next(line for line, first, _ in bundle.ledgers["r1"].numbers() if first == 2)
     bundle.ledgers["r1"].damaged.add(sequence)
     bundle.deaf.add("r2")  # it cannot send it again
-    wanted = (Held(block(1, 1).publisher, 5, 0, ((1, 3),)),)
+    wanted = (StreamRanges(block(1, 1).publisher, 5, 0, ((1, 3),)),)
     for _ in range(2):  # the first one finds out that it is damaged
         bundle.clear()
         request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)

@@ -6,7 +6,7 @@ from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 from stentor.machine import Effect
 from stentor.model.access import TopicTerms
 from stentor.model.communication import within_of
-from stentor.model.control import Denial, GossipPassage, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
+from stentor.model.control import Denial, EgressRelease, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
 from stentor.protocols.delivery.transport import EventsReceived, Subscribe, Unsubscribe
 
 NORTH = "north/hall/b1"
@@ -36,8 +36,8 @@ def numbers(bundle: PaperBundle, name: str) -> list[int]:
     return sorted(number for _, first, count in lines for number in range(first, first + count))
 
 
-def passages(bundle: PaperBundle) -> list[GossipPassage]:
-    return [event for _, event in bundle.said if isinstance(event, GossipPassage)]
+def passages(bundle: PaperBundle) -> list[EgressRelease]:
+    return [event for _, event in bundle.said if isinstance(event, EgressRelease)]
 
 
 @pytest.mark.req("GE-21")

@@ -11,11 +11,11 @@ from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck
+from stentor.model.control import ControlEvent, Denial, GossipState, Registration, StreamRanges, SubscriberAck
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck
-from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
@@ -60,7 +60,7 @@ from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
-from stentor.storage.group import Item
+from stentor.storage.commit_group import Item
 from stentor.wire.block import Block
 
 
@@ -160,7 +160,7 @@ def damage_is_given_up_like_a_gap(patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_is_a_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Line, "is_damaged", property(lambda _: False))
+    patch.setattr(RecordHeader, "is_damaged", property(lambda _: False))
 
 
 def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
-    def follow(self: StreamFloors, stream: PublisherStream, held: Held, living: Any) -> bool:
+    def follow(self: StreamFloors, stream: PublisherStream, held: StreamRanges, living: Any) -> bool:
         for first, last in stream.absent([(1, held.floor)]):
             self._log.void(stream, ((first, last),))
             for spans in (stream.stored, stream.durable, stream.skipped):

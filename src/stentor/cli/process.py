@@ -43,7 +43,7 @@ from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
 from stentor.runtime.token import announce_token, make_token, withdraw_token
 from stentor.storage.lake import Lake
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 from stentor.version import __version__
 
 # glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
@@ -226,7 +226,7 @@ async def _serve_repository(
 ) -> int:
     """One repository until `end`; a broker `around` it shows it beside itself."""
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
-    cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
+    cabinet = await asyncio.to_thread(find_ledger_store, assignment.storage, assignment.name)
     certificates, token = _credentials(assignment)
     settings = RepositorySettings(
         name=assignment.name,

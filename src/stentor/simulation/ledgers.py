@@ -19,7 +19,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.simulation.schedule import Schedule
 from stentor.storage.ledger import Excerpt, Ledger, LedgerError, LedgerFailed, LedgerFull
@@ -103,13 +103,13 @@ class SimulatedLedgers:
         for desk in self._desks.values():
             desk.disk.cut_power()
 
-    def open(self, ledger: str) -> Holdings:
+    def open(self, ledger: str) -> LedgerContents:
         """Return what a ledger holds. Raises LedgerError if it cannot be opened."""
         desk = self._desk(ledger)
         desk.ledger = SegmentLedger(desk.disk, ledger, _SEGMENT)
-        holdings = desk.ledger.load()
+        contents = desk.ledger.load()
         desk.stuck_at = desk.busy_until = 0
-        return holdings
+        return contents
 
     def draw_delay(self) -> int:
         """Return how long the disk takes for something."""

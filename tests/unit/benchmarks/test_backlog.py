@@ -9,7 +9,7 @@ from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.repository.storing.streams import Streams
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block
 
 

@@ -13,7 +13,7 @@ from stentor.bench import machine
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.repository.storing.streams import Streams
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 
 
 def test_stored_events_have_their_attributes(tmp_path: Path) -> None:

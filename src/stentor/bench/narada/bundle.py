@@ -32,7 +32,7 @@ from stentor.protocols.delivery.transport import (
     SendLetter,
     ShareAccess,
 )
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter
 from stentor.wire.block import Block, Origin, encode
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import Effect, Input
 from stentor.model.attribute import Value
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.errors import Refusal
 from stentor.model.span import Span
 from stentor.wire.block import Block
@@ -96,7 +96,7 @@ class ReportLoss(Effect, frozen=True, gc=False, tag="report loss"):
     events that we wanted; the same may be reported again.
     """
 
-    lost: tuple[Held, ...]
+    lost: tuple[StreamRanges, ...]
     lost_by: tuple[str, ...] = ()  # the names of their publishers, in the same order; "" if nobody knows it
 
 
@@ -120,7 +120,7 @@ class ReportSteering(Effect, frozen=True, gc=False, tag="attach"):
 
     repository: str
     epoch: int = 0
-    past: tuple[Held, ...] = ()
+    past: tuple[StreamRanges, ...] = ()
     where: str = ""
 
 

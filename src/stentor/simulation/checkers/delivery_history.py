@@ -7,9 +7,9 @@ import msgspec
 
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
-from stentor.model.control import Held, RecoveryResponse, RepositoryAck, Stretch
+from stentor.model.control import RecoveryResponse, RepositoryAck, SequenceRun, StreamRanges
 from stentor.model.epoch import Epoch
-from stentor.model.record import Kind, Line, StreamId
+from stentor.model.record import Kind, RecordHeader, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
@@ -67,7 +67,7 @@ class DiskContents:
         self.dead = False  # for ever
         self.is_former = False  # it is that of a topic of the same name which was deleted
 
-    def store(self, lines: Iterable[Line], now: int) -> None:
+    def store(self, lines: Iterable[RecordHeader], now: int) -> None:
         for line in lines:
             if line.kind is Kind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
@@ -83,7 +83,7 @@ class DiskContents:
             elif line.kind is Kind.RESERVED:
                 self.durable[line.stream].remove(line.first, line.last)
 
-    def open(self, lines: Iterable[Line], now: int) -> Key | None:
+    def open(self, lines: Iterable[RecordHeader], now: int) -> Key | None:
         """What is found on the disk: nothing may be missing, but there may be more than was known to be written."""
         before, self.durable = self.durable, Numbers()
         self.store((line for line in lines if line.kind is not Kind.RESERVED), now)
@@ -98,7 +98,7 @@ class DiskContents:
         self.durable = Numbers()
         self.doubtful = Numbers()
 
-    def settles(self, line: Line) -> bool:
+    def settles(self, line: RecordHeader) -> bool:
         """Whether it has all of this, or nobody whom it serves wants it."""
         spans = self.stored[line.stream].copy()
         spans.update(self.skipped[line.stream])
@@ -280,7 +280,7 @@ class DeliveryHistory:
         self.promises.clear()
         self.released.clear()
 
-    def check_topic(self, repository: str, line: Line) -> None:
+    def check_topic(self, repository: str, line: RecordHeader) -> None:
         """A repository stores something of the topic that was created again."""
         if line.stream in self.former:
             self.accuse("former-topic", f"{repository} stores {line}, which was deleted")
@@ -336,7 +336,7 @@ class DeliveryHistory:
                 detail = f"{repository} says that {key} is registered: {having} have written it down, of {required}"
                 self.accuse("answered-before-durable", detail)
 
-    def reveal(self, repository: str, line: Line, required: int) -> None:
+    def reveal(self, repository: str, line: RecordHeader, required: int) -> None:
         """Readers may be told of this."""
         if line.kind is not Kind.EVENTS or self.disks[repository].is_former:
             return
@@ -347,7 +347,7 @@ class DeliveryHistory:
         if having < required:
             self.accuse("released-before-persistent", f"{repository} shows {line}, on {having} of {required}")
 
-    def sync(self, repository: str, name: str, start: Mapping[StreamId, int], done: Iterable[Held]) -> None:
+    def sync(self, repository: str, name: str, start: Mapping[StreamId, int], done: Iterable[StreamRanges]) -> None:
         """A repository believes that a subscriber is done with these."""
         page = self.pages[name]
         for held in done:
@@ -381,14 +381,14 @@ class DeliveryHistory:
 
     # ---- subscribers
 
-    def announce(self, repository: str, name: str, stretches: Iterable[Stretch]) -> None:
+    def announce(self, repository: str, name: str, stretches: Iterable[SequenceRun]) -> None:
         """A repository tells a subscriber of events. Once it has told, it may hear that the subscriber has had them."""
         done = self.disks[repository].noted.get(name)
         if done is None:
             return
-        for stretch in stretches:
-            for number in range(stretch.first, stretch.first + stretch.count):
-                key = stretch.publisher, stretch.incarnation, number
+        for run in stretches:
+            for number in range(run.first, run.first + run.count):
+                key = run.publisher, run.incarnation, number
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
 

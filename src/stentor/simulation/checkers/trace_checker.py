@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stentor.machine import Effect
-from stentor.model.record import Line
+from stentor.model.record import RecordHeader
 from stentor.model.span import Span, Spans
 from stentor.model.trace import Trace, TraceKind, numbers_of
 from stentor.protocols.delivery.endpoint_api import Release
@@ -56,7 +56,7 @@ def events(block: Block) -> list[Event]:
     return [(block.publisher, block.incarnation, block.catenation + offset) for offset in block.offsets()]
 
 
-def durable(lines: Iterable[Line]) -> Told:
+def durable(lines: Iterable[RecordHeader]) -> Told:
     """What became durable."""
     return Counter(
         (KINDS[line.kind], line.publisher, line.incarnation, number)

@@ -18,20 +18,20 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
-from stentor.model.communication import chorus_of, inbox_of, repository_name
+from stentor.model.communication import inbox_of, notice_group_of, repository_name
 from stentor.model.control import (
     GossipSync,
-    Held,
     Persistent,
     RecoveryResponse,
     Rectify,
     Registration,
     RegistrationReceipt,
     RepositoryAck,
+    StreamRanges,
     Sync,
     TopicTask,
 )
-from stentor.model.record import Fact, Holdings, Kind, Line, Record
+from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader
 from stentor.model.trace import Trace, TraceKind
 from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
 from stentor.protocols.delivery.repository.repository import TopicRepository
@@ -90,7 +90,7 @@ class SimRepository(SimProcess):
         world.history.stored_times.clocks[name] = lambda: self.wall
         self._horizon = 0
         self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
-        self._untold: dict[int, list[Line]] = {}  # what was written, by commit
+        self._untold: dict[int, list[RecordHeader]] = {}  # what was written, by commit
         self._traces = trace_checker.KeptTraces()
         self._telling = Random(f"{seed}/traces/{name}")
         self._is_opening = False  # it reads again what an earlier life may not have traced
@@ -131,7 +131,7 @@ class SimRepository(SimProcess):
         if self.wrong_clocks is not None and self.wrong_clocks.random() < 0.5:
             self._clock_error = self.wrong_clocks.choice((0, -_DAY, _DAY, -100 * MILLISECOND, 100 * MILLISECOND))
         try:
-            holdings = self.ledgers.open(TOPIC)
+            contents = self.ledgers.open(TOPIC)
         except LedgerDamaged as damaged:
             self.destroyed(damaged)
             return
@@ -139,10 +139,10 @@ class SimRepository(SimProcess):
             self.note(f"cannot be opened: {error}")
             self.world.after(100 * MILLISECOND, self.start)
             return
-        self.look_into(holdings)
+        self.look_into(contents)
         self.repository = TopicRepository(TOPIC, self.settings, self.traces)
         self.begin(self.repository)
-        self.handle(Opened(TOPIC, holdings, wall=self.wall))
+        self.handle(Opened(TOPIC, contents, wall=self.wall))
         if self.repository is None:
             return
         self.forget_dropped(self.repository)
@@ -154,7 +154,7 @@ class SimRepository(SimProcess):
         self.world.seen["destroyed"] += 1
         self.die()
 
-    def look_into(self, holdings: Holdings) -> None:
+    def look_into(self, holdings: LedgerContents) -> None:
         """A machine begins with what its ledger holds."""
         self.shelf.facts = dict(holdings.facts)
         for key, value in holdings.facts.items():
@@ -373,7 +373,7 @@ class SimRepository(SimProcess):
         return [
             name
             for name, cursor in readers
-            if place in (cursor.inbox, chorus_of(TOPIC, self.short, cursor.progress.notice_group))
+            if place in (cursor.inbox, notice_group_of(TOPIC, self.short, cursor.progress.notice_group))
         ]
 
     def _publishers_at(self, inbox: str) -> list[int]:
@@ -387,7 +387,7 @@ class SimRepository(SimProcess):
         heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
         self.world.history.recover(self.short, publisher, asking, response, heard)
 
-    def check_sync(self, name: str, done: Iterable[Held]) -> None:
+    def check_sync(self, name: str, done: Iterable[StreamRanges]) -> None:
         assert self.repository is not None
         subscription = self.repository.registry.subscriptions.get(name)
         if subscription is not None:

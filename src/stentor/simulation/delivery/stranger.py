@@ -21,7 +21,6 @@ from stentor.model.control import (
     GossipFacts,
     GossipState,
     GossipVoid,
-    Held,
     Migrate,
     Persistent,
     Probe,
@@ -33,7 +32,8 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
     SubscriberAck,
     SubscriberNak,
     Sync,
@@ -136,7 +136,7 @@ class Stranger(SimProcess):
             return []
         publisher, incarnation = self._random.choice(publishers)
         number = self._random.choice((1, 2, _FAR))
-        told = Persistent(TOPIC, name, attempt, 0, 1, (Stretch(1, 1, publisher, incarnation, number),))
+        told = Persistent(TOPIC, name, attempt, 0, 1, (SequenceRun(1, 1, publisher, incarnation, number),))
         return [(to, told, ()), (to, Retransmission(TOPIC, name), [_lie(publisher, incarnation, number)])]
 
     def _on_order(self, name: str, order: PublisherOrder) -> list[Answer]:
@@ -153,7 +153,7 @@ class Stranger(SimProcess):
     # ---- to readers and owners
 
     def _on_stock_request(self, name: str, request: StockRequest) -> list[Answer]:
-        lie = (Held(7, 1, 0, ((1, 3),)),)
+        lie = (StreamRanges(7, 1, 0, ((1, 3),)),)
         stock = Stock(TOPIC, name, request.token, members=(name,), done=request.done, parts=(lie,))
         return [(inbox_of(request.sender), stock, ())]
 
@@ -171,9 +171,9 @@ class Stranger(SimProcess):
 
     def _on_gossip_state(self, name: str, state: GossipState) -> list[Answer]:
         """It has everything, of which all is done with; nothing of it is to be found; and whoever it is, it leaves."""
-        far = tuple(Held(each.publisher, each.incarnation, _FAR, ()) for each in state.held)
-        gone = tuple(Held(each.publisher, each.incarnation, 0, ((1, 99),)) for each in state.held)
-        rows = tuple(Stretch(99, 1, each.publisher, each.incarnation, 9) for each in state.held)
+        far = tuple(StreamRanges(each.publisher, each.incarnation, _FAR, ()) for each in state.held)
+        gone = tuple(StreamRanges(each.publisher, each.incarnation, 0, ((1, 99),)) for each in state.held)
+        rows = tuple(SequenceRun(99, 1, each.publisher, each.incarnation, 9) for each in state.held)
         removed = tuple((f"member/{member}", _FAR, name, b"") for member in self._members())
         forged = (
             msgspec.structs.replace(state, sender=name, held=far, whole=True, principal=self.principal),
@@ -191,7 +191,7 @@ class Stranger(SimProcess):
     def _request(self, repository: str) -> ControlEvent:
         name, principal = self._twin.name, self._twin.principal
         if isinstance(self._twin, SimStoredReader):
-            read = tuple(Held(publisher, life, _FAR, ()) for publisher, life in self.world.history.published)
+            read = tuple(StreamRanges(publisher, life, _FAR, ()) for publisher, life in self.world.history.published)
             return ReaderAck(TOPIC, name, self._twin.short, principal, read)
         task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
         return Registration(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
@@ -161,18 +161,18 @@ class HousedRepository(Housed, SimRepository):
 
     def _load(self, ledger: str) -> None:
         try:
-            holdings = self.ledgers.open(ledger)
+            contents = self.ledgers.open(ledger)
         except LedgerDamaged as damaged:
             if ledger == TOPIC:
                 self.destroyed(damaged)
-            self.handle(Opened(ledger, Holdings(), str(damaged), wall=self.wall))
+            self.handle(Opened(ledger, LedgerContents(), str(damaged), wall=self.wall))
             return
         except LedgerError as error:
-            self.handle(Opened(ledger, Holdings(), str(error), wall=self.wall))
+            self.handle(Opened(ledger, LedgerContents(), str(error), wall=self.wall))
             return
         if ledger == TOPIC:
-            self.look_into(holdings)
-        self.handle(Opened(ledger, holdings, wall=self.wall))
+            self.look_into(contents)
+        self.handle(Opened(ledger, contents, wall=self.wall))
 
     def writing(self, commit: Commit) -> None:
         if commit.ledger == TOPIC:

@@ -41,7 +41,7 @@ from stentor.model.control import ControlEvent, GossipState, Recovery, Registrat
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.admin import LEFT
@@ -116,11 +116,11 @@ class _Ledgers:
             case _:
                 pass  # what a client tells its application
 
-    def _load(self, topic: str) -> Holdings:
+    def _load(self, topic: str) -> LedgerContents:
         disk = self._disks.setdefault(topic, SimulatedDisk(self._world.stream(f"disk/{topic}")))
         ledger = self._open[topic] = SegmentLedger(disk, topic, 1 << 20)
         held = ledger.load()
-        return Holdings(held.facts, list(held.lines), list(held.rows), held.next)
+        return LedgerContents(held.facts, list(held.lines), list(held.rows), held.next)
 
     def _answer(self, happened: Input) -> None:
         self._world.tell(self._host, happened)

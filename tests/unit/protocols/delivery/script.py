@@ -18,7 +18,7 @@ from stentor.model.control import (
     RecoveryResponse,
     Rectify,
     Retransmission,
-    Stretch,
+    SequenceRun,
     SubscriberAck,
     SubscriberNak,
     Sync,
@@ -123,27 +123,27 @@ class Repository:
         """About so many of the next events."""
         if self.attempt is None or (self.told == self.end and not asked):
             return []
-        previous, stretches = self.told, list[Stretch]()
-        while self.told < self.end and len(stretches) < most:
+        previous, runs = self.told, list[SequenceRun]()
+        while self.told < self.end and len(runs) < most:
             self.told += 1
             there = self.sequence.get(self.told)
             if there is not None and self.mine(there[0]) and there[0] not in self.acked:
-                stretches.append(Stretch(self.told, 1, *there[0]))
+                runs.append(SequenceRun(self.told, 1, *there[0]))
         self.issued = max(self.issued, self.told)
-        joined = self._join(stretches)
+        joined = self._join(runs)
         if self.rectify:
             self.rectify = False
             return [(Rectify("t", self.name, self.attempt, self.sync, self.told, joined, self.redelivered), [])]
         return [(Persistent("t", self.name, self.attempt, previous, self.told, joined, self.redelivered), [])]
 
-    def _join(self, stretches: list[Stretch]) -> tuple[Stretch, ...]:
-        joined: list[Stretch] = []
+    def _join(self, stretches: list[SequenceRun]) -> tuple[SequenceRun, ...]:
+        joined: list[SequenceRun] = []
         for each in stretches:
             if joined and each.sequence % 3:  # leave some apart
                 last = joined[-1]
                 step = each.sequence - last.sequence
                 if step == last.count == each.first - last.first and each.publisher == last.publisher:
-                    joined[-1] = Stretch(last.sequence, step + 1, last.publisher, last.incarnation, last.first)
+                    joined[-1] = SequenceRun(last.sequence, step + 1, last.publisher, last.incarnation, last.first)
                     continue
             joined.append(each)
         return tuple(joined)
@@ -339,9 +339,9 @@ class Stage:
         if isinstance(happened, LetterReceived):
             for event in happened.events:
                 if isinstance(event, Persistent | Rectify):
-                    for stretch in event.stretches:
-                        for row in range(stretch.count):
-                            self.told.add((stretch.publisher, stretch.incarnation, stretch.first + row))
+                    for run in event.stretches:
+                        for row in range(run.count):
+                            self.told.add((run.publisher, run.incarnation, run.first + row))
         self.step(happened)
 
     def publish(self, whole: Block, store_after: int = 3 * MILLISECOND) -> None:

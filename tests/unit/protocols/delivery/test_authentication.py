@@ -13,14 +13,14 @@ from stentor.model.control import (
     GossipFacts,
     GossipState,
     GossipVoid,
-    Held,
     Persistent,
     Probe,
     ProbeAnswer,
     RecoveryResponse,
     RepositoryAck,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
 )
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.position import Position
@@ -126,7 +126,7 @@ def released(subscriber: ReliableSubscriber, sender: int, name: str) -> list[byt
     told = (
         ProbeAnswer("t", name, attempt, True, (name,), 0),
         RecoveryResponse("t", name, attempt, 1, (name,)),
-        Persistent("t", name, attempt, 0, 1, (Stretch(1, 1, 9, 1, 1),)),
+        Persistent("t", name, attempt, 0, 1, (SequenceRun(1, 1, 9, 1, 1),)),
     )
     effects: list[Effect] = []
     for event in told:
@@ -169,7 +169,7 @@ def test_a_reader_is_answered_by_members_only(sender: int, name: str) -> None:
     reader.step(0, LinkUp("alice", "b1"))
     reader.step(0, MEMBERS)
     reader.step(0, AvailabilityRequested(1, StockRequest("t", "", 0, "", "", "beginning")))
-    stock = Stock("t", name, 1, members=(name,), parts=((Held(9, 1, 0, ((1, 1),)),),))
+    stock = Stock("t", name, 1, members=(name,), parts=((StreamRanges(9, 1, 0, ((1, 1),)),),))
     assert not [each for each in reader.step(1, LetterReceived(sender, [stock])) if isinstance(each, ReportAvailable)]
     told = reader.step(1, LetterReceived(R, [msgspec.structs.replace(stock, sender="r")]))
     assert [each.available.repository for each in told if isinstance(each, ReportAvailable)] == ["r"]
@@ -208,9 +208,9 @@ def test_a_stranger_tells_repositories_nothing() -> None:
     versions, heard = repository.registry.versions(), repository.gossip.bundle.peers["r2"].heard
     bundle.now += 1
     forged = (
-        GossipState(TOPIC, "r2", True, (Held(9, 1, 100, ()),), 1, principal="mallory"),
-        GossipAck(TOPIC, "r2", (Stretch(1, 1, 9, 1, 1),), (7,)),
-        GossipVoid(TOPIC, "r2", (Held(9, 1, 0, ((1, 5),)),)),
+        GossipState(TOPIC, "r2", True, (StreamRanges(9, 1, 100, ()),), 1, principal="mallory"),
+        GossipAck(TOPIC, "r2", (SequenceRun(1, 1, 9, 1, 1),), (7,)),
+        GossipVoid(TOPIC, "r2", (StreamRanges(9, 1, 0, ((1, 5),)),)),
         GossipFacts(TOPIC, "r2", (("member/r2", 1 << 40, "r2", b""),), "mallory"),
         GossipFacts(TOPIC, "r2", (fact("member/r2", "mallory", 1 << 40),), "mallory"),
     )

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from tests.paper.bundle import PaperBundle
 
-from stentor.model.record import Kind, Line
+from stentor.model.record import Kind, RecordHeader
 from stentor.model.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 
-LINE = Line(90, 1, 1, 1, 1, Kind.EVENTS)
+LINE = RecordHeader(90, 1, 1, 1, 1, Kind.EVENTS)
 STRANGE = (1, 1)
 
 

@@ -3,8 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
-from stentor.model.control import GossipAck, GossipState, Held, Stretch
-from stentor.model.record import Kind, Line, Row, StreamId
+from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
+from stentor.model.record import Kind, RecordHeader, Row, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
@@ -65,7 +65,8 @@ class PeerRepository:
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # … and for which
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
-        self.lines: list[Line] = []  # its part of the repository table, in the order of its own sequence numbers
+        # its part of the repository table, in the order of its own sequence numbers
+        self.lines: list[RecordHeader] = []
         self._sequences: list[int] = []  # Invariant: those of `lines`
         self.oldest = 0  # From this sequence number on `lines` lack nothing that we heard and that is not forgotten.
         self._crowded_at = _FEW_ROWS  # so many lines, and some of them may be of what is forgotten since
@@ -100,7 +101,7 @@ class PeerRepository:
         self.number = state.number
         return True
 
-    def enter(self, line: Line) -> bool:
+    def enter(self, line: RecordHeader) -> bool:
         """A row of the repository table; False if it is known."""
         at = len(self._sequences)
         if at and self._sequences[-1] >= line.sequence:
@@ -177,7 +178,7 @@ class Bundle:
 
     def take_rows(self, peer: PeerRepository, gossip: GossipAck, streams: Streams) -> list[Row]:
         """What another one has stored, as new rows of the repository table; lives that are over need none."""
-        lines = (line_of(stretch, digest) for stretch, digest in zip(gossip.stretches, gossip.digests, strict=True))
+        lines = (line_of(run, digest) for run, digest in zip(gossip.stretches, gossip.digests, strict=True))
         rows = [Row(peer.name, line) for line in lines if not streams.is_over(line.stream) and peer.enter(line)]
         peer.tidy(streams)
         return rows
@@ -215,7 +216,7 @@ class Bundle:
 
     def wants(
         self, peer: PeerRepository, streams: Iterable[PublisherStream], settled: int, most: int, since: int
-    ) -> tuple[Held, ...]:
+    ) -> tuple[StreamRanges, ...]:
         """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its
         way, or was asked of somebody else since then.
         """
@@ -235,10 +236,8 @@ class Bundle:
             if len(wanted) == _MOST_WANTED or most <= 0:
                 break
         peer.wanted = {key: Spans(spans) for key, spans in wanted.items()}
-        return tuple(Held(*key, 0, tuple(spans)) for key, spans in wanted.items())
+        return tuple(StreamRanges(*key, 0, tuple(spans)) for key, spans in wanted.items())
 
 
-def line_of(stretch: Stretch, digest: int) -> Line:
-    return Line(
-        stretch.sequence, stretch.count, stretch.publisher, stretch.incarnation, stretch.first, Kind.EVENTS, digest
-    )
+def line_of(run: SequenceRun, digest: int) -> RecordHeader:
+    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, Kind.EVENTS, digest)

@@ -13,20 +13,20 @@ from stentor.machine import MILLISECOND, Report
 from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
+    EgressRelease,
     FactsRequest,
     GossipAck,
     GossipFacts,
     GossipLeave,
     GossipOffer,
-    GossipPassage,
     GossipRequest,
     GossipState,
     GossipSteering,
     GossipVoid,
-    Held,
     Retransmission,
+    StreamRanges,
 )
-from stentor.model.record import Fact, Kind, Line
+from stentor.model.record import Fact, Kind, RecordHeader
 from stentor.model.span import Spans
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
@@ -137,16 +137,16 @@ class Gossip:
             self.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
         return gone
 
-    def stored(self, lines: Iterable[Line]) -> None:
+    def stored(self, lines: Iterable[RecordHeader]) -> None:
         """These are durable here."""
         lines = list(lines)
         for line in lines:
             self.changed[self._log.streams[line.stream]] = None
         if lines and self.bundle.peers:
-            stretches = tuple(run_of(line) for line in lines)
+            runs = tuple(run_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
             skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
-            self.say(GossipAck(self._topic, self._settings.name, stretches, digests, skipped))
+            self.say(GossipAck(self._topic, self._settings.name, runs, digests, skipped))
 
     def lost(self, stream: PublisherStream) -> None:
         """Some of this turned out to be damaged: others must not count on it."""
@@ -183,11 +183,11 @@ class Gossip:
             asking, "", self._table.digest if thorough else 0, self._settings.unit,
             self.cares() if whole and self.facts == self._registry.digest else (), tuple(self.verification.done),
             self.stuck(), number=self._number, version=self._registry.version, after=self._registry.terms.after,
-            damaged=tuple(Held(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
+            damaged=tuple(StreamRanges(*each.id, 0, each.damaged.pairs()) for each in streams if each.damaged),
             recalls=self._settings.lake,
         )  # fmt: skip
-        voids = tuple(Held(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
-        lost = tuple(Held(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
+        voids = tuple(StreamRanges(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
+        lost = tuple(StreamRanges(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
         told = ((lost, True), (voids, False))
         self.say(state, to, *(GossipVoid(self._topic, self._settings.name, *each) for each in told if each[0]))
         if thorough and to is None:
@@ -228,7 +228,7 @@ class Gossip:
         peer.hear(now, self._settings.suspicion)
         if isinstance(event, Retransmission):
             self._take(now, peer, event, blocks)
-        elif isinstance(event, GossipPassage):
+        elif isinstance(event, EgressRelease):
             self._let_in(now, peer, event, blocks)
         elif (handler := self.handlers.get(type(event))) is not None:
             handler(now, peer, event)
@@ -270,7 +270,7 @@ class Gossip:
         if not answer.more:
             self.ask(now, peer, at_once=True)
 
-    def _let_in(self, now: int, peer: PeerRepository, passage: GossipPassage, blocks: Iterable[Block]) -> None:
+    def _let_in(self, now: int, peer: PeerRepository, passage: EgressRelease, blocks: Iterable[Block]) -> None:
         """Events from another unit. If its numbers tell that some did not come, it is asked what it has."""
         for block in blocks:
             self._log.fetch(now, block, peer.unit == self._settings.unit)
@@ -372,7 +372,7 @@ class Gossip:
             if stream.waiting:
                 self._log.admit(stream)
 
-    def _compare(self, stream: PublisherStream, line: Line) -> None:
+    def _compare(self, stream: PublisherStream, line: RecordHeader) -> None:
         """Note a clash if the record that begins here with the same number is another one than somebody else's."""
         known, place = stream.digest_at(line.first), stream.locate(line.first)
         may_differ = self._registry.is_resumed(*line.stream)  # the same events, cut otherwise in another life
@@ -471,9 +471,9 @@ class Gossip:
         self.tell_state(now)
 
 
-def _held(stream: PublisherStream) -> Held:
+def _held(stream: PublisherStream) -> StreamRanges:
     """What is told of a stream."""
-    return Held(
+    return StreamRanges(
         *stream.id,
         stream.durable_floor,
         tuple(stream.durable.within(stream.durable_floor + 1, stream.durable.last)),

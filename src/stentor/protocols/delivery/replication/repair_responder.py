@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from stentor.machine import Scanned
 from stentor.model.communication import inbox_of, repository_name
-from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Held, Retransmission
+from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Retransmission, StreamRanges
 from stentor.model.record import Kind, Record
 from stentor.model.span import Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of
@@ -26,7 +26,7 @@ class RepairResponder:
     def answer(self, peer: str, request: GossipRequest) -> None:
         """Send what is asked for, as much as fits; the other one asks for the rest."""
         records: list[Record] = []
-        voids: list[Held] = []
+        voids: list[StreamRanges] = []
         room = ANSWER
         for wanted in request.wanted:
             stream = self._log.streams.get((wanted.publisher, wanted.incarnation))
@@ -34,7 +34,7 @@ class RepairResponder:
                 continue
             nothing = [span for first, last in wanted.spans for span in stream.voids.within(first, last)]
             if nothing:
-                voids.append(Held(*stream.id, 0, tuple(nothing)))
+                voids.append(StreamRanges(*stream.id, 0, tuple(nothing)))
             for place in _places(stream, wanted):
                 record = self._log.at(place)
                 if record is None and not records:
@@ -91,7 +91,7 @@ class RepairResponder:
         return GossipAck(self._topic, self._name, tuple(map(run_of, lines)), tuple(line.digest for line in lines))
 
 
-def _places(stream: PublisherStream, wanted: Held) -> Iterator[int]:
+def _places(stream: PublisherStream, wanted: StreamRanges) -> Iterator[int]:
     """The sequence numbers of the records that hold what is wanted, in order."""
     for first, last in wanted.spans:
         for start, end in stream.stored_within(max(first, stream.floor + 1), last):

@@ -9,7 +9,6 @@ from msgspec import Meta
 from stentor.model.access import Membership
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
-from stentor.model.held import StreamsHeld
 from stentor.model.ranges import (
     ClientName,
     EventNumber,
@@ -21,6 +20,7 @@ from stentor.model.ranges import (
     StreamNumbers,
     check_client_name,
 )
+from stentor.model.stream_ranges import StreamsHeld
 
 Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered

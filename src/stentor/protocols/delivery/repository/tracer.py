@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.record import Entry, Kind, Record, StreamId
 from stentor.model.span import Span, Spans
 from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
@@ -122,7 +122,7 @@ class RepositoryTracer:
 
     # ---- subscribers
 
-    def progressed(self, name: str, done: Iterable[Held]) -> None:
+    def progressed(self, name: str, done: Iterable[StreamRanges]) -> None:
         """Note that it is durable that a subscriber is done with these."""
         if self._traces.on:
             for held in done:

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.record import StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.ordered_queue import OrderedQueue
@@ -165,7 +165,7 @@ class EventBuffer:
         """Events that were told and are not taken."""
         return sum(source.pending for source in self.sources.values())
 
-    def recall(self, done: Iterable[Held]) -> None:
+    def recall(self, done: Iterable[StreamRanges]) -> None:
         """What the repository that begins to steer us says that we are done with."""
         self._done = {}
         for held in done:

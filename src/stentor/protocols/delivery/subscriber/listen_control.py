@@ -6,7 +6,7 @@ until it has caught up. And what its repository tells all who want the same, it 
 """
 
 from stentor.machine import Effect
-from stentor.model.communication import chorus_of, within_of
+from stentor.model.communication import notice_group_of, within_of
 from stentor.model.ids import TopicId, topic_id
 from stentor.protocols.delivery.transport import Subscribe, Unsubscribe
 
@@ -65,7 +65,7 @@ class ListenControl:
 
     def join(self, repository: str, number: int) -> None:
         """This is the chorus of those who want the same, at the repository that steers us; 0 is none."""
-        name = chorus_of(self._topic, repository, number) if number else ""
+        name = notice_group_of(self._topic, repository, number) if number else ""
         if name == self._notice_group:
             return
         if self._notice_group:

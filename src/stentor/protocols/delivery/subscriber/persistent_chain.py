@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.control import Rectify, Stretch
+from stentor.model.control import Rectify, SequenceRun
 from stentor.model.record import StreamId
 from stentor.model.span import Span, Spans
 
@@ -91,7 +91,7 @@ class PersistentChain:
     # ---- what is told
 
     def extend(
-        self, now: int, previous: int, upto: int, stretches: Iterable[Stretch], redelivered: int, most: int
+        self, now: int, previous: int, upto: int, stretches: Iterable[SequenceRun], redelivered: int, most: int
     ) -> list[ChainRun] | None:
         """Add what is new; None if something between is missing. Beyond `most` stretches the rest is left out."""
         if previous > self.upto:
@@ -113,9 +113,9 @@ class PersistentChain:
         self.upto = max(self.upto, upto)
         return new
 
-    def _new(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    def _new(self, stretches: Iterable[SequenceRun]) -> Iterator[SequenceRun]:
         """Stretches that are not known yet, in order and joined where they meet."""
-        last: Stretch | None = None
+        last: SequenceRun | None = None
         known = self.upto
         for each in stretches:
             skip = known + 1 - each.sequence
@@ -123,10 +123,10 @@ class PersistentChain:
             if count <= 0:
                 continue
             if skip > 0:
-                each = Stretch(known + 1, count, each.publisher, each.incarnation, each.first + skip)  # noqa: PLW2901
+                each = SequenceRun(known + 1, count, each.publisher, each.incarnation, each.first + skip)  # noqa: PLW2901
             known = each.sequence + count - 1
             if last is not None and _meet(last, each):
-                last = Stretch(last.sequence, last.count + count, last.publisher, last.incarnation, last.first)
+                last = SequenceRun(last.sequence, last.count + count, last.publisher, last.incarnation, last.first)
                 continue
             if last is not None:
                 yield last
@@ -176,16 +176,14 @@ class PersistentChain:
         """Whether it lists what is acknowledged."""
         if not self.acked:
             return False
-        return any(
-            self.acked.within(stretch.sequence, stretch.sequence + stretch.count - 1) for stretch in rectify.stretches
-        )
+        return any(self.acked.within(run.sequence, run.sequence + run.count - 1) for run in rectify.stretches)
 
 
 def _weight(run: ChainRun, count: int) -> int:
     return 0 if isinstance(run.numbers, range) else count
 
 
-def _meet(last: Stretch, each: Stretch) -> bool:
+def _meet(last: SequenceRun, each: SequenceRun) -> bool:
     return (
         each.sequence == last.sequence + last.count
         and each.first == last.first + last.count
@@ -194,9 +192,9 @@ def _meet(last: Stretch, each: Stretch) -> bool:
     )
 
 
-def _grouped(stretches: Iterable[Stretch]) -> Iterator[tuple[StreamId, list[Stretch]]]:
+def _grouped(stretches: Iterable[SequenceRun]) -> Iterator[tuple[StreamId, list[SequenceRun]]]:
     """Neighbours of one stream whose numbers grow."""
-    group: list[Stretch] = []
+    group: list[SequenceRun] = []
     for each in stretches:
         if group:
             last = group[-1]
@@ -212,7 +210,7 @@ def _grouped(stretches: Iterable[Stretch]) -> Iterator[tuple[StreamId, list[Stre
         yield (group[-1].publisher, group[-1].incarnation), group
 
 
-def _run(stream: StreamId, group: Sequence[Stretch], before: int, redelivered: int, now: int) -> ChainRun:
+def _run(stream: StreamId, group: Sequence[SequenceRun], before: int, redelivered: int, now: int) -> ChainRun:
     if len(group) == 1:
         only = group[0]
         numbers = range(only.first, only.first + only.count)

@@ -6,9 +6,9 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 from stentor.machine import SECOND, StartTimer, TimerFired
 from stentor.model.access import TopicTerms
 from stentor.model.communication import repository_name
-from stentor.model.control import GossipAck, GossipState, Held, Stretch, TopicTask
+from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Line
+from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.storing.streams import Streams
@@ -18,20 +18,20 @@ from stentor.protocols.delivery.transport import EventsReceived
 STREAM = (7, 1)
 
 
-def missing_in_steady_traffic(*held: tuple[int, int]) -> tuple[Held, ...]:
+def missing_in_steady_traffic(*held: tuple[int, int]) -> tuple[StreamRanges, ...]:
     """What is asked for by one that has these of 1 … 100, while events come all the time."""
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": ""})
     stream = streams[STREAM]
     for first, last in held:
-        stream.file(Line(first, last - first + 1, *STREAM, first, Kind.EVENTS))
+        stream.file(RecordHeader(first, last - first + 1, *STREAM, first, Kind.EVENTS))
     stream.learn("r2", [(1, 100)])
     stream.changed_at = 1000
     return bundle.wants(bundle.peers["r2"], streams.values(), settled=999, most=1000, since=0)
 
 
 def test_a_gap_is_asked_for_while_later_events_keep_coming() -> None:
-    assert missing_in_steady_traffic((1, 10), (91, 95)) == (Held(*STREAM, 0, ((11, 90),)),)
+    assert missing_in_steady_traffic((1, 10), (91, 95)) == (StreamRanges(*STREAM, 0, ((11, 90),)),)
 
 
 def test_others_are_asked_for_different_events() -> None:
@@ -40,21 +40,21 @@ def test_others_are_asked_for_different_events() -> None:
     for name in ("r2", "r3"):
         streams[STREAM].learn(name, [(1, 100)])
     first, second = bundle.peers.values()
-    asked: list[Held] = []
+    asked: list[StreamRanges] = []
     for peer in (first, second):
         asked += bundle.wants(peer, streams.values(), settled=0, most=30, since=5)
         peer.asked = 7
     assert [held.spans for held in asked] == [((1, 30),), ((31, 60),)]
-    assert bundle.wants(second, streams.values(), settled=0, most=30, since=8) == (Held(*STREAM, 0, ((1, 30),)),), (
-        "the first does not answer"
-    )
+    assert bundle.wants(second, streams.values(), settled=0, most=30, since=8) == (
+        StreamRanges(*STREAM, 0, ((1, 30),)),
+    ), "the first does not answer"
 
 
 def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": "unit"})
     peer = bundle.peers["r2"]
-    held = (Held(*STREAM, 0, ((1, 3),)),)
+    held = (StreamRanges(*STREAM, 0, ((1, 3),)),)
     state = GossipState(TOPIC, "r2", True, held, 0, False, True, unit="unit", cares=("billing",))
     bundle.take_state(peer, state, streams)
     assert peer.cares == {"billing": {STREAM: 3}}
@@ -143,8 +143,8 @@ def test_numbers_that_others_gave_to_what_is_forgotten_take_no_memory() -> None:
     bundle.admit({"r1": "", "r2": ""})
     peer = bundle.peers["r2"]
     for number in range(1, 20_001):
-        stretch = Stretch(sequence=number, count=1, publisher=7, incarnation=1, first=number)
-        bundle.take_rows(peer, GossipAck("t", "r2", (stretch,), (0,)), streams)
+        run = SequenceRun(sequence=number, count=1, publisher=7, incarnation=1, first=number)
+        bundle.take_rows(peer, GossipAck("t", "r2", (run,), (0,)), streams)
         streams[STREAM].forget(number - 10)
     assert len(peer.lines) < 2000
     assert list(peer.translate(19_991, 20_000)) == [(STREAM, number, number) for number in range(19_991, 20_001)]

@@ -5,7 +5,7 @@ because owners, operators and readers choose their names. Here somebody has met 
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
-from stentor.model.control import ControlEvent, Held, Registration, RegistrationReceipt, TopicTask
+from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
@@ -15,7 +15,7 @@ from stentor.protocols.delivery.transport import LetterReceived
 pytestmark = pytest.mark.req("RD-31")
 
 OWNER = publisher_id("", "owner")
-FAR = (Held(7, 1, 1 << 40, ()),)
+FAR = (StreamRanges(7, 1, 1 << 40, ()),)
 REQUESTS: list[ControlEvent] = [
     *(
         Registration(TOPIC, "owner", 1, task, "", ("r1",), role="subscriber", name="audit")

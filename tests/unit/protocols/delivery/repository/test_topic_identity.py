@@ -20,7 +20,7 @@ from stentor.model.control import (
     RecoveryResponse,
     RepositoryNak,
     Retransmission,
-    Stretch,
+    SequenceRun,
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
@@ -147,7 +147,7 @@ def test_nothing_counts_that_a_repository_of_the_old_topic_says() -> None:
     bundle = PaperBundle("r1", create=False)
     bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED))]))
     bundle.clear()
-    stored = GossipAck(TOPIC, "r2", (Stretch(1, 3, 9, 5, 1),), (7,))
+    stored = GossipAck(TOPIC, "r2", (SequenceRun(1, 3, 9, 5, 1),), (7,))
     steered = GossipSteering(TOPIC, "r2", "subscriber", "billing", 1, 1)
     state = GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=BORN)
     for said in (stored, state, stored, steered):

@@ -7,7 +7,7 @@ from tests.unit.protocols.delivery.repository.test_open_topic import Desk
 from tests.unit.protocols.delivery.script import frame
 
 from stentor.model.communication import end_name
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.ids import publisher_id
 from stentor.model.reading import ReaderAck, StockRequest
 from stentor.model.trace import LEDGER, Trace, numbers_of
@@ -72,7 +72,7 @@ def _read(desk: Desk, upto: int, *spans: tuple[int, int]) -> None:
     desk.tell(
         LetterReceived(
             publisher_id("keeper", sender),
-            [ReaderAck("t", sender, "spark", "keeper", (Held(7, 1, upto, spans),))],
+            [ReaderAck("t", sender, "spark", "keeper", (StreamRanges(7, 1, upto, spans),))],
             requester=sender,
         )
     )

@@ -4,11 +4,10 @@ import pytest
 from tests.unit.protocols.delivery.script import Event, events_of, frame, some
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, TimerFired
-from stentor.model.communication import bundle_of, chorus_of, inbox_of, repository_name
+from stentor.model.communication import bundle_of, inbox_of, notice_group_of, repository_name
 from stentor.model.control import (
     ControlEvent,
     Denial,
-    Held,
     Migrate,
     Persistent,
     Probe,
@@ -17,7 +16,8 @@ from stentor.model.control import (
     RecoveryResponse,
     Rectify,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
     SubscriberAck,
     SubscriberEnd,
     SubscriberNak,
@@ -102,7 +102,9 @@ class Bench:
     def hear(self, *events: ControlEvent, blocks: tuple[Block, ...] = ()) -> list[Effect]:
         return self.step(LetterReceived(IDS[self.repository], events, blocks))
 
-    def steer(self, sync: int = 0, name: str = "r", done: tuple[Held, ...] = (), chorus: int = 0) -> list[Effect]:
+    def steer(
+        self, sync: int = 0, name: str = "r", done: tuple[StreamRanges, ...] = (), chorus: int = 0
+    ) -> list[Effect]:
         self.repository = name
         self.hear(ProbeAnswer("t", name, self.attempt, True, (name,)))
         response = RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3, done=done, chorus=chorus)
@@ -115,11 +117,11 @@ class Bench:
     def arrive(self, *blocks: Block) -> list[Effect]:
         return self.step(EventsReceived(blocks))
 
-    def persistent(self, previous: int, upto: int, *stretches: Stretch, redelivered: int = 0) -> list[Effect]:
+    def persistent(self, previous: int, upto: int, *stretches: SequenceRun, redelivered: int = 0) -> list[Effect]:
         event = Persistent("t", self.repository, self.attempt, previous, upto, stretches, redelivered)
         return self.hear(event)
 
-    def rectify(self, sync: int, upto: int, *stretches: Stretch) -> list[Effect]:
+    def rectify(self, sync: int, upto: int, *stretches: SequenceRun) -> list[Effect]:
         return self.hear(Rectify("t", self.repository, self.attempt, sync, upto, stretches))
 
     def sync(self, upto: int) -> list[Effect]:
@@ -150,7 +152,7 @@ class Bench:
         return SendLetter(BUNDLE, (Probe("t", "s", "subscriber", self.attempt),))
 
 
-def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[Held, ...] = ()) -> Bench:
+def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[StreamRanges, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(LinkUp("alice"))
     bench.step(MoreRequested())
@@ -158,8 +160,8 @@ def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple
     return bench
 
 
-def told(sequence: int, count: int = 1, first: int | None = None, publisher: int = 1) -> Stretch:
-    return Stretch(sequence, count, publisher, 1, sequence if first is None else first)
+def told(sequence: int, count: int = 1, first: int | None = None, publisher: int = 1) -> SequenceRun:
+    return SequenceRun(sequence, count, publisher, 1, sequence if first is None else first)
 
 
 def numbers(*which: int, publisher: int = 1) -> list[Event]:
@@ -324,16 +326,16 @@ def test_a_quiet_repository_is_asked_now_and_then() -> None:
 
 def test_a_chain_that_gets_too_long_is_cut_and_asked_for_later() -> None:
     bench = ready(SubscriberSettings(chain=4, asked_events=1))
-    stretches = [told(2 * place, 1, 3 * place) for place in range(1, 4)]
+    runs = [told(2 * place, 1, 3 * place) for place in range(1, 4)]
     others = [told(6 + place, 1, place, publisher=2 + place % 2) for place in range(1, 5)]
-    effects = bench.persistent(0, 10, *stretches, *others)
+    effects = bench.persistent(0, 10, *runs, *others)
     assert bench.nak(after=6) not in effects
     assert bench.subscriber.chain is not None
     assert bench.subscriber.chain.upto == 6
     bench.again(frame(1, 3, 1))
     assert bench.nak(after=6) in bench.again(frame(1, 6, 1))
     bench.again(frame(1, 9, 1))
-    bench.rectify(0, 10, *stretches, *others)
+    bench.rectify(0, 10, *runs, *others)
     for place in range(1, 5):
         bench.again(frame(2 + place % 2, place, 1))
     assert len(bench.released) == 7
@@ -371,8 +373,8 @@ def test_what_was_before_us_or_is_lost_for_sure_is_asked_for_at_once() -> None:
 def test_exactly_what_is_missing_is_asked_for() -> None:
     bench = ready()
     bench.arrive(some(frame(1, 1, 9), [2, 8]), frame(1, 10, 1))
-    stretches = [told(10 * number, 1, number) for number in (1, 2, 3, 4, 8)]
-    assert bench.persistent(0, 90, *stretches) == [bench.nak((10, 10), (30, 30), (40, 40))]
+    runs = [told(10 * number, 1, number) for number in (1, 2, 3, 4, 8)]
+    assert bench.persistent(0, 90, *runs) == [bench.nak((10, 10), (30, 30), (40, 40))]
     bench.again(frame(1, 1, 5))
     assert bench.released == numbers(1, 2, 3, 4, 8)
 
@@ -451,7 +453,7 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
     bench.step(MoreRequested())
-    topic = chorus_of("t", "r", 9)
+    topic = notice_group_of("t", "r", 9)
     assert bench.steer(chorus=9) == [ReportSteering("r", 3), Subscribe(topic)]
     assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
     assert bench.arrive(frame(1, 1, 2), frame(1, 3, 2)) == []
@@ -472,15 +474,19 @@ def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench.step(LinkUp("alice"))
     bench.step(MoreRequested())
     bench.steer(chorus=9)
-    bench.step(Listening(chorus_of("t", "r", 9)))
+    bench.step(Listening(notice_group_of("t", "r", 9)))
     bench.step(LinkDown())
     bench.step(LinkUp("alice"))
     assert bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), chorus=9)) == [], "the link is new"
-    assert bench.step(Listening(chorus_of("t", "r", 9))) == [bench.nak(after=0, tuned=True)]
+    assert bench.step(Listening(notice_group_of("t", "r", 9))) == [bench.nak(after=0, tuned=True)]
     bench.hear(Migrate("t", "r"))
     effects = bench.steer(name="q", chorus=9)
-    assert effects == [ReportSteering("q", 3), Unsubscribe(chorus_of("t", "r", 9)), Subscribe(chorus_of("t", "q", 9))]
-    assert bench.step(Listening(chorus_of("t", "r", 9))) == [], "that was long ago"
+    assert effects == [
+        ReportSteering("q", 3),
+        Unsubscribe(notice_group_of("t", "r", 9)),
+        Subscribe(notice_group_of("t", "q", 9)),
+    ]
+    assert bench.step(Listening(notice_group_of("t", "r", 9))) == [], "that was long ago"
 
 
 # ---- acknowledgements
@@ -604,7 +610,7 @@ def test_under_another_repository_nothing_comes_twice_and_acknowledgements_go_on
 
 
 def test_what_an_earlier_life_had_of_a_stream_is_acknowledged() -> None:
-    bench = ready(SubscriberSettings(ack_events=1), done=(Held(1, 1, 4, ()),))
+    bench = ready(SubscriberSettings(ack_events=1), done=(StreamRanges(1, 1, 4, ()),))
     bench.arrive(frame(1, 5, 1))
     bench.persistent(0, 1, told(1, 1, 5))
     bench.hear(Migrate("t", "r"))
@@ -617,7 +623,7 @@ def test_what_an_earlier_life_had_of_a_stream_is_acknowledged() -> None:
 def test_what_another_repository_knows_us_to_have_is_acknowledged() -> None:
     bench = ready(SubscriberSettings(ack_events=1))
     bench.hear(Migrate("t", "r"))
-    bench.steer(name="q", done=(Held(1, 1, 2, ((4, 4),)),))
+    bench.steer(name="q", done=(StreamRanges(1, 1, 2, ((4, 4),)),))
     assert bench.rectify(0, 5, told(1, 5)) == [bench.nak((3, 3), (5, 5)), bench.ack((1, 2))]
     bench.again(frame(1, 3, 3))
     assert bench.released == numbers(3, 5)

@@ -16,12 +16,12 @@ from stentor.model.control import (
     GossipFacts,
     GossipOffer,
     GossipSteering,
-    Held,
     Migrate,
     Probe,
     ProbeAnswer,
     Recovery,
     RecoveryResponse,
+    StreamRanges,
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
@@ -262,7 +262,7 @@ class Admission:
     def register_subscriber(self, name: str, subscription: SubscriptionRecord) -> None:
         """Events are kept for a new subscriber from now on."""
         if name not in self._registry.subscriptions:
-            given = self._log.streams.current(Held(*each, ()) for each in subscription.frontier)
+            given = self._log.streams.current(StreamRanges(*each, ()) for each in subscription.frontier)
             starts = {(each.publisher, each.incarnation): each.floor for each in given}
             for publisher, incarnation, floor in self._log.streams.floors(
                 others=True
@@ -294,7 +294,7 @@ class Admission:
         """A subscriber is new here."""
         served = is_within(subscription.home, self._settings.unit)
         progress = self._table.add(name, subscription, self._log.next - 1, served)
-        progress.advance(self._log.streams.current(Held(*each, ()) for each in subscription.frontier))
+        progress.advance(self._log.streams.current(StreamRanges(*each, ()) for each in subscription.frontier))
         if served:
             self._settle_in(progress)
         self._feeds.progress_changed[name] = None
@@ -372,7 +372,7 @@ class Admission:
             for stream in self._log.streams.values():
                 for first, last in stream.skipped:
                     progress.mark(stream.id, first, last)  # it was not for it, or had to be got elsewhere
-        elif progress.advance(Held(*each, ()) for each in self._log.streams.floors()):
+        elif progress.advance(StreamRanges(*each, ()) for each in self._log.streams.floors()):
             self._feeds.progress_changed[event.sender] = None  # it came too late for these
         progress.sync = max(progress.sync, self._log.beginning(progress.done))
         cursor = SubscriberCursor(progress, inbox, event.incarnation, event.attempt, now)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.matching.pairs import PairIndex
-from stentor.model.control import HandedOut, Held, Stretch
+from stentor.model.control import HandedOut, SequenceRun, StreamRanges
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.repository.registry import Frontier, SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.record_audience import pack, unpack
@@ -31,7 +31,7 @@ class ProgressRecord(msgspec.Struct, array_like=True):
     slot: int
     epoch: int
     sync: int
-    done: tuple[Held, ...]
+    done: tuple[StreamRanges, ...]
     served: bool = True
     until: int = 0
     needs: tuple[tuple[int, int, int], ...] = ()
@@ -90,7 +90,7 @@ class SubscriberProgress:
         ]
         self.notice_group = fingerprint("chorus", where) >> 1 | 1  # a number for all who want the same
 
-    def advance(self, done: Iterable[Held]) -> bool:
+    def advance(self, done: Iterable[StreamRanges]) -> bool:
         """It is done with these; whether that is news."""
         news = False
         for held in done:
@@ -131,10 +131,10 @@ class SubscriberProgress:
     def _known(self, stream: StreamId) -> Spans:
         return self.done.setdefault(stream, Spans())
 
-    def take_news(self) -> tuple[Held, ...]:
+    def take_news(self) -> tuple[StreamRanges, ...]:
         """What it is done with since this was last asked."""
         news, self._news, self.renewed = self._news, {}, False
-        return tuple(Held(*stream, 0, spans.pairs()) for stream, spans in sorted(news.items()))
+        return tuple(StreamRanges(*stream, 0, spans.pairs()) for stream, spans in sorted(news.items()))
 
     def renew(self) -> None:
         """All that it is done with is news again."""
@@ -151,7 +151,7 @@ class SubscriberProgress:
         gaps = self.done.get(stream.id, Spans()).missing(1, last)
         return any(stream.voids.missing(*gap) for gap in gaps)
 
-    def has(self, line: Line) -> bool:
+    def has(self, line: RecordHeader) -> bool:
         """Whether it is done with all of a record."""
         done = self.done.get(line.stream)
         return done is not None and done.covers(line.first, line.last)
@@ -179,7 +179,7 @@ class SubscriberProgress:
                 rows = rows[(rows < first - line.first) | (rows > last - line.first)]
         return rows
 
-    def _evaluate(self, block: Block | None, line: Line) -> NDArray[np.intp]:
+    def _evaluate(self, block: Block | None, line: RecordHeader) -> NDArray[np.intp]:
         rows = _choose(self.filter, block, line.length)
         for before, upto in reversed(self.former):
             count = upto.get(line.stream, 0) - line.first + 1  # of these it wanted something else
@@ -207,10 +207,10 @@ class SubscriberProgress:
         )  # fmt: skip
         return msgspec.msgpack.encode(progress)
 
-    def reached(self) -> tuple[Held, ...]:
+    def reached(self) -> tuple[StreamRanges, ...]:
         """What it is done with, to be told to others."""
         return tuple(
-            Held(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
+            StreamRanges(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
             for stream, spans in sorted(self.done.items())
         )
 
@@ -244,11 +244,11 @@ def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np
 _NONE: NDArray[np.intp] = np.empty(0, np.intp)
 
 
-def run_of(line: Line) -> Stretch:
-    return Stretch(line.sequence, line.length, line.publisher, line.incarnation, line.first)
+def run_of(line: RecordHeader) -> SequenceRun:
+    return SequenceRun(line.sequence, line.length, line.publisher, line.incarnation, line.first)
 
 
-def runs_of(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
+def runs_of(line: RecordHeader, rows: NDArray[np.intp]) -> list[SequenceRun]:
     """Rows of a record as few stretches as possible."""
     if len(rows) == line.length:
         return [run_of(line)]
@@ -257,7 +257,7 @@ def runs_of(line: Line, rows: NDArray[np.intp]) -> list[Stretch]:
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     lengths = np.diff(starts, append=len(rows)).tolist()
     return [
-        Stretch(line.sequence + row, length, line.publisher, line.incarnation, line.first + row)
+        SequenceRun(line.sequence + row, length, line.publisher, line.incarnation, line.first + row)
         for row, length in zip(rows[starts].tolist(), lengths, strict=True)
     ]
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from stentor.model.control import HandedOut, Held, Stretch
-from stentor.model.record import Kind, Line, StreamId
+from stentor.model.control import HandedOut, SequenceRun, StreamRanges
+from stentor.model.record import Kind, RecordHeader, StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -60,7 +60,7 @@ class SubscriberCursor:
         #   lines end with `scanned_upto`, begin after `sync` and leave out nothing in between
         #   acked lies between sync and told, and begins with a gap
         #   pending is the sum of what is inflight, all of which is after sync
-        self.lines: deque[Line] = deque()
+        self.lines: deque[RecordHeader] = deque()
         self.answered = now  # when it last acknowledged something
         self.pause = 0  # after which silence it is told again
         self.wanted = Spans()  # sequence numbers to be sent again
@@ -95,11 +95,11 @@ class SubscriberCursor:
         self.acked = Spans()
         self._told_of = self._all_told()
         self.lines.clear()
-        self.lost: list[Held] = []  # what it is to be told to be lost
+        self.lost: list[StreamRanges] = []  # what it is to be told to be lost
         self.inflight: deque[tuple[int, int]] = deque()  # last sequence number and count of what it was told
         self.pending = 0  # events that it was told of and has not acknowledged
 
-    def follow(self, sent: int, lines: Iterable[Line], told: Iterable[tuple[int, int]]) -> None:
+    def follow(self, sent: int, lines: Iterable[RecordHeader], told: Iterable[tuple[int, int]]) -> None:
         """It was told of records, together with others: last sequence numbers and counts of what is its own."""
         self.scanned_upto = sent
         self.lines += lines
@@ -112,7 +112,7 @@ class SubscriberCursor:
         for stream in streams:
             done = self.progress.done.get(stream.id, Spans())
             if spans := [rest for span in stream.written_off for rest in done.missing(*span)]:
-                self.lost.append(Held(*stream.id, 0, tuple(spans)))
+                self.lost.append(StreamRanges(*stream.id, 0, tuple(spans)))
 
     def _all_told(self) -> dict[StreamId, int]:
         told = dict(self._told_of)
@@ -148,29 +148,29 @@ class SubscriberCursor:
             known = tuple((*stream, last) for stream, last in sorted(latest.items()) if last > done(stream))
         return HandedOut(self.incarnation, ended, known)
 
-    def doubtful(self, stretch: Stretch) -> int:
+    def doubtful(self, run: SequenceRun) -> int:
         """Return the last sequence number of these events that an earlier life may have been handed; 0 if none."""
-        count = stretch.count
+        count = run.count
         if self.doubt is not None:
-            last = self.doubt.get((stretch.publisher, stretch.incarnation), 0)
-            count = min(count, last - stretch.first + 1)
-        return stretch.sequence + count - 1 if count > 0 else 0
+            last = self.doubt.get((run.publisher, run.incarnation), 0)
+            count = min(count, last - run.first + 1)
+        return run.sequence + count - 1 if count > 0 else 0
 
-    def divide(self, found: list[Stretch]) -> Iterator[tuple[list[Stretch], int]]:
+    def divide(self, found: list[SequenceRun]) -> Iterator[tuple[list[SequenceRun], int]]:
         """Yield these in parts: all of a part up to a sequence number may have been handed before, and nothing else."""
         if found and self.doubt == {}:
             yield found, 0
             return
-        part: list[Stretch] = []
+        part: list[SequenceRun] = []
         upto = 0
-        for stretch in found:
-            doubtful = self.doubtful(stretch)
+        for run in found:
+            doubtful = self.doubtful(run)
             if part and bool(doubtful) != bool(upto):
                 yield part, upto
                 part, upto = [], 0
-            part.append(stretch)
+            part.append(run)
             upto = doubtful
-            if 0 < doubtful < stretch.sequence + stretch.count - 1:  # what follows is not in doubt
+            if 0 < doubtful < run.sequence + run.count - 1:  # what follows is not in doubt
                 yield part, upto
                 part, upto = [], 0
         if part:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
-from stentor.model.communication import chorus_of
-from stentor.model.control import Persistent, Rectify, Retransmission, Stretch, Sync
+from stentor.model.communication import notice_group_of
+from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
 from stentor.model.position import Position
-from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, SubscriberCursor
@@ -89,8 +89,8 @@ class SubscriberFeeds:
         log, progress = self._log, readers[0].progress
         sent = readers[0].scanned_upto
         room = self._window - max(cursor.pending for cursor in readers)
-        found: list[Stretch] = []
-        lines: list[Line] = []
+        found: list[SequenceRun] = []
+        lines: list[RecordHeader] = []
         told: list[tuple[int, int]] = []
         while sent < log.horizon and room > 0 and len(found) < _MOST_STRETCHES:
             record = log.at(sent + 1)
@@ -110,7 +110,7 @@ class SubscriberFeeds:
                 found += runs_of(line, rows)
                 room -= len(rows)
                 told.append((line.sequence + int(rows[-1]), len(rows)))
-        if any(cursor.doubtful(stretch) for cursor in readers for stretch in found):
+        if any(cursor.doubtful(run) for cursor in readers for run in found):
             return
         previous = min(cursor.announced_upto for cursor in readers)
         for cursor in readers:
@@ -124,7 +124,7 @@ class SubscriberFeeds:
             persistent = Persistent(
                 self._topic, self._repository, -progress.notice_group, previous, sent, tuple(found), left=left
             )
-            to = chorus_of(self._topic, self._repository, progress.notice_group)
+            to = notice_group_of(self._topic, self._repository, progress.notice_group)
             self.effects.append(SendLetter(to, (persistent,)))
             for cursor in readers if self.held else ():
                 self._accompany(cursor, found)
@@ -134,7 +134,7 @@ class SubscriberFeeds:
         if cursor.scanning or not cursor.active:
             return
         log = self._log
-        found: list[Stretch] = []
+        found: list[SequenceRun] = []
         end = log.horizon if cursor.ask is Ask.KNOWN else 0
         while cursor.scanned_upto < end and cursor.pending < self._window and len(found) < _MOST_STRETCHES:
             record = log.at(cursor.scanned_upto + 1)
@@ -152,7 +152,7 @@ class SubscriberFeeds:
         if self.cursors.get(cursor.progress.name) is not cursor or cursor.scanning != scanned.token:
             return  # it is told from another place on by now
         cursor.scanning = 0
-        found: list[Stretch] = []
+        found: list[SequenceRun] = []
         log = self._log
         for record in scanned.records:
             line = record.line
@@ -169,7 +169,7 @@ class SubscriberFeeds:
         elif found or not scanned.records:
             self.feed(cursor)
 
-    def _add(self, cursor: SubscriberCursor, record: Record, found: list[Stretch]) -> None:
+    def _add(self, cursor: SubscriberCursor, record: Record, found: list[SequenceRun]) -> None:
         line = record.line
         progress = cursor.progress
         if progress.follows(record, _ALL):
@@ -185,8 +185,8 @@ class SubscriberFeeds:
             cursor.pending += len(rows)
             cursor.inflight.append((line.sequence + int(rows[-1]), len(rows)))
 
-    def _tell(self, cursor: SubscriberCursor, found: list[Stretch], asked: bool) -> None:
-        parts: list[tuple[list[Stretch], int]] = list(cursor.divide(found))
+    def _tell(self, cursor: SubscriberCursor, found: list[SequenceRun], asked: bool) -> None:
+        parts: list[tuple[list[SequenceRun], int]] = list(cursor.divide(found))
         if (asked or cursor.lost) and not parts:
             parts = [([], 0)]
         lost, cursor.lost = tuple(cursor.lost), []
@@ -300,13 +300,13 @@ class SubscriberFeeds:
 
     # ---- sending again
 
-    def _accompany(self, cursor: SubscriberCursor, found: Iterable[Stretch]) -> None:
+    def _accompany(self, cursor: SubscriberCursor, found: Iterable[SequenceRun]) -> None:
         """What it is told of and does not come to it by itself is sent at once."""
         spans: list[Span] = []
-        for stretch in found:
-            record = self._log.at(stretch.sequence)
+        for run in found:
+            record = self._log.at(run.sequence)
             if record is None or head.topic_of(record.frame) != cursor.live:
-                spans.append((stretch.sequence, stretch.sequence + stretch.count - 1))
+                spans.append((run.sequence, run.sequence + run.count - 1))
         self.resend(cursor, spans)
 
     def resend(self, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:

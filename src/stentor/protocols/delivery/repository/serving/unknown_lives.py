@@ -8,7 +8,7 @@ has the fact, until every member is here and none has it, or until an operator a
 
 from typing import NamedTuple
 
-from stentor.model.control import Held, Recovery
+from stentor.model.control import Recovery, StreamRanges
 from stentor.model.errors import Refusal, Refused
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry
@@ -74,8 +74,8 @@ class UnknownLives:
         """Return what is awaited, as people are told it: of each publisher the life, its first and its last number."""
         return {each.name: [(each.life, 1, max(each.last, 1))] for each in self._awaited().values()}
 
-    def accept_loss(self) -> tuple[Held, ...]:
+    def accept_loss(self) -> tuple[StreamRanges, ...]:
         """Steer these lives when they ask again, wherever earlier ones ended; return them."""
         awaited = {number: each.life for number, each in self._awaited().items()}
         self._accepted |= awaited
-        return tuple(Held(*key, 0, ()) for key in awaited.items())
+        return tuple(StreamRanges(*key, 0, ()) for key in awaited.items())

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stentor.machine import SECOND, Commit, CommitFailed, Report, Stop
-from stentor.model.control import HandedOut, Held
-from stentor.model.record import Entry, Fact, Line, Record
+from stentor.model.control import HandedOut, StreamRanges
+from stentor.model.record import Entry, Fact, Record, RecordHeader
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON, EventLog
@@ -22,7 +22,7 @@ class Noted(NamedTuple):
     """What is written down of a subscriber's progress: its sync, and what it is done with, or what is new of that."""
 
     sync: int
-    done: tuple[Held, ...]
+    done: tuple[StreamRanges, ...]
     whole: bool
     handed: HandedOut
     registration: int  # of the name, if it is not its first
@@ -107,7 +107,7 @@ class CommitQueue:
         """The subscribers of whom more is known than is durable."""
         return {*self._feeds.progress_changed, *(name for syncs in self._syncs.values() for name in syncs)}
 
-    def committed(self, now: int, upto: int) -> tuple[list[Line], dict[str, Noted]]:
+    def committed(self, now: int, upto: int) -> tuple[list[RecordHeader], dict[str, Noted]]:
         """The lines and the syncs that are durable now, with the commits up to this token."""
         log = self._log
         syncs: dict[str, Noted] = {}

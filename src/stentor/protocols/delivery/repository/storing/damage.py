@@ -8,7 +8,7 @@ has them any more, an operator accepts that they are lost: then readers pass the
 from collections.abc import Iterator
 
 from stentor.machine import Report, Scanned
-from stentor.model.control import GossipVoid, Held
+from stentor.model.control import GossipVoid, StreamRanges
 from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.report import DamageReport
@@ -135,7 +135,7 @@ class Damage:
                 Refusal.BUSY, f"{', '.join(sorted(having))} can mend what is damaged: wait until it is, or ask again"
             )
         for stream in list(self._streams):
-            lost = Held(*stream.id, 0, tuple(self._log.void(stream, stream.damaged.pairs(), lost=True)))
+            lost = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, stream.damaged.pairs(), lost=True)))
             what = "damaged events are given up"
             self._report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
             self._gossip.say(GossipVoid(self._topic, self._repository, (lost,), lost=True))

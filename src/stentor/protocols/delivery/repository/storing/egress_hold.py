@@ -9,10 +9,10 @@ repository has.
 from collections.abc import Container, Iterable
 
 from stentor.model.communication import bundle_of, within_of
-from stentor.model.control import GossipPassage
+from stentor.model.control import EgressRelease
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
-from stentor.model.record import Kind, Line
+from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import Registry, top_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER, SubscriberFeeds
@@ -87,7 +87,7 @@ class EgressHold:
             f"{unit or 'around the broker'} can be added with `stentor topic bundle {self._topic} add NAME`",
         )
 
-    def pass_on(self, lines: Iterable[Line], publishers: Container[int]) -> None:
+    def pass_on(self, lines: Iterable[RecordHeader], publishers: Container[int]) -> None:
         """These are durable here: those of the publishers that we steer may leave the unit."""
         if not self.is_storage:
             return
@@ -106,7 +106,7 @@ class EgressHold:
             self._send(letter, upto)
 
     def _send(self, blocks: list[Block], upto: int) -> None:
-        passage = GossipPassage(self._topic, self._name, self._unit, self._passed, upto)
+        passage = EgressRelease(self._topic, self._name, self._unit, self._passed, upto)
         self._feeds.effects.append(SendLetter(bundle_of(self._topic), (passage,), blocks))
         self._passed = upto
 

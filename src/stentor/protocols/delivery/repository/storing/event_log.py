@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
-from stentor.model.chapter import Chapter, chapters_of
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, StreamId
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
+from stentor.model.record_columns import RecordColumns, chapters_of
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_fact, floor_key, recall_floors
@@ -58,19 +58,19 @@ class EventLog:
         self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.entries: list[Entry] = []  # to be committed
         self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
-        self.lines: list[Line] = []  # … and the lines among them
-        self.news: list[Line] = []
+        self.lines: list[RecordHeader] = []  # … and the lines among them
+        self.news: list[RecordHeader] = []
         self.conflicts = self.strangers = self.repeated = self.stored = 0
         self.unknown = Spans()  # sequence numbers of records that are damaged so much that nobody knows whose they were
         self.losses: dict[PublisherStream, None] = {}  # of which an operator has written off something
-        self.clashes: list[Line] = []  # numbers under which two bodies came
+        self.clashes: list[RecordHeader] = []  # numbers under which two bodies came
         self.suspects: list[tuple[int, Block]] = []  # … or may have come: the record is to be read
         self._choosing = False  # of what is taken in now, only what somebody here wants is kept
         self._stored_at = 0  # … and when a repository first stored it
         self._budget = budget
         self._recent = RecentRecords(1, budget)
         self._audience = audience
-        self._writing: dict[int, list[Line]] = {}
+        self._writing: dict[int, list[RecordHeader]] = {}
         self._marks: list[tuple[PublisherStream, int]] = []  # floors to be committed
         self._marking: dict[int, list[tuple[PublisherStream, int]]] = {}
         self.marked: dict[PublisherStream, None] = {}  # streams of which it is durable now what is forgotten or void
@@ -85,7 +85,7 @@ class EventLog:
 
     # ---- from the ledger
 
-    def load(self, holdings: Holdings) -> None:
+    def load(self, holdings: LedgerContents) -> None:
         found = (_schemas.decode(value) for key, value in holdings.facts.items() if key.startswith(SCHEMA))
         self.schemas |= {schema.id: schema for schema in found}
         begin = int(holdings.facts.get(_FIRST, b"0"))  # what is before it may still be on the disk
@@ -101,7 +101,7 @@ class EventLog:
         self._noted = self.next
         self._recent = RecentRecords(self.horizon + 1, self._budget)
 
-    def _load_chapter(self, chapter: Chapter) -> None:
+    def _load_chapter(self, chapter: RecordColumns) -> None:
         for line in chapter.others():  # before the events, which fill what was set aside or void
             if line.publisher:
                 self.streams[line.stream].file(line)
@@ -114,13 +114,15 @@ class EventLog:
         for key, events in chapter.streams():
             self.streams[key].recall(events)
 
-    def see(self, records: Iterable[Record], damaged: Iterable[Line]) -> int:
+    def see(self, records: Iterable[Record], damaged: Iterable[RecordHeader]) -> int:
         """Records that were there when we began and that no reader was shown; returns where to go on."""
         end = self.next
         found = [*((record, False) for record in records), *((Record(line), True) for line in damaged)]
         for record, is_lost in sorted(found, key=lambda each: each[0].line.sequence):
             if self._recent.end < record.line.sequence - 1:  # lost without a trace
-                lost = Line(self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, Kind.RESERVED)
+                lost = RecordHeader(
+                    self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, Kind.RESERVED
+                )
                 self.unknown.add(lost.sequence, lost.end)
                 self._recent.put(Record(lost))
             end = record.line.end + 1
@@ -264,16 +266,16 @@ class EventLog:
             rest = stream.remains(start, end)
             self._write(stream, part, start, sequence)
             for left, right, number in rest:
-                self._set_aside(Line(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
 
     def _reserve(self, stream: PublisherStream, first: int, last: int) -> None:
         for start, end in stream.absent([(first, last)]):
-            line = Line(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
+            line = RecordHeader(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
             self.next += line.length
             stream.file(line)
             self._set_aside(line)
 
-    def _set_aside(self, line: Line) -> None:
+    def _set_aside(self, line: RecordHeader) -> None:
         """Set the rest of a reservation aside anew; what was damaged of it stays so."""
         is_damaged = self.streams[line.stream].damaged.covers(line.first, line.last)
         self._put(Record(line._replace(digest=_DAMAGED if is_damaged else 0)))
@@ -290,7 +292,7 @@ class EventLog:
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
-            line = Line(sequence + start, end - start + 1, *stream.id, first + start, Kind.SKIPPED)
+            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, Kind.SKIPPED)
             record = Record(line)
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
@@ -306,7 +308,7 @@ class EventLog:
 
     def note(self) -> int:
         """A sequence number for a registration; readers skip it."""
-        line = Line(self.next, 1, 0, 0, 0, Kind.NOTE)
+        line = RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)
         self.next += 1
         self._put(Record(line))
         return line.sequence
@@ -323,11 +325,11 @@ class EventLog:
             for start, end, sequence in stream.places(first, last):
                 if sequence is not None:
                     rest = stream.remains(start, end)
-                    line = Line(sequence, end - start + 1, *stream.id, start, kind, _DAMAGED if lost else 0)
+                    line = RecordHeader(sequence, end - start + 1, *stream.id, start, kind, _DAMAGED if lost else 0)
                     stream.file(line)
                     self._put(Record(line))
                     for left, right, number in rest:
-                        self._set_aside(Line(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                        self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
                 else:
                     stream.announced.remove(start, end)
         return voided
@@ -341,7 +343,7 @@ class EventLog:
             self.mark_floor(stream)
         return bool(news)
 
-    def lose(self, line: Line) -> bool:
+    def lose(self, line: RecordHeader) -> bool:
         """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
         what has no contents is written anew.
         """
@@ -372,7 +374,7 @@ class EventLog:
     def write_off(self) -> None:
         """Readers pass what nobody knows any more, and the numbers that may have been there."""
         for first, last in self.unknown:
-            self._put(Record(Line(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
+            self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
         self.unknown = Spans()
         for stream in self.streams.values():
             if holes := stream.holes:
@@ -462,7 +464,7 @@ class EventLog:
             for start, end in done.get(key, nothing).missing(first, last)
         )
 
-    def forget(self, records: Iterable[Line]) -> None:
+    def forget(self, records: Iterable[RecordHeader]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
         for line in records:

@@ -6,7 +6,7 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 """
 
 from stentor.machine import Report
-from stentor.model.control import GossipVoid, Held, RepositoryAck, RepositoryNak
+from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry
@@ -94,12 +94,12 @@ class GapClosing:
             self._feeds.effects.append(Report("error", "events are missing that were acknowledged", details))
             self._admission.dismiss()
 
-    def accept_loss(self, now: int) -> tuple[Held, ...]:
+    def accept_loss(self, now: int) -> tuple[StreamRanges, ...]:
         """Give up what holds up readiness and none of those that are heard can send, durably and at the other
         repositories; return what that is. Lives of which nothing is known here are among it, without numbers.
         """
         heard = self._gossip.membership.heard(now)
-        found: list[Held] = []
+        found: list[StreamRanges] = []
         for stream in list(self._log.streams.unsettled):
             offered = [span for peer in heard for span in stream.offered_by(peer.name)]
             if awaited := _rest_of(self._lives.awaited(stream), offered):
@@ -107,8 +107,8 @@ class GapClosing:
                 found.append(self._give_up(stream, awaited, "error"))
         return (*found, *self._lives.unknown.accept_loss())
 
-    def _give_up(self, stream: PublisherStream, spans: list[Span], level: str) -> Held:
-        voided = Held(*stream.id, 0, tuple(self._log.void(stream, spans)))
+    def _give_up(self, stream: PublisherStream, spans: list[Span], level: str) -> StreamRanges:
+        voided = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, spans)))
         known = self._registry.publishers.get(stream.id[0])
         details: dict[str, str | int | float] = {"topic": self._topic, "publisher": known.name if known else ""}
         self._feeds.effects.append(Report(level, "a gap is closed", {**details, "events": _size(voided)}))
@@ -139,7 +139,7 @@ class GapClosing:
         return hopeless
 
 
-def _size(held: Held) -> int:
+def _size(held: StreamRanges) -> int:
     return sum(last - first + 1 for first, last in held.spans)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.chapter import Chapter
-from stentor.model.record import Kind, Line, StreamId
+from stentor.model.record import Kind, RecordHeader, StreamId
+from stentor.model.record_columns import RecordColumns
 from stentor.model.span import Span, Spans
 from stentor.wire.block import Block
 
@@ -115,7 +115,7 @@ class PublisherStream:
 
     # ---- records
 
-    def file(self, line: Line) -> None:
+    def file(self, line: RecordHeader) -> None:
         """A record of this stream is written or was found."""
         first, last = line.first, line.last
         self.highest_numbered, self.last_sequence = max(self.highest_numbered, last), max(self.last_sequence, line.end)
@@ -142,7 +142,7 @@ class PublisherStream:
         self._sequences.insert(at, line.sequence)
         self._digests.insert(at, line.digest)
 
-    def recall(self, events: Chapter) -> None:
+    def recall(self, events: RecordColumns) -> None:
         """Records of events that were found, many at once, in the order of their numbers."""
         firsts, lasts = events.first.astype(np.int64), (events.first + events.length - np.uint64(1)).astype(np.int64)
         breaks = np.flatnonzero(firsts[1:] != lasts[:-1] + 1)
@@ -257,7 +257,7 @@ class PublisherStream:
         at = bisect_right(self._firsts, first) - 1
         return self._digests[at] if at >= 0 and self._firsts[at] == first else None
 
-    def lose(self, line: Line) -> None:
+    def lose(self, line: RecordHeader) -> None:
         """A record turned out to be damaged, and `line` says so: its numbers wait until they are there again."""
         self.stored.remove(line.first, line.last)
         self.durable.remove(line.first, line.last)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stentor.machine import Collect, Report, Scanned
-from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry, is_within
@@ -57,7 +57,7 @@ class Retention:
     def _weigh(self, now: int, scanned: Scanned) -> None:
         if scanned.damaged:
             return  # what is damaged is written down first
-        done: list[Line] = []
+        done: list[RecordHeader] = []
         living = self._gossip.living(now)
         for record in scanned.records:
             if record.line.end > self._upto or not self._is_deletable(record, living):
@@ -109,7 +109,7 @@ class Retention:
             stream.unit_floor = max(stream.unit_floor, line.last)
         return True
 
-    def _is_received(self, stream: PublisherStream, line: Line, living: list[PeerRepository]) -> bool:
+    def _is_received(self, stream: PublisherStream, line: RecordHeader, living: list[PeerRepository]) -> bool:
         """Whether all others have a record that are to have it."""
         if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
@@ -134,13 +134,13 @@ class Retention:
         self._ahead_since = (self._ahead_since or now) if stored > now else 0
         return (now - (self._ahead_since or stored)) // self._age_unit
 
-    def _is_behind_void(self, line: Line) -> bool:
+    def _is_behind_void(self, line: RecordHeader) -> bool:
         """Its publisher may still send what is void, and must not be told that it is stored."""
         stream = self._log.streams[line.stream]
         void = stream.voids.within(stream.floor + 1, line.last)
         return bool(void) and self._registry.is_current(*line.stream)
 
-    def _pass(self, line: Line) -> None:
+    def _pass(self, line: RecordHeader) -> None:
         """What was skipped is for nobody for whom events were stored then: others must know. That does not hold for
         what was passed over because others had forgotten it.
         """
@@ -151,7 +151,7 @@ class Retention:
                     each.mark(line.stream, line.first, line.last)
                     self._feeds.progress_changed[each.name] = None
 
-    def _is_cared_for(self, progress: SubscriberProgress, line: Line, stream: PublisherStream) -> bool:
+    def _is_cared_for(self, progress: SubscriberProgress, line: RecordHeader, stream: PublisherStream) -> bool:
         """Whether storages for the unit that a subscriber is in have said that they keep it for it: as many as must
         have an event before it is acknowledged. That they have it is not enough: they may have skipped it.
         """

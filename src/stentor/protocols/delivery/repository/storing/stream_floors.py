@@ -6,7 +6,7 @@ got it must not wait for it, nor take it for a gap that its publisher may still 
 
 from collections.abc import Iterable
 
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
@@ -26,7 +26,7 @@ class StreamFloors:
     def _served(self) -> list[SubscriberProgress]:
         return [each for each in self._table.destinations.values() if each.served]
 
-    def begin(self, stream: PublisherStream, held: Held) -> None:
+    def begin(self, stream: PublisherStream, held: StreamRanges) -> None:
         """A storage that serves a unit needs nothing of a stream but what clients in the unit have not got."""
         if not self._unit or stream.stored or stream.floor:
             return
@@ -38,7 +38,7 @@ class StreamFloors:
             stream.forget(floor)
             self._log.mark_floor(stream)
 
-    def follow(self, stream: PublisherStream, held: Held, living: Iterable[PeerRepository]) -> bool:
+    def follow(self, stream: PublisherStream, held: StreamRanges, living: Iterable[PeerRepository]) -> bool:
         """Do not wait for what a repository has forgotten that stores everything. Return whether storages for units
         alone have some of it: whoever lacks that cannot be served here.
 

@@ -7,8 +7,8 @@ as much as one whose publishers have had one.
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from stentor.model.held import Held
-from stentor.model.record import Line, StreamId
+from stentor.model.record import RecordHeader, StreamId
+from stentor.model.stream_ranges import StreamRanges
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.unknown_publishers import UnknownPublishers
 
@@ -89,18 +89,18 @@ class Streams(dict[StreamId, PublisherStream]):
         waits = stream.reserved or stream.waiting
         return stream.floor >= stream.end and stream.last_sequence < self.first and not waits
 
-    def is_dropped(self, line: Line) -> bool:
+    def is_dropped(self, line: RecordHeader) -> bool:
         """Return whether a record is forgotten and its life is closed: every repository had forgotten it by then, and
         those that have dropped the life do not say so any more.
         """
         return line.last <= self[line.stream].floor and self.is_closed(line.stream)
 
-    def is_forgotten(self, line: Line) -> bool:
+    def is_forgotten(self, line: RecordHeader) -> bool:
         """Return whether all that this line tells of is forgotten here, or of a life that is over."""
         stream = self.get(line.stream)
         return self.is_over(line.stream) or (stream is not None and line.last <= stream.floor)
 
-    def current(self, held: Iterable[Held]) -> list[Held]:
+    def current(self, held: Iterable[StreamRanges]) -> list[StreamRanges]:
         """Return those of these that are not about lives that are over."""
         return [each for each in held if not self.is_over((each.publisher, each.incarnation))]
 

@@ -8,12 +8,12 @@ from stentor.model.communication import Role, end_name, repository_name
 from stentor.model.control import (
     Denial,
     GossipSync,
-    Held,
     Migrate,
     Recovery,
     RecoveryResponse,
     Registration,
     RegistrationReceipt,
+    StreamRanges,
     SubscriberEnd,
     Sync,
     TopicTask,
@@ -272,7 +272,7 @@ def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> No
     bundle.pass_time(15_000)
     unsubscribe(bundle, "r1", 5)
     bundle.recover("subscriber", "billing", "r1", attempt=attempt(6), incarnation=6, since="beginning")
-    stale = GossipSync(TOPIC, "r2", {"billing": (Held(*_shop(), 3, ()),)}, whole=True)
+    stale = GossipSync(TOPIC, "r2", {"billing": (StreamRanges(*_shop(), 3, ()),)}, whole=True)
     bundle.step("r1", LetterReceived(publisher_id("keeper", repository_name("r2")), [stale]))
     bundle.deaf = set()
     bundle.pass_time(3000)

@@ -6,7 +6,7 @@ from tests.unit.storage.records import events
 
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
-from stentor.model.record import Holdings, Kind, Line
+from stentor.model.record import Kind, LedgerContents, RecordHeader
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 
@@ -35,8 +35,8 @@ def rot(bundle: PaperBundle, name: str, number: int) -> None:
 
 
 def delivered(bundle: PaperBundle, name: str = "billing") -> list[int]:
-    told = [stretch for event in bundle.told(Persistent, name) for stretch in event.stretches]
-    return [stretch.first + at for stretch in told for at in range(stretch.count)]
+    told = [run for event in bundle.told(Persistent, name) for run in event.stretches]
+    return [run.first + at for run in told for at in range(run.count)]
 
 
 def lost(bundle: PaperBundle, name: str = "billing") -> set[tuple[int, int]]:
@@ -245,7 +245,7 @@ def test_a_record_of_which_nothing_is_left_stops_readers_until_it_is_accepted() 
     bundle.kill("r1")
     ledger = bundle.ledgers["r1"]
     sequence = ledger.numbers()[2][0]
-    ledger.records[sequence] = events(sequence)._replace(line=Line(sequence, 1, 0, 0, 0, Kind.RESERVED))
+    ledger.records[sequence] = events(sequence)._replace(line=RecordHeader(sequence, 1, 0, 0, 0, Kind.RESERVED))
     bundle.start("r1")
     bundle.pass_time(HOUR, 60_000)
     bundle.clear()
@@ -275,12 +275,12 @@ def test_a_tail_that_cannot_be_read_is_read_later(reason: str) -> None:
     bundle = PaperBundle("r1")
     bundle.recover("publisher", "shop", "r1")
     bundle.publish(1, 3)
-    holdings = bundle.ledgers["r1"].load()
-    holdings.facts.pop("local/horizon", None)
+    contents = bundle.ledgers["r1"].load()
+    contents.facts.pop("local/horizon", None)
     bundle.start("r1")
     repository = bundle.repositories["r1"]
     repository.is_open = False
-    repository.step(bundle.now, Opened(TOPIC, Holdings(), reason))
+    repository.step(bundle.now, Opened(TOPIC, LedgerContents(), reason))
     assert repository.health.trouble == reason
     bundle.pass_time(100)
     assert repository.is_open

@@ -7,7 +7,7 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.communication import end_name
-from stentor.model.control import Denial, GossipState, Held, PublisherOrder, RecoveryResponse, TopicTask
+from stentor.model.control import Denial, GossipState, PublisherOrder, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.position import Position
@@ -194,7 +194,7 @@ def test_a_late_state_of_another_repository_brings_no_closed_life_back() -> None
     wait(bundle)
     gossip = bundle.repositories["r1"].gossip
     number = gossip.bundle.peers["r2"].number + 1
-    state = GossipState(TOPIC, "r2", True, (Held(SHOP, 5, 3, ()),), gossip.facts, whole=False, number=number)
+    state = GossipState(TOPIC, "r2", True, (StreamRanges(SHOP, 5, 3, ()),), gossip.facts, whole=False, number=number)
     gossip._hear_state(bundle.now, gossip.bundle.peers["r2"], state)
     assert lives(bundle) == [6]
 

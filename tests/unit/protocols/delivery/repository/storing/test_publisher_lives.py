@@ -8,13 +8,13 @@ from stentor.model.control import (
     Denial,
     GossipRequest,
     GossipState,
-    Held,
     Migrate,
     PublisherOrder,
     Recovery,
     RecoveryResponse,
     RegistrationReceipt,
     RepositoryAck,
+    StreamRanges,
     TopicTask,
 )
 from stentor.model.errors import Refusal
@@ -202,7 +202,7 @@ def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came
     def asked(digest: int) -> list[GossipRequest]:
         """What r1 asks of r2, which has two events of life 6 and a registry of this digest."""
         state = GossipState(
-            TOPIC, "r2", True, (Held(SHOP, 6, 0, ((1, 2),)),), digest, whole=True, version=registry.version
+            TOPIC, "r2", True, (StreamRanges(SHOP, 6, 0, ((1, 2),)),), digest, whole=True, version=registry.version
         )
         bundle.clear()
         bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [state]))

@@ -4,9 +4,9 @@ import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
 from stentor.model.communication import end_name, repository_name
-from stentor.model.control import GossipState, Held, RecoveryResponse, TopicTask
+from stentor.model.control import GossipState, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Line
+from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
@@ -113,8 +113,8 @@ def floors() -> tuple[StreamFloors, PublisherStream, DisseminationTable]:
     table = DisseminationTable(streams)
     log = EventLog(streams, Budget(0), table.audience)
     stream = log.streams[STREAM]
-    stream.file(Line(1, 4, *STREAM, 1, Kind.RESERVED))
-    stream.file(Line(5, 6, *STREAM, 5, Kind.EVENTS))
+    stream.file(RecordHeader(1, 4, *STREAM, 1, Kind.RESERVED))
+    stream.file(RecordHeader(5, 6, *STREAM, 5, Kind.EVENTS))
     stream.durable.add(5, 10)
     table.add("billing", SubscriptionRecord(""), 0, True)
     return StreamFloors(RepositorySettings(name="r2"), log, table), stream, table
@@ -122,11 +122,11 @@ def floors() -> tuple[StreamFloors, PublisherStream, DisseminationTable]:
 
 def test_the_floor_does_not_rise_over_what_a_subscriber_lacks() -> None:
     floors_, stream, table = floors()
-    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == 4
     assert stream.absent([(1, 20)], late=True) == [], "nobody has 11 … 20: nobody waits for them"
     table.destinations["billing"].mark(STREAM, 5, 10)
-    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == 20
 
 
@@ -137,7 +137,7 @@ def test_the_floor_rises_when_a_subscriber_has_the_rest_though_nobody_tells_of_i
     bundle.kill("r2")
     bundle.publish(1, 10)
     registry, sender = bundle.repositories["r1"].registry, publisher_id(KEEPER, repository_name("r2"))
-    told = GossipState(TOPIC, "r2", True, (Held(*STREAM, 20, ()),), registry.digest, version=registry.version)
+    told = GossipState(TOPIC, "r2", True, (StreamRanges(*STREAM, 20, ()),), registry.digest, version=registry.version)
     bundle.step("r1", LetterReceived(sender, [told]))
     stream = bundle.repositories["r1"].log.streams[STREAM]
     assert (stream.floor, stream.skipped.pairs()) == (0, ((11, 20),)), "billing lacks what is here"
@@ -152,7 +152,7 @@ def test_the_floor_does_not_rise_over_what_a_subscriber_can_get_from_one_that_li
     stream.peer_stored["r3"], stream.peer_floors["r3"] = stream.durable.copy(), 0
     stream.peer_stored["r3"].add(3, 3)
     stream.peer_stored["r3"].add(15, 16)
-    floors_.follow(stream, Held(*STREAM, 20, ()), [PeerRepository("r3")])
+    floors_.follow(stream, StreamRanges(*STREAM, 20, ()), [PeerRepository("r3")])
     assert stream.floor == 2
     assert stream.absent([(1, 20)], late=True) == [(3, 3), (15, 16)], "it is fetched"
 
@@ -166,20 +166,20 @@ def test_what_others_have_forgotten_is_not_awaited_any_more_when_the_one_that_ha
     bundle.kill("r3")
     repository = bundle.repositories["r1"]
 
-    def say(name: str, *held: Held, whole: bool) -> None:
+    def say(name: str, *held: StreamRanges, whole: bool) -> None:
         facts, version = repository.registry.digest, repository.registry.version
         told = GossipState(TOPIC, name, True, held, facts, whole=whole, version=version)
         bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name(name)), [told]))
 
-    say("r3", Held(*STREAM, 0, ((5, 10),)), whole=True)
-    say("r2", Held(*STREAM, 10, ()), whole=True)
+    say("r3", StreamRanges(*STREAM, 0, ((5, 10),)), whole=True)
+    say("r2", StreamRanges(*STREAM, 10, ()), whole=True)
     stream = repository.log.streams[STREAM]
     assert stream.absent([(1, 10)], late=True) == [(5, 10)], "r3 can send them"
     for _ in range(10):  # r2 lives, and tells of a stream that does not change only if it is asked
         bundle.said.clear()
         bundle.pass_time(500)
         is_asked = any(isinstance(event, GossipState) and event.asking for _, event in bundle.said)
-        say("r2", *[Held(*STREAM, 10, ())] * is_asked, whole=is_asked)
+        say("r2", *[StreamRanges(*STREAM, 10, ())] * is_asked, whole=is_asked)
     assert stream.absent([(1, 10)], late=True) == []
 
 
@@ -187,24 +187,24 @@ def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() 
     floors_, stream, table = floors()
     table.destinations["billing"].mark(STREAM, 5, 10)
     stream.voids.add(2, 2)  # it had given this up, and another one had it
-    floors_.follow(stream, Held(*STREAM, 20, (), voids=((15, 15),)), ())
+    floors_.follow(stream, StreamRanges(*STREAM, 20, (), voids=((15, 15),)), ())
     assert (stream.floor, stream.known, stream.voids.pairs()) == (20, 14, ((15, 15),))
 
 
 def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
     floors_, stream, table = floors()
     table.destinations["billing"].mark(STREAM, 5, 12)
-    stream.file(Line(11, 2, *STREAM, 11, Kind.EVENTS))
-    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    stream.file(RecordHeader(11, 2, *STREAM, 11, Kind.EVENTS))
+    floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == stream.known == 10
     stream.durable.add(11, 12)
-    floors_.follow(stream, Held(*STREAM, 20, ()), ())
+    floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == stream.known == 20
 
 
 def test_the_floor_does_not_rise_into_a_record() -> None:
     floors_, stream, table = floors()
     table.destinations["billing"].mark(STREAM, 5, 7)
-    floors_.follow(stream, Held(*STREAM, 7, ()), ())
+    floors_.follow(stream, StreamRanges(*STREAM, 7, ()), ())
     assert stream.floor == 4, "another one has cut 5 … 10 otherwise"
     assert stream.earliest(table.destinations["billing"].done[STREAM]) == 5, "8 … 10 are still found"

@@ -28,7 +28,7 @@ _LEGIBLE: Final = 60  # of a longer one
 _CHOICES: Final = "sqlite:DIRECTORY, segments:DIRECTORY or postgresql://USER@HOST/DATABASE"
 
 
-class Shelf(Protocol):
+class LedgerStore(Protocol):
     def open(self, topic: str) -> Ledger:
         """The ledger of a topic, made if there is none; nothing is read before its `load`."""
         ...
@@ -42,24 +42,24 @@ class Shelf(Protocol):
         ...
 
 
-def find_shelf(where: str, repository: str) -> Shelf:
+def find_ledger_store(where: str, repository: str) -> LedgerStore:
     """The shelf that a configuration value means; raises ConfigError."""
     kind, colon, rest = where.partition(":")
     if kind in ("postgresql", "postgres") and rest.startswith("//"):
         try:
-            from stentor.storage.postgresql import PostgresqlShelf
+            from stentor.storage.postgresql import PostgresqlLedgerStore
         except ImportError as error:
             raise ConfigError(
                 f"{where!r} needs the PostgreSQL driver: pip install 'stentor[postgresql]' ({error})"
             ) from None
-        return PostgresqlShelf(where, repository)
+        return PostgresqlLedgerStore(where, repository)
     if not colon or kind not in ("sqlite", "segments"):
         raise ConfigError(f"{where!r} is no place for ledgers: write {_CHOICES}")
     if not rest:
         raise ConfigError(f"{where!r} names no directory: write {kind}:DIRECTORY")
     if rest.startswith("//"):
         raise ConfigError(f"{where!r} is no address: {kind} keeps ledgers in a directory, write {kind}:DIRECTORY")
-    return FileShelf(Path(rest), repository, _SQLITE if kind == "sqlite" else _SEGMENTS)
+    return FileLedgerStore(Path(rest), repository, _SQLITE if kind == "sqlite" else _SEGMENTS)
 
 
 def directory_of(where: str) -> Path | None:
@@ -69,7 +69,7 @@ def directory_of(where: str) -> Path | None:
 
 
 def open_ledger(where: str, repository: str, topic: str) -> Ledger:
-    return find_shelf(where, repository).open(topic)
+    return find_ledger_store(where, repository).open(topic)
 
 
 def file_name(name: str) -> str:
@@ -80,7 +80,7 @@ def file_name(name: str) -> str:
     return f"{text[:_LEGIBLE]}+{blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
-class FileShelf:
+class FileLedgerStore:
     """A directory for each repository, and in it a file or a directory for each topic; beside one whose name was cut
     stands a file that holds it whole.
     """

@@ -14,8 +14,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final, NoReturn
 
+from stentor.storage.commit_group import HEADER_SIZE, MAGIC, CommitGroup, read_group, read_header
 from stentor.storage.directory import Directory, File
-from stentor.storage.group import HEADER_SIZE, MAGIC, Group, read_group, read_header
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
 
 SUFFIX: Final = ".segment"
@@ -55,7 +55,7 @@ class Segment:
 _base = attrgetter("base")
 
 
-class Chain:
+class SegmentChain:
     """`recover` comes first; then `end` is where the next group goes, and all in front of `durable` is on the disk."""
 
     def __init__(self, directory: Directory, name: str, segment_size: int = SEGMENT_SIZE) -> None:
@@ -72,7 +72,7 @@ class Chain:
 
     # ---- recovery
 
-    def recover(self) -> Iterator[Group]:
+    def recover(self) -> Iterator[CommitGroup]:
         """The groups that are there for good, in order; what a power cut tore off is cut off."""
         try:
             names = self._directory.names()
@@ -99,7 +99,7 @@ class Chain:
             return  # of ours, as it should be or with a rotten version
         raise self._fail(f"{segment.name} has version {version}, this program reads {MAGIC[-1]}: use the newer one")
 
-    def _sealed(self, segment: Segment, end: int) -> Iterator[Group]:
+    def _sealed(self, segment: Segment, end: int) -> Iterator[CommitGroup]:
         position = segment.base
         for group in self._walk(segment.base, end):
             yield self._legible(group)
@@ -107,10 +107,10 @@ class Chain:
         if position != end:
             raise self.condemn(_destroyed(position))
 
-    def _last(self, segment: Segment) -> Iterator[Group]:
+    def _last(self, segment: Segment) -> Iterator[CommitGroup]:
         """A group is torn or damaged; that a later one was written when it was durable proves the latter."""
         self.end = suspect = segment.base
-        held: Group | None = None
+        held: CommitGroup | None = None
         for group in self._walk(segment.base, segment.base + segment.size):
             if held is not None:
                 if not held.whole and group.state.durable <= held.position:
@@ -130,7 +130,7 @@ class Chain:
         file.sync()
         self.durable = self.end
 
-    def _walk(self, position: int, end: int) -> Iterator[Group]:
+    def _walk(self, position: int, end: int) -> Iterator[CommitGroup]:
         reader = self.reader(READ_AHEAD)
         while position < end:
             data, at = reader.find(position, HEADER_SIZE)
@@ -155,7 +155,7 @@ class Chain:
                     raise self.condemn(_destroyed(self.end))
                 at = data.find(MAGIC, at + 1)
 
-    def _legible(self, group: Group) -> Group:
+    def _legible(self, group: CommitGroup) -> CommitGroup:
         if not group.legible:
             raise self.condemn(_destroyed(group.position))
         return group
@@ -295,8 +295,8 @@ class Chain:
 
     # ---- reading
 
-    def reader(self, ahead: int) -> "Reader":
-        return Reader(self, ahead)
+    def reader(self, ahead: int) -> "SegmentReader":
+        return SegmentReader(self, ahead)
 
     def read(self, position: int, size: int) -> bytes:
         """Bytes of one file; fewer if it ends before. Behind what belongs to the chain a file may hold anything."""
@@ -327,19 +327,19 @@ class Chain:
             file.close()
 
 
-class Reader:
+class SegmentReader:
     """Reads forward, some bytes ahead, because what is wanted next mostly lies there."""
 
-    __slots__ = ("_ahead", "_chain", "_data", "_start")
+    __slots__ = ("_ahead", "_data", "_segments", "_start")
 
-    def __init__(self, chain: Chain, ahead: int) -> None:
-        self._chain, self._ahead = chain, ahead
+    def __init__(self, chain: SegmentChain, ahead: int) -> None:
+        self._segments, self._ahead = chain, ahead
         self._start, self._data = 0, b""
 
     def find(self, position: int, size: int) -> tuple[bytes, int]:
         """Bytes that hold these, as far as they are there, and where in them they begin."""
         at = position - self._start
         if at < 0 or at + size > len(self._data):
-            self._start, self._data = position, self._chain.read(position, max(size, self._ahead))
+            self._start, self._data = position, self._segments.read(position, max(size, self._ahead))
             at = 0
         return self._data, at

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.chapter import LONGEST, Chapter
-from stentor.model.record import Kind, Line, Row, StreamId
-from stentor.storage.group import Place
+from stentor.model.record import Kind, RecordHeader, Row, StreamId
+from stentor.model.record_columns import LONGEST, RecordColumns
+from stentor.storage.commit_group import Place
 from stentor.storage.summary import Summary
 
 _DAMAGED: Final = 255  # in place of a kind
@@ -53,7 +53,8 @@ class Lines:
     """Lines by sequence number, with their places in the log."""
 
     __slots__ = (
-        "_columns", "_streams", "digest", "first", "kind", "length", "position", "sequence", "size", "stream", "time",
+        "_columns", "_streams", "digest", "first", "kind", "length", "position", "sequence", "size", "stream",
+        "time",
     )  # fmt: skip
 
     def __init__(self, streams: Streams) -> None:
@@ -69,11 +70,11 @@ class Lines:
     def __len__(self) -> int:
         return len(self.sequence)
 
-    def line(self, at: int) -> Line:
+    def line(self, at: int) -> RecordHeader:
         """A damaged one is as good as reserved."""
         kind = Kind.RESERVED if self.is_damaged(at) else Kind(self.kind[at])
         publisher, incarnation = self._streams[self.stream[at]]
-        return Line(
+        return RecordHeader(
             self.sequence[at], self.length[at], publisher, incarnation, self.first[at], kind, self.digest[at]
         )  # fmt: skip
 
@@ -86,7 +87,7 @@ class Lines:
     def is_damaged(self, at: int) -> bool:
         return self.kind[at] == _DAMAGED
 
-    def put_at(self, start: int, end: int, line: Line, place: Place, time: int = 0) -> None:
+    def put_at(self, start: int, end: int, line: RecordHeader, place: Place, time: int = 0) -> None:
         """In place of those from `start` to `end`, which may be none."""
         if start == len(self.sequence):
             self._append(line, place, time)
@@ -98,7 +99,7 @@ class Lines:
         for column, value in zip(self._columns, values, strict=True):
             column[start:end] = array(column.typecode, (value,))
 
-    def _append(self, line: Line, place: Place, time: int) -> None:
+    def _append(self, line: RecordHeader, place: Place, time: int) -> None:
         """Column by column by hand, since a million of them are when a log is opened."""
         sequence, length, publisher, incarnation, first, kind, digest = line
         self.sequence.append(sequence)
@@ -145,12 +146,12 @@ def weigh(
     return np.bincount(owners, sizes.astype(np.float64), len(bases)).astype(np.float64)
 
 
-class Register(Lines):
+class RecordIndex(Lines):
     """The records; none overlaps another."""
 
     __slots__ = ()
 
-    def put(self, line: Line, place: Place, time: int, damaged: bool = False) -> None:
+    def put(self, line: RecordHeader, place: Place, time: int, damaged: bool = False) -> None:
         """Replaces what it overlaps."""
         start = end = len(self)
         if start and line.sequence <= self.end(-1):
@@ -159,7 +160,7 @@ class Register(Lines):
         if damaged:
             self.spoil(start)
 
-    def extend(self, chapter: Chapter, time: NDArray[np.int64]) -> None:
+    def extend(self, chapter: RecordColumns, time: NDArray[np.int64]) -> None:
         """Many at once, behind all that are there, of which nobody knows where they lie."""
         changes = np.flatnonzero(np.diff(chapter.publisher) | np.diff(chapter.incarnation)) + 1
         begins = np.r_[0, changes]
@@ -183,14 +184,14 @@ class Register(Lines):
         at = bisect_right(self.sequence, sequence) - 1
         return at if at >= 0 and self.end(at) >= sequence else at + 1
 
-    def overlapped(self, line: Line) -> tuple[int, int]:
+    def overlapped(self, line: RecordHeader) -> tuple[int, int]:
         """Where those begin and end that have numbers in common with this one."""
         return self.locate(line.sequence), bisect_right(self.sequence, line.end)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[RecordHeader]:
         return (line for chapter in self.chapters() for line in chapter.lines())
 
-    def chapters(self) -> Iterator[Chapter]:
+    def chapters(self) -> Iterator[RecordColumns]:
         """They are made when they are asked for, and may change meanwhile."""
         sequence = 0
         while (start := self.locate(sequence)) < len(self):
@@ -198,14 +199,14 @@ class Register(Lines):
             yield chapter
             sequence = int(chapter.sequence[-1] + chapter.length[-1])
 
-    def _chapter(self, part: slice) -> Chapter:
+    def _chapter(self, part: slice) -> RecordColumns:
         names = np.array([self._streams[number] for number in range(len(self._streams))], np.uint64)
         publisher, incarnation = names[np.array(self.stream[part])].T
         kind = np.array(self.kind[part])
         kind[kind == _DAMAGED] = Kind.RESERVED
         sequence, length = np.array(self.sequence[part]), np.array(self.length[part])
         first, digest = np.array(self.first[part]), np.array(self.digest[part])
-        return Chapter(sequence, length, publisher, incarnation, first, kind, digest)
+        return RecordColumns(sequence, length, publisher, incarnation, first, kind, digest)
 
     def summary(self, start: int, end: int) -> Summary:
         """Those between these places."""
@@ -285,7 +286,7 @@ class RepositoryTable:
         stop = bisect_right(lines.sequence, last)
         return [Row(repository, lines.line(at)) for at in range(start, stop) if lines.end(at) >= first]
 
-    def forget(self, gone: Mapping[StreamId, int], register: Register) -> set[StreamId]:
+    def forget(self, gone: Mapping[StreamId, int], register: RecordIndex) -> set[StreamId]:
         """Rows of these streams up to these catenation numbers, unless one of their events is still there; returns
         the streams of which some went.
         """
@@ -308,7 +309,7 @@ class RepositoryTable:
                 lines.keep(~dropped)
         return affected
 
-    def drop_unused_streams(self, register: Register) -> None:
+    def drop_unused_streams(self, register: RecordIndex) -> None:
         """Forget the numbers of streams of which neither a row nor a record is left, once these may be half of all."""
         tables = (register, *self.repositories.values())
         if len(self._streams) >= self._crowded_at:

@@ -6,7 +6,7 @@ import pytest
 
 from stentor.model.errors import ConfigError
 from stentor.model.record import Fact
-from stentor.storage.shelf import file_name, find_shelf, open_ledger
+from stentor.storage.ledger_store import file_name, find_ledger_store, open_ledger
 
 pytestmark = pytest.mark.req("RD-23")
 
@@ -19,17 +19,17 @@ TOPICS = [
 @pytest.mark.parametrize("kind", ["sqlite", "segments"])
 def test_topics_of_any_name_are_kept_apart_and_found_again(kind: str, tmp_path: Path) -> None:
     where = f"{kind}:{tmp_path / 'store'}"
-    assert find_shelf(where, "rep 1").topics() == []
+    assert find_ledger_store(where, "rep 1").topics() == []
     for number, topic in enumerate(TOPICS):
         ledger = open_ledger(where, "rep 1", topic)
         assert ledger.load().facts == {}
         ledger.commit([Fact("number", b"%d" % number)])
         ledger.close()
-    shelf = find_shelf(where, "rep 1")
-    assert shelf.topics() == sorted(TOPICS)
-    assert find_shelf(where, "rep").topics() == find_shelf(where, "Rep 1").topics() == []
+    store = find_ledger_store(where, "rep 1")
+    assert store.topics() == sorted(TOPICS)
+    assert find_ledger_store(where, "rep").topics() == find_ledger_store(where, "Rep 1").topics() == []
     for number, topic in enumerate(TOPICS):
-        ledger = shelf.open(topic)
+        ledger = store.open(topic)
         assert ledger.load().facts == {"number": b"%d" % number}
         ledger.close()
     assert {path.parent for path in tmp_path.iterdir()} == {tmp_path}, "nothing leaves the directory"
@@ -37,18 +37,18 @@ def test_topics_of_any_name_are_kept_apart_and_found_again(kind: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", ["sqlite", "segments"])
 def test_a_discarded_ledger_is_gone_and_a_new_one_of_its_name_is_empty(kind: str, tmp_path: Path) -> None:
-    shelf = find_shelf(f"{kind}:{tmp_path}", "r")
+    store = find_ledger_store(f"{kind}:{tmp_path}", "r")
     for topic in ("a/b", "a"):
-        ledger = shelf.open(topic)
+        ledger = store.open(topic)
         ledger.load()
         ledger.commit([Fact("topic", topic.encode())])
         ledger.close()
-    shelf.discard("a/b")
-    shelf.discard("a/b")
-    shelf.discard("never")
-    assert shelf.topics() == ["a"]
+    store.discard("a/b")
+    store.discard("a/b")
+    store.discard("never")
+    assert store.topics() == ["a"]
     for topic, facts in (("a/b", {}), ("a", {"topic": b"a"})):
-        ledger = shelf.open(topic)
+        ledger = store.open(topic)
         assert ledger.load().facts == facts
         ledger.close()
 

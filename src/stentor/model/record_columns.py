@@ -1,4 +1,4 @@
-"""Chapters: many lines as columns, so that a million of them are taken in without as many steps."""
+"""Record columns: many lines as columns, so that a million of them are taken in without as many steps."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, Line, StreamId
+from stentor.model.record import Kind, RecordHeader, StreamId
 
 LONGEST = 4096  # lines
 
 Numbers = NDArray[np.unsignedinteger[Any]]
 
 
-class Chapter(NamedTuple):
+class RecordColumns(NamedTuple):
     """Lines in the order of their sequence numbers, column by column."""
 
     sequence: Numbers
@@ -26,22 +26,22 @@ class Chapter(NamedTuple):
     digest: Numbers
 
     @classmethod
-    def of(cls, lines: Iterable[Line]) -> "Chapter":
+    def of(cls, lines: Iterable[RecordHeader]) -> "RecordColumns":
         columns = zip(*lines, strict=True)
         return cls(*(np.array(column, kind) for column, kind in zip(columns, _TYPES, strict=True)))
 
-    def line(self, at: int) -> Line:
+    def line(self, at: int) -> RecordHeader:
         sequence, length, publisher, incarnation, first, kind, digest = (column[at].item() for column in self)
-        return Line(sequence, length, publisher, incarnation, first, Kind(kind), digest)
+        return RecordHeader(sequence, length, publisher, incarnation, first, Kind(kind), digest)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[RecordHeader]:
         return map(self.line, range(len(self.sequence)))
 
-    def others(self) -> Iterator[Line]:
+    def others(self) -> Iterator[RecordHeader]:
         """Those that hold no events."""
         return map(self.line, np.flatnonzero(self.kind != Kind.EVENTS).tolist())
 
-    def streams(self) -> Iterator[tuple[StreamId, "Chapter"]]:
+    def streams(self) -> Iterator[tuple[StreamId, "RecordColumns"]]:
         """Those that do, stream by stream, each in the order of its catenation numbers."""
         events = self._of(np.flatnonzero(self.kind == Kind.EVENTS))
         events = events._of(np.lexsort((events.sequence, events.first, events.incarnation, events.publisher)))
@@ -52,12 +52,12 @@ class Chapter(NamedTuple):
                 mine = events._of(slice(start, end))
                 yield (int(mine.publisher[0]), int(mine.incarnation[0])), mine
 
-    def since(self, sequence: int) -> "Chapter":
+    def since(self, sequence: int) -> "RecordColumns":
         """Those from this sequence number on."""
         return self._of(slice(int(np.searchsorted(self.sequence, sequence)), None))
 
-    def _of(self, which: NDArray[np.intp] | slice) -> "Chapter":
-        return Chapter(*(column[which] for column in self))
+    def _of(self, which: NDArray[np.intp] | slice) -> "RecordColumns":
+        return RecordColumns(*(column[which] for column in self))
 
 
 _TYPES = (np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint8, np.uint64)
@@ -67,13 +67,13 @@ _TYPES = (np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint8, np.ui
 class Catalogue(Protocol):
     """Lines that are kept in columns."""
 
-    def chapters(self) -> Iterator[Chapter]: ...
+    def chapters(self) -> Iterator[RecordColumns]: ...
 
 
-def chapters_of(lines: Iterable[Line]) -> Iterator[Chapter]:
+def chapters_of(lines: Iterable[RecordHeader]) -> Iterator[RecordColumns]:
     if isinstance(lines, Catalogue):
         yield from lines.chapters()
         return
     rest = iter(lines)
     while found := list(islice(rest, LONGEST)):
-        yield Chapter.of(found)
+        yield RecordColumns.of(found)

@@ -17,7 +17,7 @@ from stentor.model.ranges import (
 )
 
 
-class Stretch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SequenceRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`count` consecutive catenation numbers of a stream, under as many consecutive sequence numbers."""
 
     sequence: SequenceNumber
@@ -27,10 +27,10 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: EventNumber
 
 
-Stretches = Annotated[tuple[Stretch, ...], Meta(max_length=MOST_ITEMS)]
+Stretches = Annotated[tuple[SequenceRun, ...], Meta(max_length=MOST_ITEMS)]
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class StreamRanges(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What somebody has of a stream; all up to `floor` is done with and forgotten, some of what lies up to `cared`
     because storages for units have it for those who have not. Of `spans` they have no more than that nobody in their
     unit wants what is `skipped`. Of what lies up to `floor`, nobody ever had what is in `voids`.
@@ -45,7 +45,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True, gc=False):
     voids: NumberSpans = ()
 
 
-StreamsHeld = Annotated[tuple[Held, ...], Meta(max_length=MOST_ITEMS)]
+StreamsHeld = Annotated[tuple[StreamRanges, ...], Meta(max_length=MOST_ITEMS)]
 
 
 class HandedOut(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.chapter import LONGEST, Chapter
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.record_columns import LONGEST, RecordColumns
 from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
-from stentor.storage.register import NOWHERE, Register, RepositoryTable, Streams
+from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, Streams
 from stentor.storage.statements import Statements
 from stentor.storage.summary import Summary, decode, seal_of
 
@@ -45,7 +45,7 @@ def _unsigned(number: int) -> int:
 class StoredRecord(NamedTuple):
     """A row of the table of records."""
 
-    line: Line
+    line: RecordHeader
     time: int
     label: int
     seal: int
@@ -89,24 +89,24 @@ class StoredRecord(NamedTuple):
         return Record(self.line, self.frame, audience, self.time, stored)
 
 
-def _unknown(sequence: int, length: int = 1) -> Line:
-    return Line(sequence, length, 0, 0, 0, Kind.RESERVED)
+def _unknown(sequence: int, length: int = 1) -> RecordHeader:
+    return RecordHeader(sequence, length, 0, 0, 0, Kind.RESERVED)
 
 
-def _read_line(values: Values) -> Line:
+def _read_line(values: Values) -> RecordHeader:
     sequence, length, kind, publisher, incarnation, first, digest = values
     numbers = _unsigned(publisher), _unsigned(incarnation), _unsigned(first)
-    return Line(sequence, length, *numbers, _KINDS.get(kind, Kind.RESERVED), _unsigned(digest))
+    return RecordHeader(sequence, length, *numbers, _KINDS.get(kind, Kind.RESERVED), _unsigned(digest))
 
 
-def _line_values(line: Line) -> Values:
+def _line_values(line: RecordHeader) -> Values:
     return (
         line.sequence, line.length, int(line.kind), _signed(line.publisher), _signed(line.incarnation),
         _signed(line.first), _signed(line.digest),
     )  # fmt: skip
 
 
-def _label(line: Line, time: int) -> int:
+def _label(line: RecordHeader, time: int) -> int:
     return xxh3_64_intdigest(_LABEL.pack(*_line_values(line), time))
 
 
@@ -151,22 +151,22 @@ class TableLedger(ABC):
 
     # ---- opening
 
-    def load(self) -> Holdings:
+    def load(self) -> LedgerContents:
         try:
             return self._load()
         except (*_NONSENSE, OverflowError) as error:
             raise self._condemned(f"something ({error})") from error
 
-    def _load(self) -> Holdings:
+    def _load(self) -> LedgerContents:
         self._next = self._open()
         streams = Streams()
         records, rows = self._all_records(streams), RepositoryTable(streams)
         for row in self._all_rows():
             rows.put(row, NOWHERE)
             self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
-        return Holdings(self._all_facts(), records, rows, self._next)
+        return LedgerContents(self._all_facts(), records, rows, self._next)
 
-    def _all_records(self, streams: Streams) -> Register:
+    def _all_records(self, streams: Streams) -> RecordIndex:
         """By summaries as far as they reach; the others are read and verified."""
         ((count, lowest),) = self._query(self._statements.extent)
         found = [summary.since(lowest) for summary in self._summaries()] if count else []
@@ -185,9 +185,9 @@ class TableLedger(ABC):
         self._waiting = len(records) - records.locate(self._summed + 1)
         return records
 
-    def _gathered(self, streams: Streams, summaries: Sequence[Summary]) -> tuple[Register, list[tuple[int, int]]]:
+    def _gathered(self, streams: Streams, summaries: Sequence[Summary]) -> tuple[RecordIndex, list[tuple[int, int]]]:
         """All records, and which of them, by place, are to be summed up."""
-        records, last = Register(streams), -1
+        records, last = RecordIndex(streams), -1
         ranges: list[tuple[int, int]] = []
         for summary in summaries:
             if len(summary.time):
@@ -200,7 +200,7 @@ class TableLedger(ABC):
         ranges.append((start, max(start, end - (end - start) % self._chapter - self._chapter)))
         return records, ranges
 
-    def _read_into(self, records: Register, last: int, end: int) -> int:
+    def _read_into(self, records: RecordIndex, last: int, end: int) -> int:
         """Add those that begin behind one number and before another; returns how many there are then."""
         while chunk := self._read_behind(last, _CHUNK, end):
             for stored in chunk:
@@ -219,7 +219,7 @@ class TableLedger(ABC):
         found = self._query(self._statements.records, (sequence, end, count))
         return [StoredRecord.read(values) for values in found]
 
-    def _reserved(self, stored: StoredRecord) -> Line:
+    def _reserved(self, stored: StoredRecord) -> RecordHeader:
         """What is left of a damaged record."""
         line = stored.line
         if stored.known:
@@ -304,7 +304,7 @@ class TableLedger(ABC):
             if len(lines) < self._chapter:
                 return
             last = lines[-1].sequence
-            yield Summary(Chapter.of(lines), np.array(times, np.int64))
+            yield Summary(RecordColumns.of(lines), np.array(times, np.int64))
 
     def _put_summaries(self, summaries: Sequence[Summary]) -> None:
         for each in summaries:
@@ -314,7 +314,7 @@ class TableLedger(ABC):
                 self._statements.put_summary, (each.first, each.last, content, seal_of(each.first, each.last, content))
             )
 
-    def _replace(self, line: Line) -> None:
+    def _replace(self, line: RecordHeader) -> None:
         """Only what is reserved or damaged may be: anything else would be two records under one number."""
         for values in self._query(self._statements.overlapped, (line.sequence, line.end)):
             stored = StoredRecord.read(values)

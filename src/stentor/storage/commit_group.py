@@ -1,4 +1,4 @@
-"""Groups: what one commit leaves in a segment file. Little-endian; positions count all bytes the log ever had.
+"""Commit group: what one commit leaves in a segment file. Little-endian; positions count all bytes the log ever had.
 
     group     "STG" u8 version | u32 items | u64 size | u64 durable | u64 start | u64 floor | u64 next
               u64 seal of the labels' seals | u64 seal | item …
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, Line, Record, Row
+from stentor.model.record import Entry, Fact, Kind, Record, RecordHeader, Row
 from stentor.storage.annex import decode_annex, encode_annex
 
 MAGIC: Final = b"STG\x01"
@@ -36,7 +36,7 @@ ROW: Final = 3
 GONE: Final = 4  # rows of this stream up to `first` go, as far as none of their events is here
 
 _KINDS: Final = tuple(Kind)  # by number, which is quicker than to ask for it
-_NO_LINE: Final = Line(0, 0, 0, 0, 0, Kind.EVENTS)
+_NO_LINE: Final = RecordHeader(0, 0, 0, 0, 0, Kind.EVENTS)
 
 
 Place = tuple[int, int]  # the position of an item, and its size
@@ -56,7 +56,7 @@ class Item(NamedTuple):
     position: int
     size: int
     type: int
-    line: Line
+    line: RecordHeader
     time: int
     sound: bool
     key: bytes
@@ -84,7 +84,7 @@ class State(NamedTuple):
     next: int
 
 
-class Group(NamedTuple):
+class CommitGroup(NamedTuple):
     """A group as it was read. One that is not whole is torn, or damaged; without its labels it has no items."""
 
     position: int
@@ -121,7 +121,7 @@ def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tupl
     return b"".join(parts), places
 
 
-def _parts(entry: Entry | Gone) -> tuple[int, Line, int, bytes, bytes]:
+def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
     match entry:
         case Record(line, frame, audience, time, stored):
             return RECORD, line, time, encode_annex(audience, stored), frame
@@ -132,7 +132,7 @@ def _parts(entry: Entry | Gone) -> tuple[int, Line, int, bytes, bytes]:
         case Row(repository, line):
             return ROW, line, 0, repository.encode(), b""
         case Gone(publisher, incarnation, last):
-            return GONE, Line(0, 0, publisher, incarnation, last, Kind.EVENTS), 0, b"", b""
+            return GONE, RecordHeader(0, 0, publisher, incarnation, last, Kind.EVENTS), 0, b"", b""
 
 
 class Header(NamedTuple):
@@ -162,7 +162,7 @@ def read_item(data: bytes, at: int, position: int) -> Item | None:
     ) = _LABEL.unpack_from(data, at)  # fmt: skip
     if found != seal(data[at : at + LABEL_SIZE - 8], seed=position):
         return None
-    line = Line(sequence, length, publisher, incarnation, first, _KINDS[line_kind], digest)
+    line = RecordHeader(sequence, length, publisher, incarnation, first, _KINDS[line_kind], digest)
     middle = at + LABEL_SIZE + key_length
     key, content = data[at + LABEL_SIZE : middle], data[middle : middle + content_length]
     sound = (
@@ -173,7 +173,7 @@ def read_item(data: bytes, at: int, position: int) -> Item | None:
     return Item(position, LABEL_SIZE + key_length + content_length, kind, line, time, sound, key, content)
 
 
-def read_group(data: bytes, position: int) -> Group | None:
+def read_group(data: bytes, position: int) -> CommitGroup | None:
     """The group that these bytes are; None if not even its header can be read."""
     header = read_header(data, 0, position)
     if header is None:
@@ -186,5 +186,5 @@ def read_group(data: bytes, position: int) -> Group | None:
         items.append(item)
         at += item.size
     if len(items) < header.items or seal(b"".join(seals)) != header.labels:
-        return Group(position, header.size, header.state, [], whole=False, legible=False)
-    return Group(position, header.size, header.state, items, all(item.sound for item in items), legible=True)
+        return CommitGroup(position, header.size, header.state, [], whole=False, legible=False)
+    return CommitGroup(position, header.size, header.state, items, all(item.sound for item in items), legible=True)
