@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stentor.matching.pairs import PairIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter

@@ -11,7 +11,7 @@ from stentor.admin.topics import Registrar, RepositoryReport
 from stentor.client.fabric import connect
 from stentor.client.loop_thread import Loop
 from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
-from stentor.matching.topics import is_wild
+from stentor.matching.topic_tree import is_wild
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.position import Position
 from stentor.model.topic import matches

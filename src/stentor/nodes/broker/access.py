@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from stentor.matching.topics import is_wild
+from stentor.matching.topic_tree import is_wild
 from stentor.model.access_report import AccessView, Verdict
 from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.pairs import Events, PairIndex
+from stentor.matching.pairs.pair_index import Events, PairIndex
 from stentor.model.attribute import Value
 from stentor.model.batch import Batch
 from stentor.model.filter.cost import Cost

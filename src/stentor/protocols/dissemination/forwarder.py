@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from stentor.machine import Buffer
-from stentor.matching.pairs import Events
+from stentor.matching.pairs.pair_index import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
 from stentor.model.count import counted
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from stentor.matching.masks import MaskIndex
+from stentor.matching.masks.mask_index import MaskIndex
 from stentor.model.filter import Filter
 
 

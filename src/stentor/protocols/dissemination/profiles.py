@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from stentor.matching.summary import Change, Summary
+from stentor.matching.profile_summary import Change, ProfileSummary
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
@@ -48,8 +48,8 @@ class Profiles:
         self.context = context
         self.members: tuple[dict[str, MemberProfile], ...] = tuple({} for _ in range(context.depth))
         self._say, self._sharing, self._index = say, sharing, index
-        self._clients = Summary()
-        self._summaries: list[Summary | None] = [None] * context.depth  # of the units that we speak for
+        self._clients = ProfileSummary()
+        self._summaries: list[ProfileSummary | None] = [None] * context.depth  # of the units that we speak for
         self._counted: list[set[str]] = [set() for _ in range(context.depth)]  # members that a summary sums up
         self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
         self._news: dict[int, dict[ProfileEntry, bool]] = {}  # by level of the unit: what its profile gained or lost
@@ -233,7 +233,7 @@ class Profiles:
         if level + 1 < self.context.depth and unit in self._counted[level + 1]:
             self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
 
-    def _summary(self, level: int) -> Summary:
+    def _summary(self, level: int) -> ProfileSummary:
         summary = self._summaries[level]
         assert summary is not None, "only whoever speaks for a unit sums it up"
         return summary
@@ -269,7 +269,7 @@ class Profiles:
             self._news.pop(level, None)
             return
         if self._summaries[level] is None:
-            self._summaries[level] = Summary()
+            self._summaries[level] = ProfileSummary()
         elif members == counted:
             return
         summary = self._summary(level)

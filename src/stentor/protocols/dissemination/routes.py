@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from stentor.matching.topics import PatternMap, TopicTree
+from stentor.matching.topic_tree import PatternMap, TopicTree
 from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.machine import Buffer
-from stentor.matching.pairs import PairIndex
-from stentor.matching.topics import PatternMap
+from stentor.matching.pairs.pair_index import PairIndex
+from stentor.matching.topic_tree import PatternMap
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.filter import Filter

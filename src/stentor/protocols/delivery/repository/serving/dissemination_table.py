@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.pairs import PairIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.control import HandedOut, SequenceRun, StreamRanges
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.boxes import Boxes
 from stentor.matching.conjunct import Box
 from stentor.matching.facet import Numbers
-from stentor.matching.sheet import Sheet
+from stentor.matching.masks.box_columns import BoxColumns
+from stentor.matching.masks.box_list import Boxes
 
 Masks = NDArray[np.uint64]
 
@@ -122,24 +122,24 @@ class Grid:
 class _Cell:
     """Boxes with an edge in one cell."""
 
-    __slots__ = ("_sheet", "known")
+    __slots__ = ("_columns", "known")
 
     def __init__(self, dimensions: int) -> None:
         self.known = 0  # members that have one
-        self._sheet = Sheet(dimensions)
+        self._columns = BoxColumns(dimensions)
 
     def add(self, box: Box, member: int) -> None:
-        self._sheet.add(box, member)
+        self._columns.add(box, member)
         self.known |= 1 << member
 
     def remove(self, box: Box, member: int) -> None:
-        self._sheet.remove(box, member)
-        if not self._sheet.has(member):
+        self._columns.remove(box, member)
+        if not self._columns.has(member):
             self.known &= ~(1 << member)
 
     def at(self, values: Sequence[float], candidates: int) -> int:
         """Which members have a box around the point; nobody is looked for if there are no candidates."""
-        return self._sheet.mask_at(values) if candidates & self.known else 0
+        return self._columns.mask_at(values) if candidates & self.known else 0
 
 
 def _borders(bounds: list[float]) -> "array[float]":

@@ -1,12 +1,12 @@
-"""Spelling: keys and ranges as conditions of a filter again, which fail only for events without the attribute."""
+"""Filter text: keys and ranges as conditions of a filter again, which fail only for events without the attribute."""
 
 from collections.abc import Iterable, Sequence
 from math import ceil, floor, inf, isfinite, nextafter
 
 from stentor.matching.conjunct import Range
-from stentor.matching.demand import LARGEST_BOUND, Keys
+from stentor.matching.covers.constraint import LARGEST_BOUND, Keys
 from stentor.matching.facet import Facet, Key, View, own
-from stentor.matching.normal import normalise
+from stentor.matching.normal_form import normalise
 from stentor.model.attribute import LARGEST_INTEGER, SMALLEST_INTEGER, Kind, Value
 from stentor.model.filter.casting import to_decimal, to_integer
 from stentor.model.filter.evaluation import memberships

@@ -1,4 +1,4 @@
-"""Shelves: filters by what they ask for, to find the few that may cover one, or that one may cover.
+"""Cover index: filters by what they ask for, to find the few that may cover one, or that one may cover.
 
 A filter has a home and haunts. Its home is a key that it demands and a number that it bounds: that of `symbol = 'X' AND
 price > 5` is ('X', price). Its haunts are all places where one that covers it may live: ('X', price), ('X', no number),
@@ -14,9 +14,9 @@ from math import inf
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
+from stentor.matching.covering import Part
+from stentor.matching.covers.extent import ANY, FilterExtent
 from stentor.matching.facet import Facet, Key, View
-from stentor.matching.reach import ANY, Reach
-from stentor.matching.relations import Part
 
 V = TypeVar("V")
 Place = tuple[Facet | None, Key | None, str]  # a key and the name of a number; None and "" if there is none
@@ -37,7 +37,7 @@ class _Home(NamedTuple):
     high: float
 
 
-class Shelf(Generic[V]):
+class CoverIndex(Generic[V]):
     """Filters of one pattern, each with a value and a number of its own; one of them may be None, every event."""
 
     def __init__(self, pattern: str) -> None:
@@ -52,16 +52,16 @@ class Shelf(Generic[V]):
     def __len__(self) -> int:
         return len(self._some) + (self.every is not None)
 
-    def add(self, number: int, reach: Reach | None, value: V) -> None:
-        if reach is None:
+    def add(self, number: int, extent: FilterExtent | None, value: V) -> None:
+        if extent is None:
             self.every = value
             return
         homes: dict[Place, Entry[V]] = {}
-        for home in map(self._home, reach.parts):
+        for home in map(self._own_keys, extent.parts):
             for place in home.places:
                 low, _, high, _ = homes.get(place, (inf, number, -inf, value))
                 homes[place] = min(low, home.low), number, max(high, home.high), value
-        haunts = self._haunted(number, reach, value)
+        haunts = self._probe_keys(number, extent, value)
         for place, entry in homes.items():
             insort(self._homes.setdefault(place, []), entry)
             if place[0] is not None:
@@ -84,34 +84,34 @@ class Shelf(Generic[V]):
         for place, entry in haunts.items():
             _take(self._haunts, place, entry)
 
-    def wider(self, reach: Reach) -> Iterator[V]:
+    def possible_covers(self, extent: FilterExtent) -> Iterator[V]:
         """Those that may cover it beside the one that covers all; the likely ones first."""
-        crossed = [*reach.numbers[:_MOST_CROSSED], ""]
-        for facet, key in self._keys(reach.parts[0]):
+        crossed = [*extent.numbers[:_MOST_CROSSED], ""]
+        for facet, key in self._keys(extent.parts[0]):
             for name in crossed:
-                yield from self._beginning_before((facet, key, name), reach)
-        for name in (*reach.intervals, ""):
-            yield from self._beginning_before((None, None, name), reach)
+                yield from self._beginning_before((facet, key, name), extent)
+        for name in (*extent.intervals, ""):
+            yield from self._beginning_before((None, None, name), extent)
 
-    def _beginning_before(self, place: Place, reach: Reach) -> Iterator[V]:
+    def _beginning_before(self, place: Place, extent: FilterExtent) -> Iterator[V]:
         """Those that live there, and have all of the interval; the latest to begin are the first."""
         entries = self._homes.get(place)
         if entries is None:
             return
-        low, high = reach.intervals.get(place[2], ANY)
+        low, high = extent.intervals.get(place[2], ANY)
         last = bisect_right(entries, low, key=_low)
         for entry in reversed(entries[max(0, last - _MOST_SKIPPED) : last]):
             if entry[2] >= high:
                 yield entry[3]
 
-    def narrower(self, reach: Reach | None) -> Iterator[V]:
+    def narrower(self, extent: FilterExtent | None) -> Iterator[V]:
         """Those that it may cover, some perhaps twice; None covers all."""
-        if reach is None:
+        if extent is None:
             if self.every is not None:
                 yield self.every
             yield from self._some.values()
             return
-        for home in map(self._home, reach.parts):
+        for home in map(self._own_keys, extent.parts):
             for place in home.searched:
                 if place == _ANYWHERE:
                     yield from self._some.values()
@@ -126,15 +126,15 @@ class Shelf(Generic[V]):
                     else:
                         skipped += 1
 
-    def _home(self, part: Part) -> _Home:
+    def _own_keys(self, part: Part) -> _Home:
         """The key that the fewest ask for, and the first number."""
         name, low, high = "", *ANY
         best: Facet | None = None
         least = inf
-        for demand in part.values():
-            if not name and demand.span is not None:
-                name, low, high = demand.name, demand.span.low, demand.span.high
-            for facet, keys in demand.keys.items():
+        for constraint in part.values():
+            if not name and constraint.span is not None:
+                name, low, high = constraint.name, constraint.span.low, constraint.span.high
+            for facet, keys in constraint.keys.items():
                 crowd = self._crowd(facet, keys)
                 if crowd < least:
                     best, least = facet, crowd
@@ -156,15 +156,17 @@ class Shelf(Generic[V]):
             return 1e9 - facet.length
         return sum([len(self._haunts.get((facet, key, ""), ())) + 1 for key in keys])
 
-    def _haunted(self, number: int, reach: Reach, value: V) -> dict[Place, Entry[V]]:
+    def _probe_keys(self, number: int, extent: FilterExtent, value: V) -> dict[Place, Entry[V]]:
         """Where a filter is to be found by one that covers it; all of its parts are covered, so the first will do."""
         keys: list[tuple[Facet, Key]] = []
-        for demand in reach.parts[0].values():
-            keys += [(facet, _first(wanted)) for facet, wanted in demand.keys.items() if facet.view is not View.PRESENT]
+        for constraint in extent.parts[0].values():
+            keys += [
+                (facet, _first(wanted)) for facet, wanted in constraint.keys.items() if facet.view is not View.PRESENT
+            ]
         found: dict[Place, Entry[V]] = {}
-        for name, (low, high) in reach.intervals.items():
+        for name, (low, high) in extent.intervals.items():
             found[None, None, name] = (low, number, high, value)
-        for name in reach.numbers[:_MOST_CROSSED]:
+        for name in extent.numbers[:_MOST_CROSSED]:
             entry = found[None, None, name]
             found.update({(facet, key, name): entry for facet, key in keys[:_MOST_CROSSED]})
         anyhow = (-inf, number, inf, value)
@@ -173,9 +175,9 @@ class Shelf(Generic[V]):
 
     def _keys(self, part: Part) -> Iterator[tuple[Facet, Key]]:
         """A key of each facet that homes have, where one can be told."""
-        for name, demand in part.items():
+        for name, constraint in part.items():
             for facet in self._facets.get(name, ()):
-                keys = demand.keys_at(facet)
+                keys = constraint.keys_at(facet)
                 if keys:
                     yield facet, _first(keys)
 

@@ -1,4 +1,5 @@
-"""Sheets: boxes of members in arrays, all compared at once. No order is kept, so a change costs next to nothing."""
+"""Box columns: boxes of members in arrays, all compared at once. No order is kept, so a change costs next to
+nothing."""
 
 from array import array
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ def drop(column: "array[N]", place: int) -> None:
         column[place] = last
 
 
-class Sheet:
+class BoxColumns:
     """Boxes over the same numbers, each with a member; a member may have several."""
 
     __slots__ = ("_sides", "members")

@@ -1,4 +1,5 @@
-"""Steps: a function from numbers to masks that changes only at bounds; who has a range over a number is one bisection.
+"""Mask steps: a function from numbers to masks that changes only at bounds; who has a range over a number is one
+bisection.
 
 A mask has a bit for each member. The ranges themselves are kept per member, since after one is removed the others that
 lie over it must show again.
@@ -60,7 +61,7 @@ class _Ranges:
         return covered
 
 
-class Steps:
+class MaskSteps:
     """Segment k reaches from bound k - 1 up to, not including, bound k; the outermost have no end."""
 
     __slots__ = ("_count", "_ranges", "bounds", "masks")

@@ -1,4 +1,4 @@
-"""Snapshots: the mask index in arrays, for whole batches, and to be sent to where the events are."""
+"""Mask snapshot: the mask index in arrays, for whole batches, and to be sent to where the events are."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
@@ -7,12 +7,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.boxes import Boxes
-from stentor.matching.cluster import BucketKey, Cluster, Facets, KeyCache, different_keys
 from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of
-from stentor.matching.grid import Grid
-from stentor.matching.sheet import BITS
-from stentor.matching.steps import Steps
+from stentor.matching.facet_groups import BucketKey, FacetGroup, Facets, KeyCache, different_keys
+from stentor.matching.masks.box_columns import BITS
+from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_list import Boxes
+from stentor.matching.masks.mask_steps import MaskSteps
 from stentor.model.batch import Batch, Rows
 
 _NOWHERE, _ASKED = -1, -2  # no bucket; from there downwards, buckets that are asked themselves
@@ -26,7 +26,7 @@ class Bucket(Protocol):
     """What a snapshot reads of a bucket."""
 
     mask: int
-    steps: dict[Number, Steps]
+    steps: dict[Number, MaskSteps]
     boxes: dict[tuple[Number, ...], Boxes | Grid]
 
     @property
@@ -38,7 +38,7 @@ class Bucket(Protocol):
 class _StepTable:
     """The steps of many buckets one after the other: a bisection finds bucket and segment at once."""
 
-    def __init__(self, groups: int, steps: Sequence[tuple[int, Steps]]) -> None:
+    def __init__(self, groups: int, steps: Sequence[tuple[int, MaskSteps]]) -> None:
         self._present = np.zeros(groups, np.bool_)
         self._present[[group for group, _ in steps]] = True
         bounds = np.concatenate([part for _, each in steps for part in ((-inf,), np.frombuffer(each.bounds))])
@@ -132,7 +132,7 @@ class _Table:
         self.facets = facets
         self.groups: dict[BucketKey, int] = {}
         self._asked: list[Bucket] = []  # what arrays cannot answer for
-        steps: dict[Number, list[tuple[int, Steps]]] = {}
+        steps: dict[Number, list[tuple[int, MaskSteps]]] = {}
         boxes: dict[tuple[Number, ...], list[tuple[int, Boxes]]] = {}
         grids: dict[tuple[Number, ...], list[tuple[int, Grid]]] = {}
         masks: list[int] = []
@@ -206,9 +206,9 @@ _Numbers = Callable[[str, View], Numbers | None]
 class Snapshot:
     """Answers like the index did when it was made, except where it is told of changes."""
 
-    def __init__(self, clusters: Iterable[Cluster[Any]]) -> None:
+    def __init__(self, groups: Iterable[FacetGroup[Any]]) -> None:
         self.slow = 0  # events for which changed buckets were asked
-        self._tables = {cluster.facets: _Table(cluster.facets, cluster.buckets.items()) for cluster in clusters}
+        self._tables = {group.facets: _Table(group.facets, group.buckets.items()) for group in groups}
 
     def mark(self, facets: Facets, key: BucketKey, bucket: Bucket) -> None:
         """A bucket has changed, or is new."""

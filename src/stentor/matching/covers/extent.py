@@ -1,18 +1,18 @@
-"""Reaches: what a filter matches, worked out once, to be compared with many others."""
+"""Extent: what a filter matches, worked out once, to be compared with many others."""
 
 from math import inf
 
-from stentor.matching.demand import Interval, demands
+from stentor.matching.covering import covers, implies, parts_of
+from stentor.matching.covers.constraint import Interval, constraints
 from stentor.matching.facet import View
-from stentor.matching.normal import normal_form
-from stentor.matching.relations import covers, implies, parts_of
+from stentor.matching.normal_form import normal_form
 from stentor.model.filter import Filter
 
 ANY: Interval = (-inf, inf)
 _ODD = 8  # comparisons of plain filters that take as long as one of others
 
 
-class Reach:
+class FilterExtent:
     """What a filter asks of each attribute, in each of its parts."""
 
     __slots__ = ("intervals", "numbers", "parts", "where", "whole")
@@ -21,7 +21,7 @@ class Reach:
         normal = normal_form(where)
         self.where = where
         self.parts = parts_of(normal)  # none if nothing matches
-        self.whole = demands(normal[0]) if len(normal) == 1 and normal[0].exact else None  # if that says it all
+        self.whole = constraints(normal[0]) if len(normal) == 1 and normal[0].exact else None  # if that says it all
         self.intervals = dict.fromkeys(self.parts[0], ANY) if self.parts else {}  # of the first part's attributes
         self.numbers = []  # those of them that must be numbers
         for name in self.intervals:
@@ -35,7 +35,7 @@ class Reach:
         """What it costs to find out whether it covers another one."""
         return _ODD if self.whole is None else 1
 
-    def covers(self, other: "Reach") -> bool:
+    def covers(self, other: "FilterExtent") -> bool:
         """True only if it has all that the other one has."""
         whole = self.whole
         if whole is None:

@@ -12,14 +12,14 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.boxes import Boxes
-from stentor.matching.cluster import Clusters
 from stentor.matching.conjunct import EVERYTHING, Conjunct, box_of
 from stentor.matching.facet import Attributes, Number, look_at_number, point_of
-from stentor.matching.grid import Grid
-from stentor.matching.normal import Normal, normal_form
-from stentor.matching.snapshot import Snapshot
-from stentor.matching.steps import Steps
+from stentor.matching.facet_groups import FacetGroups
+from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_list import Boxes
+from stentor.matching.masks.mask_snapshot import Snapshot
+from stentor.matching.masks.mask_steps import MaskSteps
+from stentor.matching.normal_form import Normal, normal_form
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 
@@ -39,7 +39,7 @@ class MaskBucket:
     def __init__(self) -> None:
         self.mask = 0  # members that want them all
         self.wants: Counter[int] = Counter()  # with how many conjuncts each
-        self.steps: dict[Number, Steps] = {}
+        self.steps: dict[Number, MaskSteps] = {}
         self.boxes: dict[tuple[Number, ...], Boxes | Grid] = {}
         self.residue: dict[int, Counter[Filter]] = {}  # by member, what must be evaluated
         self.evaluated = 0  # … and what that takes for the worst event, in nanoseconds
@@ -87,7 +87,7 @@ class MaskBucket:
             name, view, low, high = ranges[0]
             steps = self.steps.get((name, view))
             if steps is None:
-                steps = self.steps[name, view] = Steps()
+                steps = self.steps[name, view] = MaskSteps()
             return steps.add(low, high, member)
         numbers = tuple([(span.name, span.view) for span in ranges])
         boxes = self.boxes.get(numbers)
@@ -145,7 +145,7 @@ class MaskIndex:
     """Filters of members. A member may have the same filter several times, and loses it as often."""
 
     def __init__(self) -> None:
-        self._clusters: Clusters[MaskBucket] = Clusters(MaskBucket)
+        self._groups: FacetGroups[MaskBucket] = FacetGroups(MaskBucket)
         self._counts: dict[bytes, int] = {}  # how often a member has a filter
         self.predicates: Counter[int] = Counter()  # filters per member
         self._snapshot: Snapshot | None = None
@@ -177,10 +177,10 @@ class MaskIndex:
         return True in [self._leave(conjunct, where, member) for conjunct in _normal(where)]
 
     def _enter(self, conjunct: Conjunct, where: Filter | None, member: int) -> bool:
-        facets, keys, exact = self._clusters.enter(conjunct)
+        facets, keys, exact = self._groups.enter(conjunct)
         changed = False
         for key in keys:
-            bucket = self._clusters.open(facets, key)
+            bucket = self._groups.open(facets, key)
             if exact:
                 news = bucket.add(conjunct, member)
             else:
@@ -192,17 +192,17 @@ class MaskIndex:
         return changed
 
     def _leave(self, conjunct: Conjunct, where: Filter | None, member: int) -> bool:
-        facets, keys, exact = self._clusters.leave(conjunct)
+        facets, keys, exact = self._groups.leave(conjunct)
         changed = False
         for key in keys:
-            bucket = self._clusters.open(facets, key)
+            bucket = self._groups.open(facets, key)
             if exact:
                 news = bucket.remove(conjunct, member)
             else:
                 assert where is not None, "what wants everything is exact"
                 news = bucket.remove_residue(where, member)
             if bucket.empty:
-                self._clusters.close(facets, key)
+                self._groups.close(facets, key)
             if news and self._snapshot is not None:
                 self._snapshot.mark(facets, key, bucket)
             changed |= news
@@ -211,8 +211,8 @@ class MaskIndex:
     def match_one(self, attributes: Attributes) -> int:
         """The members that want an event, as the bits of a number."""
         found = 0
-        for cluster in self._clusters:
-            bucket = cluster.find(attributes)
+        for group in self._groups:
+            bucket = group.find(attributes)
             if bucket is not None:
                 found = bucket.at(attributes, found)
         return found
@@ -222,12 +222,12 @@ class MaskIndex:
         if batch.count <= _FEW_EVENTS:
             return np.array([self.match_one(row) for row in batch.rows()], np.uint64)
         if self._snapshot is None or self._snapshot.slow * _PATIENCE > len(self._counts):
-            self._snapshot = Snapshot(self._clusters)
+            self._snapshot = Snapshot(self._groups)
         return self._snapshot.match(batch)
 
     def snapshot(self) -> Snapshot:
         """The index as it is now, in arrays; it can be pickled and sent to where the events are."""
-        return deepcopy(Snapshot(self._clusters))  # what is not in arrays is still ours
+        return deepcopy(Snapshot(self._groups))  # what is not in arrays is still ours
 
 
 def _normal(where: Filter | None) -> Normal:

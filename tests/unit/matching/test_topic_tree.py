@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stentor.matching.topics import PatternTree, TopicTree
+from stentor.matching.topic_tree import PatternTree, TopicTree
 from stentor.model.topic import covers, matches
 
 levels = st.sampled_from(["a", "b", "c", "", "$s"])

@@ -1,4 +1,4 @@
-"""Demands: what a conjunct asks of one attribute, as far as it takes to tell whether one demand implies another.
+"""Constraint: what a conjunct asks of one attribute, as far as it takes to tell whether one demand implies another.
 
 Few values have a certain text, and few are equal to a constant of IN: where such keys are asked for, the demand is the
 list of those values, and all about it can be tried out. Elsewhere what follows from what is known by the views alone:
@@ -23,7 +23,7 @@ Keys = frozenset[Key]
 Interval = tuple[float, float]
 
 
-class Demand:
+class AttributeConstraint:
     """What the value of an attribute must be like; that it is there goes without saying."""
 
     __slots__ = ("keys", "name", "span", "values")
@@ -50,7 +50,7 @@ class Demand:
         number = look_at_number(self.span.view, value)
         return number is not None and self.span.low <= number < self.span.high
 
-    def implies(self, other: "Demand") -> bool:
+    def implies(self, other: "AttributeConstraint") -> bool:
         """True if all that satisfies this demand satisfies the other one; False if it does not, or no telling."""
         if self.values is not None:
             return all(other.admits(value) for value in self.values)
@@ -99,17 +99,19 @@ class Demand:
         """How many values or combinations of keys it has."""
         return prod(map(len, self.keys.values())) if self.values is None else len(self.values)
 
-    def parts(self) -> list["Demand"]:
+    def parts(self) -> list["AttributeConstraint"]:
         """The demand as several narrower ones, of which one is satisfied: a value or a key each."""
         if self.values is not None:
             return [self._only(value) for value in self.values]
         for facet, keys in self.keys.items():
             if len(keys) > 1:
-                return [Demand(self.name, {**self.keys, facet: frozenset({key})}, self.span) for key in keys]
+                return [
+                    AttributeConstraint(self.name, {**self.keys, facet: frozenset({key})}, self.span) for key in keys
+                ]
         return [self]
 
-    def _only(self, value: Value) -> "Demand":
-        made = Demand(self.name, {})
+    def _only(self, value: Value) -> "AttributeConstraint":
+        made = AttributeConstraint(self.name, {})
         made.values = (value,)
         return made
 
@@ -162,10 +164,10 @@ def _spelled(text: str) -> Iterator[Value]:
 
 
 @lru_cache(maxsize=4096)
-def demands(conjunct: Conjunct) -> dict[str, Demand]:
+def constraints(conjunct: Conjunct) -> dict[str, AttributeConstraint]:
     """What a conjunct asks of each attribute; not to be changed."""
     spans = {span.name: span for span in conjunct.ranges}
     keys: dict[str, dict[Facet, Keys]] = {name: {} for name in sorted(conjunct.names)}
     for facet, wanted in zip(conjunct.facets, conjunct.keys, strict=True):
         keys[facet.name][facet] = frozenset(wanted)
-    return {name: Demand(name, some, spans.get(name)) for name, some in keys.items()}
+    return {name: AttributeConstraint(name, some, spans.get(name)) for name, some in keys.items()}

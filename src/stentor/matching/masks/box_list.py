@@ -1,4 +1,4 @@
-"""Boxes: filters with several ranges. Each number alone says which members come into question, then boxes are tried.
+"""Box list: filters with several ranges. Each number alone says which members come into question, then boxes are tried.
 
 Of a member's boxes only those count that no other box of the member holds inside; subscriptions of the kind "at least
 this much, at least that much" leave few of them. Where they leave many, a grid takes over.
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stentor.matching.conjunct import Box
-from stentor.matching.steps import Steps
+from stentor.matching.masks.mask_steps import MaskSteps
 
 MOST_OUTER = 12  # outermost boxes of one member, from which a grid is better
 
@@ -28,7 +28,7 @@ class Boxes:
     __slots__ = ("boxes", "outer", "steps")
 
     def __init__(self, dimensions: int) -> None:
-        self.steps = [Steps() for _ in range(dimensions)]
+        self.steps = [MaskSteps() for _ in range(dimensions)]
         self.boxes: dict[int, Counter[Box]] = {}  # how often each
         self.outer: dict[int, list[Box]] = {}
 

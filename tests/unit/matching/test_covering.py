@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.matching.strategies import BIG, filters, near_filters, tried
 
 from stentor.matching.conjunct import MOST_KEYS
-from stentor.matching.normal import normal_form
-from stentor.matching.relations import covers, equal, may_overlap, merge
+from stentor.matching.covering import covers, equal, may_overlap, merge
+from stentor.matching.normal_form import normal_form
 from stentor.model.attribute import Value
 from stentor.model.batch import Row
 from stentor.model.filter import Filter

@@ -1,4 +1,5 @@
-"""Clusters: conjuncts that ask for keys of the same facets, filed by those keys; an event finds its own in one look-up.
+"""Facet groups: conjuncts that ask for keys of the same facets, filed by those keys; an event finds its own in one
+look-up.
 
 Each cluster costs every event a look-up, so there are few: conjuncts whose facets would make one too many are filed by
 fewer facets, or with everything, and evaluated.
@@ -32,7 +33,7 @@ class Filing(NamedTuple):
     exact: bool  # whether being found there, and in its ranges, is enough
 
 
-class Cluster(Generic[B]):
+class FacetGroup(Generic[B]):
     """Buckets by the keys of some facets."""
 
     __slots__ = ("_first", "_is_text", "buckets", "facets")
@@ -98,29 +99,29 @@ def _extended(key: Any, more: Key | None) -> BucketKey | None:
     return None if key is None or more is None else (*key, more)
 
 
-class Clusters(Generic[B]):
+class FacetGroups(Generic[B]):
     """All clusters of an index."""
 
     def __init__(self, bucket: Callable[[], B]) -> None:
         self._bucket = bucket
-        self._clusters: dict[Facets, Cluster[B]] = {}
+        self._groups: dict[Facets, FacetGroup[B]] = {}
         self._reduced: dict[Facets, tuple[Facets, int]] = {}  # facets that found no room: where they are, how many
 
-    def __iter__(self) -> Iterator[Cluster[B]]:
-        return iter(self._clusters.values())
+    def __iter__(self) -> Iterator[FacetGroup[B]]:
+        return iter(self._groups.values())
 
     def __len__(self) -> int:
-        return len(self._clusters)
+        return len(self._groups)
 
     def enter(self, conjunct: Conjunct) -> Filing:
         """Where to file a conjunct that is new here; `open` makes the buckets."""
         wanted = filed_by(conjunct)
         facets, reduced = self._reduced.get(wanted, (wanted, 0))
-        if facets not in self._clusters:
-            if len(self._clusters) >= MOST_CLUSTERS:
+        if facets not in self._groups:
+            if len(self._groups) >= MOST_CLUSTERS:
                 facets = self._best(wanted)
-            if facets not in self._clusters:
-                self._clusters[facets] = Cluster(facets)
+            if facets not in self._groups:
+                self._groups[facets] = FacetGroup(facets)
         if facets != wanted:
             self._reduced[wanted] = facets, reduced + 1
         return _filing(conjunct, facets)
@@ -137,7 +138,7 @@ class Clusters(Generic[B]):
 
     def open(self, facets: Facets, key: BucketKey) -> B:
         """The bucket of a key, made if there is none."""
-        buckets = self._clusters[facets].buckets
+        buckets = self._groups[facets].buckets
         bucket = buckets.get(key)
         if bucket is None:
             bucket = buckets[key] = self._bucket()
@@ -145,14 +146,14 @@ class Clusters(Generic[B]):
 
     def close(self, facets: Facets, key: BucketKey) -> None:
         """A bucket is empty."""
-        buckets = self._clusters[facets].buckets
+        buckets = self._groups[facets].buckets
         del buckets[key]
         if not buckets:
-            del self._clusters[facets]
+            del self._groups[facets]
 
     def _best(self, wanted: Facets) -> Facets:
         """The cluster with most of these facets and no other; the one without any always has room."""
-        kept = [facets for facets in self._clusters if set(facets) < set(wanted)]
+        kept = [facets for facets in self._groups if set(facets) < set(wanted)]
         return max(kept, key=len, default=())
 
 

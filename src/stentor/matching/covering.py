@@ -9,9 +9,9 @@ from math import prod
 from typing import NamedTuple
 
 from stentor.matching.conjunct import EVERYTHING, Conjunct, Terms
-from stentor.matching.demand import Demand, demands
-from stentor.matching.hull import Shared, enclose
-from stentor.matching.normal import Normal, normal_form, normalise
+from stentor.matching.covers.constraint import AttributeConstraint, constraints
+from stentor.matching.covers.hull import Shared, enclose
+from stentor.matching.normal_form import Normal, normal_form, normalise
 from stentor.model.attribute import Kind
 from stentor.model.filter import Filter, functions
 from stentor.model.filter.canonical import canonical
@@ -31,7 +31,7 @@ from stentor.model.filter.syntax import (
 
 _MOST_PARTS = 1024  # into which a conjunct is divided, to find each of them somewhere else
 
-Part = dict[str, Demand]  # what is asked of each attribute
+Part = dict[str, AttributeConstraint]  # what is asked of each attribute
 
 
 def equal(a: Filter, b: Filter) -> bool:
@@ -106,7 +106,7 @@ def _operands(where: Filter) -> tuple[_Operand, ...]:
 
 def _operand(node: Expression, root: Expression, *, is_truth: bool) -> _Operand:
     normal = normalise(root)
-    wholes = [demands(conjunct) for conjunct in normal if conjunct.exact]
+    wholes = [constraints(conjunct) for conjunct in normal if conjunct.exact]
     return _Operand(node, canonical(node), normal, wholes, is_truth, names(node), compile_expression(root))
 
 
@@ -120,11 +120,11 @@ def _is_truth(node: Expression) -> bool:
 
 def parts_of(normal: Normal) -> list[Part]:
     """The conjuncts that something may satisfy, each as what it asks of each attribute."""
-    return [part for part in map(demands, normal) if _can_be(part)]
+    return [part for part in map(constraints, normal) if _can_be(part)]
 
 
 def _can_be(part: Part) -> bool:
-    return all(demand.possible for demand in part.values())
+    return all(constraint.possible for constraint in part.values())
 
 
 def _is_possible(one: Conjunct, other: Conjunct, operands: tuple[_Operand, ...]) -> bool:
@@ -134,7 +134,7 @@ def _is_possible(one: Conjunct, other: Conjunct, operands: tuple[_Operand, ...])
     both = terms.conjunct()
     if both is None:
         return False
-    part = demands(both)
+    part = constraints(both)
     return _can_be(part) and all(operand.outcomes(part) != {False} for operand in operands)
 
 
@@ -147,10 +147,10 @@ def _is_inside(part: Part, wholes: list[Part]) -> bool:
     """Whether all that satisfies the part satisfies one of the others; if need be, key by key."""
     if any(implies(part, whole) for whole in wholes):
         return True
-    if len(wholes) < 2 or prod([demand.variety for demand in part.values()]) > _MOST_PARTS:
+    if len(wholes) < 2 or prod([constraint.variety for constraint in part.values()]) > _MOST_PARTS:
         return False
-    for name, demand in part.items():
-        narrower = demand.parts()
+    for name, constraint in part.items():
+        narrower = constraint.parts()
         if len(narrower) > 1:
             return all(not each.possible or _is_inside({**part, name: each}, wholes) for each in narrower)
     return False
@@ -158,8 +158,8 @@ def _is_inside(part: Part, wholes: list[Part]) -> bool:
 
 def implies(part: Part, whole: Part) -> bool:
     """Whether all that satisfies the one satisfies the other; False also if there is no telling."""
-    for name, demand in whole.items():
+    for name, constraint in whole.items():
         known = part.get(name)
-        if known is None or not known.implies(demand):
+        if known is None or not known.implies(constraint):
             return False
     return True

@@ -2,9 +2,9 @@
 
 from math import inf, nextafter
 
-from stentor.matching.cluster import filed_by
 from stentor.matching.conjunct import Conjunct, Range
 from stentor.matching.facet import Facet, Key, View
+from stentor.matching.facet_groups import filed_by
 
 _MOST_SHOWN = 8
 

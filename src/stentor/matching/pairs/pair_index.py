@@ -9,11 +9,11 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.matching.cluster import Clusters, KeyCache, different_keys
 from stentor.matching.conjunct import Range, box_of
 from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of, point_of
-from stentor.matching.normal import normal_form
-from stentor.matching.sheet import Sheet, drop
+from stentor.matching.facet_groups import FacetGroups, KeyCache, different_keys
+from stentor.matching.masks.box_columns import BoxColumns, drop
+from stentor.matching.normal_form import normal_form
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING, Cost
@@ -34,18 +34,18 @@ Subscriptions = NDArray[np.int64]
 class _PairBucket:
     """Subscriptions for events with certain keys."""
 
-    __slots__ = ("counted", "evaluated", "residue", "sheets", "whole")
+    __slots__ = ("counted", "evaluated", "residue", "tables", "whole")
 
     def __init__(self) -> None:
         self.evaluated = 0  # nanoseconds that the residue takes for the worst event
         self.counted: set[Filter] | None = None  # the part of the residue that counts as a load
         self.whole = array("q")  # who wants them all
-        self.sheets: dict[tuple[Number, ...], Sheet] = {}
+        self.tables: dict[tuple[Number, ...], BoxColumns] = {}
         self.residue: dict[Filter, array[int]] = {}  # what must be evaluated, and for whom
 
     @property
     def empty(self) -> bool:
-        return not (self.whole or self.sheets or self.residue)
+        return not (self.whole or self.tables or self.residue)
 
     def add(self, ranges: tuple[Range, ...], member: int) -> int:
         """Return what that costs each event, in nanoseconds, beyond what is nothing to speak of."""
@@ -53,11 +53,11 @@ class _PairBucket:
             self.whole.append(member)
             return _PER_MEMBER if len(self.whole) > _MANY else 0
         numbers = tuple([(span.name, span.view) for span in ranges])
-        sheet = self.sheets.get(numbers)
-        if sheet is None:
-            sheet = self.sheets[numbers] = Sheet(len(numbers))
-        sheet.add(box_of(ranges), member)
-        return _PER_RANGE if len(sheet.members) > _MANY else 0
+        columns = self.tables.get(numbers)
+        if columns is None:
+            columns = self.tables[numbers] = BoxColumns(len(numbers))
+        columns.add(box_of(ranges), member)
+        return _PER_RANGE if len(columns.members) > _MANY else 0
 
     def remove(self, ranges: tuple[Range, ...], member: int) -> int:
         """Return what that saves each event."""
@@ -65,10 +65,10 @@ class _PairBucket:
             drop(self.whole, self.whole.index(member))
             return _PER_MEMBER if len(self.whole) >= _MANY else 0
         numbers = tuple([(span.name, span.view) for span in ranges])
-        members = self.sheets[numbers].members
-        self.sheets[numbers].remove(box_of(ranges), member)
+        members = self.tables[numbers].members
+        self.tables[numbers].remove(box_of(ranges), member)
         if not members:
-            del self.sheets[numbers]
+            del self.tables[numbers]
         return _PER_RANGE if len(members) >= _MANY else 0
 
     def add_residue(self, where: Filter, member: int) -> Cost:
@@ -101,10 +101,10 @@ class _PairBucket:
 
     def at(self, attributes: Attributes) -> list[int]:
         found = self.whole.tolist()
-        for numbers, sheet in self.sheets.items():
+        for numbers, columns in self.tables.items():
             point = point_of(attributes, numbers)
             if point is not None:
-                found += sheet.at(point)
+                found += columns.at(point)
         for where, members in self.residue.items():
             if where.matches(attributes):
                 found += members
@@ -115,7 +115,7 @@ class PairIndex:
     """Subscriptions by number, each with a filter."""
 
     def __init__(self) -> None:
-        self._clusters: Clusters[_PairBucket] = Clusters(_PairBucket)
+        self._groups: FacetGroups[_PairBucket] = FacetGroups(_PairBucket)
         self._filters: dict[int, Filter] = {}
         self._divided = 0  # subscriptions of several conjuncts, which an event may find twice
         self.load = NOTHING  # what matching an event costs at most, beyond what is nothing to speak of
@@ -131,9 +131,9 @@ class PairIndex:
         conjuncts = normal_form(where)
         self._divided += len(conjuncts) > 1
         for conjunct in conjuncts:
-            facets, keys, exact = self._clusters.enter(conjunct)
+            facets, keys, exact = self._groups.enter(conjunct)
             for key in keys:
-                bucket = self._clusters.open(facets, key)
+                bucket = self._groups.open(facets, key)
                 if exact:
                     price = bucket.add(conjunct.ranges, number)
                     cost = Cost(price, 0) if price else NOTHING
@@ -148,9 +148,9 @@ class PairIndex:
         conjuncts = normal_form(where)
         self._divided -= len(conjuncts) > 1
         for conjunct in conjuncts:
-            facets, keys, exact = self._clusters.leave(conjunct)
+            facets, keys, exact = self._groups.leave(conjunct)
             for key in keys:
-                bucket = self._clusters.open(facets, key)
+                bucket = self._groups.open(facets, key)
                 if exact:
                     price = bucket.remove(conjunct.ranges, number)
                     cost = Cost(price, 0) if price else NOTHING
@@ -160,15 +160,15 @@ class PairIndex:
                 if cost is not NOTHING:
                     self.load = self.load.minus(cost)
                 if bucket.empty:
-                    self._clusters.close(facets, key)
+                    self._groups.close(facets, key)
 
     def match_one(self, attributes: Attributes) -> list[int]:
         """The numbers of the subscriptions that want an event, each once."""
         if len(self._filters) <= _FEW_FILTERS:
             return [number for number, where in self._filters.items() if where.matches(attributes)]
         found: list[int] = []
-        for cluster in self._clusters:
-            bucket = cluster.find(attributes)
+        for group in self._groups:
+            bucket = group.find(attributes)
             if bucket is not None:
                 found += bucket.at(attributes)
         return list(dict.fromkeys(found)) if self._divided else found
@@ -185,12 +185,12 @@ class PairIndex:
                 hits.cross(where.select(batch.column, batch.count).nonzero()[0], array("q", (number,)))
             return hits.pairs()
         cache: KeyCache = {}
-        for cluster in self._clusters:
-            seen = different_keys(cluster.facets, batch, cache)
+        for group in self._groups:
+            seen = different_keys(group.facets, batch, cache)
             if seen is None:
                 continue
             keys, codes = seen
-            buckets = [None if key is None else cluster.buckets.get(key) for key in keys]
+            buckets = [None if key is None else group.buckets.get(key) for key in keys]
             if len(buckets) == 1:
                 if buckets[0] is not None:
                     hits.look(buckets[0], np.arange(batch.count))
@@ -241,14 +241,14 @@ class _Hits:
         """What a bucket has for its events."""
         if bucket.whole:
             self.cross(rows, bucket.whole)
-        for numbers, sheet in bucket.sheets.items():
+        for numbers, columns in bucket.tables.items():
             sides = [side for name, view in numbers if (side := self._side(name, view)) is not None]
             if len(sides) == len(numbers):
-                self._compare(sheet, sides, rows)
+                self._compare(columns, sides, rows)
         for where, members in bucket.residue.items():
             self._evaluate(where, members, rows)
 
-    def _compare(self, sheet: Sheet, sides: list[tuple[Numbers, list[float]]], rows: Events) -> None:
+    def _compare(self, sheet: BoxColumns, sides: list[tuple[Numbers, list[float]]], rows: Events) -> None:
         size = len(sheet.members)
         if len(rows) * size <= _FEW_PAIRS:
             for row in rows.tolist():

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.matching.strategies import events, filters, near_filters, tried
 
-from stentor.matching.reach import Reach
-from stentor.matching.relations import covers
-from stentor.matching.summary import Change, Summary
+from stentor.matching.covering import covers
+from stentor.matching.covers.extent import FilterExtent
+from stentor.matching.profile_summary import Change, ProfileSummary
 from stentor.model import topic
 from stentor.model.batch import Row
 from stentor.model.filter import Filter
@@ -26,7 +26,7 @@ NOTHING = Change((), ())
 Wish = tuple[str, Filter | None]
 
 
-def told(made: Summary) -> list[tuple[str, str]]:
+def told(made: ProfileSummary) -> list[tuple[str, str]]:
     return sorted(made)
 
 
@@ -34,16 +34,16 @@ def text(where: Filter | None) -> str:
     return "" if where is None else str(where)
 
 
-def filled(*wishes: tuple[str, str]) -> Summary:
+def filled(*wishes: tuple[str, str]) -> ProfileSummary:
     """A summary of patterns and texts of filters."""
-    made = Summary()
+    made = ProfileSummary()
     for pattern, where in wishes:
         made.add(pattern, Filter(where) if where else None)
     return made
 
 
 def test_the_same_is_counted_and_told_once() -> None:
-    made = Summary()
+    made = ProfileSummary()
     assert made.add("a", Filter("n > 1")) == Change((("a", "n > 1"),), ())
     assert made.add("a", Filter("n  >  1")) == NOTHING
     assert (len(made), made.predicates) == (1, 2)
@@ -126,7 +126,7 @@ def test_every_event_of_a_pattern_covers_every_event_of_a_topic() -> None:
 
 
 def test_what_nothing_matches_is_not_told() -> None:
-    made = Summary()
+    made = ProfileSummary()
     never = Filter("n = 1 AND n = 2")
     assert made.add("a", never) == NOTHING
     assert (len(made), made.predicates) == (0, 1)
@@ -191,7 +191,7 @@ def test_none_that_covers_is_missed_among_many_intervals() -> None:
     for _ in range(1500):
         symbol, low = chance.choice(["", "symbol = 'X' AND ", "symbol = 'Y' AND "]), chance.randrange(3000)
         wishes.append(Filter(f"{symbol}price > {low} AND price < {low + chance.randrange(2, 40)}"))
-    made = Summary()
+    made = ProfileSummary()
     for where in wishes:
         made.add("a", where)
     kept = [Filter(where) for _, where in made]
@@ -208,13 +208,13 @@ def test_one_that_covers_many_takes_the_place_of_all() -> None:
 
 def test_a_search_in_vain_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Counter[str]()
-    compare = Reach.covers
+    compare = FilterExtent.covers
 
-    def counted(wide: Reach, narrow: Reach) -> bool:
+    def counted(wide: FilterExtent, narrow: FilterExtent) -> bool:
         asked["comparisons"] += 1
         return compare(wide, narrow)
 
-    monkeypatch.setattr(Reach, "covers", counted)
+    monkeypatch.setattr(FilterExtent, "covers", counted)
     made = filled(*[("a", f"s LIKE '%{number}%x'") for number in range(100)])
     assert len(made) == 100
     asked.clear()
@@ -227,7 +227,7 @@ def test_a_search_in_vain_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nothing_is_left_behind() -> None:
-    made, fresh = Summary(), Summary()
+    made, fresh = ProfileSummary(), ProfileSummary()
     chance = random.Random(4)
     parts = ["n > 1", "n < 9", "s = 'x'", "s LIKE 'x%'", "s IN ('x', 'y')", "EXISTS m", "LENGTH(s) > 1", "n = 1"]
     wishes: list[Wish] = [
@@ -237,25 +237,25 @@ def test_nothing_is_left_behind() -> None:
     wishes += [(pattern, None) for pattern in PATTERNS]
     for wish in wishes:
         made.add(*wish)
-    shelves = list(made._shelves.values())
+    indexes = list(made._indexes.values())
     chance.shuffle(wishes)
     for wish in wishes:
         made.remove(*wish)
-    for name in ("_wishes", "_told", "_shelves"):
+    for name in ("_wishes", "_told", "_indexes"):
         assert getattr(made, name) == getattr(fresh, name) == {}
     assert made._impossible.children is None
     for tree in (made._names, made._patterns._tree):
         assert not tree._root.branches
-    for shelf in shelves:
-        assert not shelf
-        assert [shelf._homes, shelf._haunts, shelf._filed, shelf._facets] == [{}] * 4
+    for index in indexes:
+        assert not index
+        assert [index._homes, index._haunts, index._filed, index._facets] == [{}] * 4
 
 
 SCRIPT = """
 import random
-from stentor.matching.summary import Summary
+from stentor.matching.profile_summary import ProfileSummary
 from stentor.model.filter import Filter
-chance, made, wishes = random.Random(5), Summary(), []
+chance, made, wishes = random.Random(5), ProfileSummary(), []
 for _ in range(300):
     if wishes and chance.random() < 0.4:
         print(made.remove(*wishes.pop(chance.randrange(len(wishes)))))
@@ -287,7 +287,7 @@ class Unit(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made = Summary()
+        self.made = ProfileSummary()
         self.wishes: list[Wish] = []
         self.replayed: set[tuple[str, str]] = set()
 

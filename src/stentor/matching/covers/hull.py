@@ -8,16 +8,16 @@ from math import prod
 from typing import NamedTuple
 
 from stentor.matching.conjunct import MOST_KEYS, Range
-from stentor.matching.demand import Demand, Keys
+from stentor.matching.covers.constraint import AttributeConstraint, Keys
 from stentor.matching.facet import Facet, View
-from stentor.matching.normal import LONGEST_PREFIX
-from stentor.matching.spelling import spell_keys, spell_range
+from stentor.matching.filter_text import spell_keys, spell_range
+from stentor.matching.normal_form import LONGEST_PREFIX
 from stentor.model.errors import FilterError
 from stentor.model.filter import Filter
 from stentor.model.filter.canonical import canonical
 from stentor.model.filter.syntax import Expression, Logic, Logical
 
-Part = dict[str, Demand]
+Part = dict[str, AttributeConstraint]
 
 
 class Shared(NamedTuple):
@@ -30,7 +30,7 @@ class Shared(NamedTuple):
 class _Side(NamedTuple):
     """One side of a hull: what an attribute must be like, and how that is written."""
 
-    demand: Demand
+    demand: AttributeConstraint
     nodes: tuple[Expression, ...]
     keys: int
 
@@ -64,21 +64,21 @@ def _filter(nodes: list[Expression]) -> Filter | None:
 
 def _chosen(sides: list[_Side], name: str, shared: Sequence[Shared]) -> Iterator[_Side]:
     """Those that say what no other one has said."""
-    said: list[Demand] = []
+    said: list[AttributeConstraint] = []
     for side in sides:
-        demand = side.demand
-        if any(one.implies(demand) for one in said):
+        constraint = side.demand
+        if any(one.implies(constraint) for one in said):
             continue
-        if any(all(name in part and part[name].implies(demand) for part in each.parts) for each in shared):
+        if any(all(name in part and part[name].implies(constraint) for part in each.parts) for each in shared):
             continue
-        said.append(demand)
+        said.append(constraint)
         yield side
 
 
-def _sides(enclosed: list[Demand]) -> list[_Side]:
+def _sides(enclosed: list[AttributeConstraint]) -> list[_Side]:
     """What all of them have in common, seen in every way that one of them is seen in, the most telling first."""
     name = enclosed[0].name
-    facets = sorted({facet for demand in enclosed for facet in demand.keys})
+    facets = sorted({facet for constraint in enclosed for facet in constraint.keys})
     found = [side for facet in facets if facet.view is not View.PRESENT for side in _keyed(facet, enclosed)]
     listed = [side for side in found if side.demand.values is not None]
     others = [side for side in found if side.demand.values is None]
@@ -90,35 +90,35 @@ def _sides(enclosed: list[Demand]) -> list[_Side]:
     return sides
 
 
-def _keyed(facet: Facet, enclosed: list[Demand]) -> Iterator[_Side]:
+def _keyed(facet: Facet, enclosed: list[AttributeConstraint]) -> Iterator[_Side]:
     """The keys that one or the other has."""
     keys: Keys = frozenset()
-    for demand in enclosed:
-        some = demand.keys_at(facet)
+    for constraint in enclosed:
+        some = constraint.keys_at(facet)
         if some is None:
             return
         keys |= some
     node = spell_keys(facet, keys)
     if node is not None:
-        yield _Side(Demand(facet.name, {facet: keys}), (node,), len(keys))
+        yield _Side(AttributeConstraint(facet.name, {facet: keys}), (node,), len(keys))
 
 
-def _ranged(name: str, view: View, enclosed: list[Demand]) -> Iterator[_Side]:
+def _ranged(name: str, view: View, enclosed: list[AttributeConstraint]) -> Iterator[_Side]:
     """From the lowest to the highest number that one of them has."""
-    intervals = [interval for demand in enclosed if (interval := demand.interval_at(view)) is not None]
+    intervals = [interval for constraint in enclosed if (interval := constraint.interval_at(view)) is not None]
     if len(intervals) < len(enclosed):
         return
     span = Range(name, view, min(low for low, _ in intervals), max(high for _, high in intervals))
     nodes = spell_range(span)
     if nodes:
-        yield _Side(Demand(name, {}, span), nodes, 1)
+        yield _Side(AttributeConstraint(name, {}, span), nodes, 1)
 
 
-def _beginning(name: str, enclosed: list[Demand]) -> Iterator[_Side]:
+def _beginning(name: str, enclosed: list[AttributeConstraint]) -> Iterator[_Side]:
     """How all their texts begin."""
     texts: list[str] = []
-    for demand in enclosed:
-        known = _texts(demand)
+    for constraint in enclosed:
+        known = _texts(constraint)
         if known is None:
             return
         texts += known
@@ -129,10 +129,10 @@ def _beginning(name: str, enclosed: list[Demand]) -> Iterator[_Side]:
         yield from _keyed(Facet(name, View.PREFIX, length), enclosed)
 
 
-def _texts(demand: Demand) -> list[str] | None:
+def _texts(constraint: AttributeConstraint) -> list[str] | None:
     """Texts, or beginnings of texts, one of which it has."""
-    for facet in (Facet(demand.name, View.TEXT), *demand.keys):
-        keys = demand.keys_at(facet) if facet.view in (View.TEXT, View.PREFIX) else None
+    for facet in (Facet(constraint.name, View.TEXT), *constraint.keys):
+        keys = constraint.keys_at(facet) if facet.view in (View.TEXT, View.PREFIX) else None
         if keys is not None:
             return [str(key) for key in keys]
     return None
