@@ -1,4 +1,4 @@
-"""Elasticity: when a cluster gets another broker, when one that was started by load goes again, and who is purged.
+"""Autoscaler: when a cluster gets another broker, when one that was started by load goes again, and who is purged.
 
 Clients are asked to move to a broker that was started for them, and away from one that is not needed any more: see
 `balance`.

@@ -1,4 +1,4 @@
-"""Holes: what nodes may have traced and nobody can know any more. What lies in one is neither proven nor refuted.
+"""Trace gaps: what nodes may have traced and nobody can know any more. What lies in one is neither proven nor refuted.
 
 A node numbers its traces, so what was lost on the way is seen by the numbers, and what it had no room for it says
 itself. Of a node that was killed, what it had not told is missing: it has not said that it ended. Ledgers know of what

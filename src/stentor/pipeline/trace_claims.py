@@ -1,5 +1,5 @@
-"""Claims: which numbers of which stream traces say to be published, stored, wanted, released and acknowledged, and what
-repositories tell from their ledgers when nodes that would have told it were killed.
+"""Trace claims: which numbers of which stream traces say to be published, stored, wanted, released and acknowledged,
+and what repositories tell from their ledgers when nodes that would have told it were killed.
 """
 
 from typing import Final
@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from stentor.model.trace import LEDGER
-from stentor.pipeline.stretch import spread, sweep
+from stentor.pipeline.number_ranges import spread, sweep
 
 STREAM: Final = ("about", "source_id", "life")
 _SPANS: Final = "array<array<bigint>>"

@@ -18,13 +18,13 @@ from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
+from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
 from stentor.policies.balance import Move
-from stentor.policies.elasticity import Action, History, Leave, Purge, Rules, Seen, Start, decide
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
 
 
-class Steward:
+class Autoscaler:
     """Looks after the brokers of one supervisor, check by check."""
 
     def __init__(self, settings: Elasticity, supervisor: Supervisor, data: Path, tell: Callable[[str], None]) -> None:

@@ -22,7 +22,7 @@ _LOOK = 10.0  # … and until nobody is expected to answer
 _CONNECT = 10.0  # seconds until there must be a broker when a query starts: a wrong address shall be told soon
 
 
-class Catalogue:
+class BlockingStoredReader:
     """A connection that reads as an option says. Use it with `with`.
 
     A query that starts is told soon that there is no fabric. One that is `running`, or was answered once, waits longer.
