@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stentor.bench import machine
-from stentor.model.record import Kind, Line, Record
-from stentor.storage.shelf import open_ledger
+from stentor.model.record import Kind, Record, RecordHeader
+from stentor.storage.ledger_store import open_ledger
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (1, 16, 256, 4096)
@@ -61,7 +61,9 @@ def ledger(where: str) -> Contestant:
         kept = max(1, KEPT // len(frame))
         begin = time.perf_counter()
         while time.perf_counter() - begin < seconds:
-            target.commit([Record(Line(count * size + 1, size, 7, 1, count * size + 1, Kind.EVENTS), frame, {1: b""})])
+            target.commit(
+                [Record(RecordHeader(count * size + 1, size, 7, 1, count * size + 1, Kind.EVENTS), frame, {1: b""})]
+            )
             count += 1
             if count - forgotten > 2 * kept:
                 forgotten = count - kept

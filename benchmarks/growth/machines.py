@@ -36,11 +36,18 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository, TopicTick
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import (
+    AccessShared,
+    EventsReceived,
+    LetterReceived,
+    LinkUp,
+    SendLetter,
+    ShareAccess,
+)
 from stentor.storage.ledger import Ledger
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block, Origin, encode
 
 KEEPER = ANONYMOUS  # the principal of all repositories, as it is without TLS
@@ -50,7 +57,7 @@ _BODY = b"x" * 100
 class _Host:
     """One repository of one topic: its machine, its ledger, and what is to be written there."""
 
-    def __init__(self, machine: Repository, ledger: Ledger) -> None:
+    def __init__(self, machine: TopicRepository, ledger: Ledger) -> None:
         self.machine, self.ledger = machine, ledger
         self.unwritten: list[Commit] = []
 
@@ -73,11 +80,11 @@ class Bundle:
     def open(self, name: str) -> None:
         """Begin a life of a repository."""
         ledger = open_ledger(f"{self._storage}:{self._folder / name}", name, self.topic)
-        host = self._hosts[name] = _Host(Repository(self.topic, RepositorySettings(name=name)), ledger)
+        host = self._hosts[name] = _Host(TopicRepository(self.topic, RepositorySettings(name=name)), ledger)
         self.step(name, Opened(self.topic, ledger.load()))
         while not host.machine.is_open:
             self.settle()
-        self.step(name, Linked(KEEPER))
+        self.step(name, LinkUp(KEEPER))
         self.settle()
 
     def close(self, name: str) -> None:
@@ -85,7 +92,7 @@ class Bundle:
         self._hosts.pop(name).ledger.close()
         self._timers.pop(name, None)
 
-    def machine(self, name: str) -> Repository:
+    def machine(self, name: str) -> TopicRepository:
         return self._hosts[name].machine
 
     def step(self, name: str, happened: Input) -> None:
@@ -107,12 +114,12 @@ class Bundle:
             case StartTimer():
                 self._timers[name] = effect.at
                 heapq.heappush(self._due, (effect.at, name))
-            case Post():
+            case SendLetter():
                 self._deliver(name, effect)
             case _:
                 pass
 
-    def _deliver(self, name: str, post: Post) -> None:
+    def _deliver(self, name: str, post: SendLetter) -> None:
         sender = publisher_id(KEEPER, repository_name(name))
         for event in post.events:
             if isinstance(event, Persistent | Rectify):
@@ -121,7 +128,7 @@ class Bundle:
                         self._told[subscriber] = name, event.upto
         for other in list(self._hosts):
             if other != name and post.to in (bundle_of(self.topic), inbox_of(repository_name(other))):
-                self.step(other, Heard(sender, post.events, post.blocks))
+                self.step(other, LetterReceived(sender, post.events, post.blocks))
 
     def settle(self) -> None:
         """Write what waits, until nothing does."""
@@ -155,13 +162,13 @@ class Bundle:
             principals=(KEEPER,) * len(names), keep=1, born=self.now // MILLISECOND,
         )  # fmt: skip
         for each in names or tuple(self._hosts)[:1]:
-            self.step(each, Heard(publisher_id("", "owner"), [event], requester="owner"))
+            self.step(each, LetterReceived(publisher_id("", "owner"), [event], requester="owner"))
         self.settle()
 
     def say(self, role: Role, name: str, event: ControlEvent, to: Iterable[str] = ()) -> None:
         sender = publisher_id("", end_name(role, name, self.topic))
         for each in to or list(self._hosts):
-            self.step(each, Heard(sender, [event]))
+            self.step(each, LetterReceived(sender, [event]))
 
     def recover(self, role: Role, name: str, life: int, to: str) -> None:
         recovery = Recovery(self.topic, name, role, life, "", life, since="now", asks=role == "subscriber")
@@ -174,7 +181,7 @@ class Bundle:
         origin = Origin(topic_id(self.topic), sender, Incarnation(life), CatenationNumber(first), self.now)
         block = Block(encode(origin, EMPTY_SCHEMA, [], [_BODY] * count), EMPTY_SCHEMA)
         for each in list(self._hosts):
-            self.step(each, Arrived([block]))
+            self.step(each, EventsReceived([block]))
         self.say("publisher", name, PublisherOrder(self.topic, name, life, first, first + count - 1))
 
     def acknowledge(self) -> None:

@@ -42,7 +42,7 @@ def lives(folder: Path, size: int) -> Point:
     taken = time.process_time() - begin
     bundle.pass_time(2 * _MINUTE)
     idle = bundle.pass_time(_MINUTE)
-    held = sum(len(bundle.machine(name).store.streams) for name in ("r1", "r2"))
+    held = sum(len(bundle.machine(name).log.streams) for name in ("r1", "r2"))
     memory = resident(os.getpid()) - before
     bundle.close("r1")
     begin = time.perf_counter()

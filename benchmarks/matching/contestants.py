@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from benchmarks.matching.tree import Tree
 from stentor import Filter
-from stentor.matching.masks import MaskIndex
-from stentor.matching.normal import normal_form
-from stentor.matching.pairs import PairIndex
+from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.normal_form import normal_form
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.batch import Batch, Row
 
 EVERY = 10_000_000

@@ -5,7 +5,7 @@ from itertools import islice
 from benchmarks.matching import clock
 from benchmarks.matching.workloads import Workload
 from stentor import Filter
-from stentor.matching.normal import normalise
+from stentor.matching.normal_form import normalise
 
 READING = "reading"
 TEXTS = 500  # in a round

@@ -14,8 +14,8 @@ from stentor.model.scope import ScopePath
 from stentor.policies.forwarding import FORWARDING
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.relay import Hop, Relay
-from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.routes import FlowTable
 from stentor.wire import block, parcel
 
 BATCHES = (1, 100)
@@ -37,12 +37,12 @@ class Bench:
         self._boxes = [Outbox(LinkId(number), 1 << 40) for number in range(4)]
         context = Context(ScopePath.parse("a/x/0"))
         self._relay: Relay[Outbox] = Relay(context, self._forwarder, [FORWARDING["content"]] * context.depth)
-        inside = Hop("a/x/1", 0, self._boxes[1], None)
-        onward = Hop("a/z/0", 1, self._boxes[2], None)
+        inside = NextHop("a/x/1", 0, self._boxes[1], None)
+        onward = NextHop("a/z/0", 1, self._boxes[2], None)
         everyone = (1 << MEMBERS) - 2
         # of our own level all are behind one neighbour; 2 is another cluster, and so on
         self._relay.reroute([1, 1, 1], [everyone, 6, 0], [(inside, {0: everyone}), (onward, {1: 4})])
-        self._from = Hop("a/y/0", 1, self._boxes[3], None)
+        self._from = NextHop("a/y/0", 1, self._boxes[3], None)
         self._flows: FlowTable[Outbox] = FlowTable(LinkId(9))
         self._forwarder.define_topic(self._flows, Topic(topic_id(TOPIC), TOPIC))
         self._forwarder.define_schema(self._flows, SchemaDefinition(SCHEMA))

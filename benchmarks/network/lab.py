@@ -25,8 +25,8 @@ from stentor.model.ids import CatenationNumber, Incarnation, LinkId, Subscriptio
 from stentor.model.limits import Limits
 from stentor.model.messages import Hello, Message, SchemaDefinition, Subscription, Topic
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.wire import block, frame
 
 _WINDOW = 1 << 30

@@ -20,11 +20,11 @@ from stentor.client.fabric import connect
 from stentor.model.attribute import schema_of as kinds_of
 from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Kind, Line, Record
+from stentor.model.record import Kind, Record, RecordHeader
 from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source import BatchReader
-from stentor.protocols.delivery.store import digest_of
+from stentor.protocols.delivery.repository.storing.event_log import digest_of
 from stentor.wire.block import Block, Origin, encode
 
 OURS, FILES = "stentor", "Arrow files"
@@ -56,7 +56,7 @@ def records(topic: str, events: int, size: int) -> Iterator[Record]:
         bodies = [b"%0*d" % (BODY, number) for number in range(first, first + size)]
         origin = Origin(topic_id(topic), sender, Incarnation(1), CatenationNumber(first), now)
         block = Block(encode(origin, SCHEMA, [columns[name] for name in SCHEMA.names], bodies), SCHEMA)
-        line = Line(0, size, sender, 1, first, Kind.EVENTS, digest_of(block))
+        line = RecordHeader(0, size, sender, 1, first, Kind.EVENTS, digest_of(block))
         yield Record(line, bytes(block.frame), {}, now)
 
 

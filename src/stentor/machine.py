@@ -17,7 +17,7 @@ from stentor.model.attribute import Schema
 from stentor.model.ids import LinkId
 from stentor.model.place import EVERYWHERE
 from stentor.model.position import Position
-from stentor.model.record import Entry, Holdings, Line, Record
+from stentor.model.record import Entry, LedgerContents, Record, RecordHeader
 from stentor.model.token import FabricToken
 
 SECOND = 1_000_000_000
@@ -111,7 +111,7 @@ class Opened(Input, frozen=True, gc=False, tag="opened"):
     """A ledger is open; this is what it held. With a reason it is not. `wall` is as in TimerFired."""
 
     ledger: str
-    holdings: Holdings
+    holdings: LedgerContents
     reason: str = ""
     wall: int = 0
 
@@ -138,7 +138,7 @@ class Scanned(Input, frozen=True, tag="scanned"):
     ledger: str
     token: int
     records: list[Record]
-    damaged: list[Line] = []
+    damaged: list[RecordHeader] = []
     reason: str = ""
 
 

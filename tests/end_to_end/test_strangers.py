@@ -18,7 +18,6 @@ from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import (
     ControlEvent,
-    Held,
     Persistent,
     Probe,
     ProbeAnswer,
@@ -29,7 +28,8 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
 )
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
@@ -61,7 +61,7 @@ def forgeries(event: ControlEvent) -> list[tuple[str, ControlEvent, tuple[Block,
             return [(to, ProbeAnswer("orders", "r1", event.attempt, True, ("r1",), 0), ())]
         case Recovery():
             to = inbox_of(end_name(event.role, event.sender, "orders"))
-            told = Persistent("orders", "r1", event.attempt, 0, 1, (Stretch(1, 1, SHOP, 1, 1),))
+            told = Persistent("orders", "r1", event.attempt, 0, 1, (SequenceRun(1, 1, SHOP, 1, 1),))
             return [
                 (to, RecoveryResponse("orders", "r1", event.attempt, 1, ("r1",), event.incarnation), ()),
                 (to, told, ()),
@@ -71,7 +71,7 @@ def forgeries(event: ControlEvent) -> list[tuple[str, ControlEvent, tuple[Block,
             to = inbox_of(end_name("publisher", event.sender, "orders"))
             return [(to, RepositoryAck("orders", "r1", event.incarnation, event.last, (), (event.last,)), ())]
         case StockRequest():
-            stock = Stock("orders", "r1", event.token, members=("r1",), parts=((Held(SHOP, 1, 0, ((1, 1),)),),))
+            stock = Stock("orders", "r1", event.token, members=("r1",), parts=((StreamRanges(SHOP, 1, 0, ((1, 1),)),),))
             return [(inbox_of(event.sender), stock, ())]
         case PageRequest():
             page = Page("orders", "r1", event.token, bases=(0,), covered=event.wanted)

@@ -25,8 +25,8 @@ from stentor.model.errors import StentorError
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessRule, settle_access
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver

@@ -30,8 +30,8 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
 from stentor.runtime.driver import Driver

@@ -11,7 +11,7 @@ import stentor
 from stentor.client import fabric as client
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
-from stentor.model.messages import Credit, Echo, Marker, Receipt, StatusRequest, Subscription
+from stentor.model.messages import Credit, Ping, Pong, Receipt, StatusRequest, Subscription
 from stentor.wire.block import Block
 from stentor.wire.frame import decode
 
@@ -37,9 +37,9 @@ class Grudging:
             if frame[4] == 1:
                 self.bytes += len(frame)
                 self.events += Block(frame, NO_ATTRIBUTES).count
-            elif isinstance(message := decode(frame), Marker) and not self._has_answered:
+            elif isinstance(message := decode(frame), Ping) and not self._has_answered:
                 self._has_answered = True
-                await self.peer.send(Echo(message.token))
+                await self.peer.send(Pong(message.token))
 
     async def grant(self, limit: int) -> None:
         assert self.peer is not None
@@ -103,9 +103,9 @@ def test_a_publisher_waits_for_a_kernel_that_takes_nothing(hasty: None) -> None:
     async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
         await peer.greet(1 << 20)
-        while not isinstance(message := await peer.receive(), Marker):
+        while not isinstance(message := await peer.receive(), Ping):
             pass
-        await peer.send(Echo(message.token))
+        await peer.send(Pong(message.token))
         await asyncio.Event().wait()
 
     async def main() -> None:
@@ -161,8 +161,8 @@ def test_a_broker_takes_no_more_than_the_credit_it_granted(tmp_path: Path) -> No
                 await publisher.publish("t", bytes(1000))
             await publisher.flush()
             assert broker.status().slow == 1
-            await peer.send(Marker(7))
-            while await peer.receive() != Echo(7):  # control is not held up by events
+            await peer.send(Ping(7))
+            while await peer.receive() != Pong(7):  # control is not held up by events
                 pass
             received = sum(map(len, peer.events))
             assert received < 192 << 10, "the window, and the end of what was begun within it"

@@ -12,7 +12,7 @@ from tests.integration.test_reliable import House, bodies, house, take
 from stentor.admin.topics import Registrar, TopicReport
 from stentor.client.fabric import Fabric
 from stentor.model.errors import Refused
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 
 STORAGES = ["sqlite", "segments"]
 
@@ -168,7 +168,7 @@ def test_whatever_rots_in_a_database_no_event_is_wrong_and_nothing_but_a_sentenc
         width = dice.choice((1, 1, 100, 4096))
         damaged[at : at + width] = dice.randbytes(len(damaged[at : at + width]))
         path.write_bytes(damaged)
-        ledger = find_shelf(f"sqlite:{home}", "r1").open("orders")
+        ledger = find_ledger_store(f"sqlite:{home}", "r1").open("orders")
         try:
             ledger.load()
             first = 0

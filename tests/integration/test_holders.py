@@ -17,8 +17,8 @@ from stentor.client.fabric import Fabric, connect
 from stentor.model.errors import Fenced, InvalidInput, Refused
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
@@ -26,7 +26,7 @@ from stentor.runtime.driver import Driver
 from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen
 from stentor.runtime.token import announce_token, make_token
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 
 
 class Pair:
@@ -54,9 +54,9 @@ class Pair:
 
     def start_repository(self, place: int) -> None:
         name = f"r{place}"
-        shelf = find_shelf(f"sqlite:{self._home / name}", name)
+        store = find_ledger_store(f"sqlite:{self._home / name}", name)
         addresses = (f"127.0.0.1:{self._ports[place]}",)
-        host = RepositoryHost(RepositorySettings(name=name), addresses, shelf, token=self._token)
+        host = RepositoryHost(RepositorySettings(name=name), addresses, store, token=self._token)
         host.start()
         self.hosts[name] = host
 

@@ -22,10 +22,10 @@ from stentor.admin.topics import Registrar
 from stentor.machine import StopRequested
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
-from stentor.model.messages import Challenge, ChallengeRequest, Hello, Rejection, Task, Welcome
+from stentor.model.messages import AdminTask, Challenge, ChallengeRequest, Hello, Rejection, Welcome
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
@@ -36,7 +36,7 @@ from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen
 from stentor.runtime.tls import Authority
 from stentor.runtime.token import load_token, make_token, withdraw_token
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 from stentor.wire.frame import PREAMBLE, decode
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
@@ -325,7 +325,7 @@ def test_the_token_is_never_on_the_wire_and_its_proof_cannot_be_used_again(tmp_p
             async with stentor.connect(between.url, name="repository:r1", token=token) as fabric:
                 assert fabric.is_operator
                 with pytest.raises(stentor.Refused, match="no member 'nobody' is known here"):
-                    await operation.order(fabric, Task.DISMISS, "nobody")  # it is obeyed, as far as it can be
+                    await operation.order(fabric, AdminTask.DISMISS, "nobody")  # it is obeyed, as far as it can be
             secret = load_token(token).value
             assert len(between.heard) > 300
             assert secret not in between.heard
@@ -354,7 +354,7 @@ def test_without_the_token_nobody_takes_a_nodes_name_or_gives_orders(tmp_path: P
                         await stentor.connect(broker.url, name=name, token=token).__aenter__()
                 async with stentor.connect(broker.url, token=token) as fabric:
                     assert not fabric.is_operator
-                    for task in (Task.LEAVE, Task.ADD_LINK, Task.DISMISS):
+                    for task in (AdminTask.LEAVE, AdminTask.ADD_LINK, AdminTask.DISMISS):
                         with pytest.raises(stentor.Refused, match="only who proves"):
                             await operation.order(fabric, task, "test/b2", address="127.0.0.1:9")
                     await fabric.publish("t", b"anyone may")
@@ -382,8 +382,8 @@ def test_who_asks_for_no_challenge_hears_of_none(tmp_path: Path) -> None:
 async def stored(home: Path) -> AsyncIterator[tuple[Node, RepositoryHost]]:
     """A broker and a repository, which finds the token as a command does."""
     async with node(home) as broker:
-        shelf = find_shelf(f"sqlite:{home / 'repositories'}", "r1")
-        host = RepositoryHost(RepositorySettings(name="r1"), (f"127.0.0.1:{broker.port}",), shelf)
+        store = find_ledger_store(f"sqlite:{home / 'repositories'}", "r1")
+        host = RepositoryHost(RepositorySettings(name="r1"), (f"127.0.0.1:{broker.port}",), store)
         host.start()
         await asyncio.wait_for(host.linked, PATIENCE)
         try:
@@ -435,9 +435,9 @@ def test_with_tls_only_whoever_runs_a_repository_drains_it(tmp_path: Path, autho
         alice = client_certificate(authority, tmp_path / "alice")
         async with node(tmp_path / "home", certificates=everywhere) as broker:
             for operator in (own, everywhere):
-                shelf = find_shelf(f"sqlite:{tmp_path / 'repositories'}", "r1")
+                store = find_ledger_store(f"sqlite:{tmp_path / 'repositories'}", "r1")
                 address = f"127.0.0.1:{broker.port}"
-                host = RepositoryHost(RepositorySettings(name="r1"), (address,), shelf, own)
+                host = RepositoryHost(RepositorySettings(name="r1"), (address,), store, own)
                 host.start()
                 await asyncio.wait_for(host.linked, PATIENCE)
                 for stranger in (alice, elsewhere):
@@ -455,10 +455,10 @@ def test_with_tls_only_whoever_runs_a_repository_drains_it(tmp_path: Path, autho
 def test_a_repository_does_not_serve_a_broker_that_does_not_prove_the_token(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path / "false") as false:
-            shelf = find_shelf(f"sqlite:{tmp_path / 'repositories'}", "r1")
+            store = find_ledger_store(f"sqlite:{tmp_path / 'repositories'}", "r1")
             mine = make_token(tmp_path / "mine")
             address = f"127.0.0.1:{false.port}"
-            host = RepositoryHost(RepositorySettings(name="r1"), (address,), shelf, token=mine)
+            host = RepositoryHost(RepositorySettings(name="r1"), (address,), store, token=mine)
             host.start()
             reason = await asyncio.wait_for(asyncio.shield(host.stopped), PATIENCE)
             assert "only who proves this fabric's token may be a repository" in reason

@@ -13,8 +13,8 @@ from tests.integration.test_access_facts import Row, row
 from stentor.admin import network as operation
 from stentor.client.fabric import Fabric, connect
 from stentor.model.errors import Unresponsive
-from stentor.model.messages import Task
-from stentor.nodes.application import Moved
+from stentor.model.messages import AdminTask
+from stentor.nodes.client_api import Moved
 
 
 async def publish(publisher: Fabric, end: asyncio.Event) -> int:
@@ -48,7 +48,7 @@ async def ask(brokers: Row, fabric: Fabric, address: str) -> None:
     secret.write_bytes(b"a token of the tests of this file")
     secret.chmod(0o600)
     async with connect(here.url, token=secret, stay=True) as operator:
-        await operation.order(operator, Task.MOVE_CLIENTS, address=address, count=1)
+        await operation.order(operator, AdminTask.MOVE_CLIENTS, address=address, count=1)
 
 
 async def follow(brokers: Row, journey: list[int], go: Go) -> list[int]:

@@ -15,12 +15,12 @@ from stentor.model.communication import REPOSITORIES, bundle_of
 from stentor.model.control import ControlEvent, GossipFacts, GossipState, Probe, Recovery, Registration, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
-from stentor.model.messages import Echo, Marker, Order, Subscription, Topic
+from stentor.model.messages import AdminRequest, Ping, Pong, Subscription, Topic
 from stentor.model.reading import StockRequest
 from stentor.model.request_topic import request_topic
-from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.repository import Repository
-from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.stored.read_server import StoredReadServer
+from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.letter import frame_of, write
@@ -39,8 +39,8 @@ async def post(port: int, name: str, to: str, *letters: bytes) -> None:
         for number, body in enumerate(letters, 1):
             origin = Origin(topic_id(to), publisher_id("anonymous", name), Incarnation(1), CatenationNumber(number), 0)
             await peer.send(block.encode(origin, EMPTY_SCHEMA, [], [body]))
-        await peer.send(Marker(1))
-        await peer.expect(Echo)
+        await peer.send(Ping(1))
+        await peer.expect(Pong)
 
 
 async def trade(here: House, body: bytes) -> None:
@@ -52,7 +52,7 @@ async def trade(here: House, body: bytes) -> None:
         assert event.body == body
 
 
-def machine_of(here: House) -> Repository:
+def machine_of(here: House) -> TopicRepository:
     return here.hosts["r1"].node._managed["orders"].machine
 
 
@@ -120,7 +120,7 @@ def test_odd_messages_and_letters_disturb_nobody(tmp_path: Path) -> None:
 
     async def main() -> None:
         random = Random(15)
-        sayable = [each for each in MESSAGES if each is not Order]  # one to leave is carried out
+        sayable = [each for each in MESSAGES if each is not AdminRequest]  # one to leave is carried out
         odd = OddMessages(random, known, ["member/r1"], 0.2)
         async with house(tmp_path, "r1") as here:
             port = here.broker.port
@@ -144,14 +144,14 @@ def test_odd_messages_and_letters_disturb_nobody(tmp_path: Path) -> None:
 
 def poison(patch: pytest.MonkeyPatch, error: Exception) -> None:
     """Break a handler: it raises at requests for a topic's beginning."""
-    sound = Reading._stock_requested
+    sound = StoredReadServer._stock_requested
 
-    def poisoned(self: Reading, now: int, sender: int, event: StockRequest) -> None:
+    def poisoned(self: StoredReadServer, now: int, sender: int, event: StockRequest) -> None:
         if event.since == "poison":
             raise error
         sound(self, now, sender, event)
 
-    patch.setattr(Reading, "_stock_requested", poisoned)
+    patch.setattr(StoredReadServer, "_stock_requested", poisoned)
 
 
 def poisoned(name: str) -> bytes:

@@ -23,7 +23,7 @@ from stentor.pipeline.columns import schema_of, to_arrow
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.lake import MARK, Lake, LakeError
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 
 
 class Shore(House):
@@ -34,10 +34,10 @@ class Shore(House):
         self.lake = Lake(home / "lake")
 
     def start(self, name: str) -> None:
-        shelf = find_shelf(f"{self._storage}:{self._home / name}", name)
+        store = find_ledger_store(f"{self._storage}:{self._home / name}", name)
         settings = RepositorySettings(name=name, collect_every=SECOND // 20)
         address = self.url.removeprefix("stentor://")
-        self.hosts[name] = RepositoryHost(settings, (address,), shelf, lake=self.lake)
+        self.hosts[name] = RepositoryHost(settings, (address,), store, lake=self.lake)
         self.hosts[name].start()
 
     async def flow(self) -> int:

@@ -11,7 +11,7 @@ from tests.integration.test_reliable import house
 
 from stentor.admin.topics import Registrar
 from stentor.client.fabric import Fabric
-from stentor.client.stored_reader import Available, Reader
+from stentor.client.stored_reader import Availability, Reader
 from stentor.model.errors import Refusal, Refused, StentorError
 from stentor.model.position import Position
 
@@ -41,7 +41,7 @@ def bodies(found: list[Numbered]) -> list[int]:
     return [int(body) for _, body in sorted(found)]
 
 
-async def everywhere(reader: Reader, count: int) -> Available:
+async def everywhere(reader: Reader, count: int) -> Availability:
     """Wait until every repository has so many."""
     while True:
         stock = await reader.stock("orders", since="beginning", parts=7)

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.house import node, run, until
 from tests.integration.peer import Peer
 
-from stentor.model.messages import Marker
+from stentor.model.messages import Ping
 from stentor.runtime.log import logger
 from stentor.runtime.log_summary import EXAMPLES
 
@@ -26,7 +26,7 @@ def test_many_refused_peers_make_few_lines(tmp_path: Path, monkeypatch: pytest.M
             for number in range(50):
                 async with await Peer.dial(broker.port) as peer:
                     await peer.hello(f"c{number}")
-                    await peer.send(Marker(1), b"\xff" * 100)
+                    await peer.send(Ping(1), b"\xff" * 100)
                     await peer.ended()
             await until(lambda: not broker.broker.status(0).links)
 

@@ -28,7 +28,7 @@ from stentor.model.errors import (
 )
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 
 
 class House:
@@ -43,9 +43,9 @@ class House:
         return self.broker.url
 
     def start(self, name: str) -> None:
-        shelf = find_shelf(f"{self._storage}:{self._home / name}", name)
+        store = find_ledger_store(f"{self._storage}:{self._home / name}", name)
         address = self.url.removeprefix("stentor://")
-        self.hosts[name] = RepositoryHost(RepositorySettings(name=name), (address,), shelf)
+        self.hosts[name] = RepositoryHost(RepositorySettings(name=name), (address,), store)
         self.hosts[name].start()
 
     async def stop(self, name: str) -> None:

@@ -21,7 +21,7 @@ from stentor.model.record import Entry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.ledger import Ledger, LedgerBusy
-from stentor.storage.shelf import FileShelf
+from stentor.storage.ledger_store import FileLedgerStore
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ def of(found: dict[Sample, float], metric: str) -> dict[tuple[str, ...], float]:
     return {tuple(value for _, value in labels): value for (name, labels), value in found.items() if name == metric}
 
 
-class FullDisk(FileShelf):
+class FullDisk(FileLedgerStore):
     """Ledgers of which nothing can be written while `full` is set."""
 
     full = False

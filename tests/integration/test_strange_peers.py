@@ -22,13 +22,13 @@ from stentor.model.ids import Incarnation, SubscriptionId, TopicId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import (
     Credit,
-    Echo,
     Farewell,
     Heartbeat,
     Hello,
-    Marker,
     Message,
     Missed,
+    Ping,
+    Pong,
     Receipt,
     Rejection,
     SchemaDefinition,
@@ -143,7 +143,7 @@ def test_strangers_hear_why_they_are_refused(tmp_path: Path, loops: Loops) -> No
 
 def test_a_hello_cut_anywhere_is_understood(tmp_path: Path) -> None:
     async def main() -> None:
-        said = PREAMBLE + hello(name="cut") + encode(Marker(5))
+        said = PREAMBLE + hello(name="cut") + encode(Ping(5))
         async with undisturbed(tmp_path) as broker:
             for step in (1, 2, 3, 7, 8, 9, 20):
                 async with await Peer.dial(broker.port) as peer:
@@ -152,7 +152,7 @@ def test_a_hello_cut_anywhere_is_understood(tmp_path: Path) -> None:
                         await asyncio.sleep(0)
                     assert await peer.reader.readexactly(len(PREAMBLE)) == PREAMBLE
                     await peer.expect(Welcome)
-                    assert await peer.expect(Echo) == Echo(5)
+                    assert await peer.expect(Pong) == Pong(5)
 
     run(main())
 
@@ -210,7 +210,7 @@ async def attack(port: int, dice: random.Random) -> None:
         encode(Topic(topic_id("garbage/x"), "garbage/x")),
         encode(SchemaDefinition(ONE_TEXT)),
         encode(Credit(dice.randrange(2**62))),
-        encode(Marker(dice.randrange(2**63))),
+        encode(Ping(dice.randrange(2**63))),
         encode(Heartbeat(dice.randrange(2**20))),
     ]
     said = bytearray(b"".join(good[: dice.randrange(len(good) + 1)]))
@@ -290,9 +290,9 @@ def test_whatever_a_client_may_say_twice_or_too_early_does_no_harm(tmp_path: Pat
             await peer.send(
                 Credit(0), Credit(2**62), definition("t"), definition("t"),
                 SchemaDefinition(ONE_TEXT), SchemaDefinition(ONE_TEXT), Unsubscription(SubscriptionId(77)),
-                Subscription(SubscriptionId(0), "t"), Subscription(SubscriptionId(2**63 - 1), "t"), Marker(0),
+                Subscription(SubscriptionId(0), "t"), Subscription(SubscriptionId(2**63 - 1), "t"), Ping(0),
             )  # fmt: skip
-            assert [type(await peer.receive()) for _ in range(4)] == [Receipt, Receipt, Receipt, Echo]
+            assert [type(await peer.receive()) for _ in range(4)] == [Receipt, Receipt, Receipt, Pong]
             await peer.send(Farewell("enough"))
             assert await peer.ended()
 
@@ -342,10 +342,10 @@ def test_damaged_events_harm_no_subscriber(tmp_path: Path, what: str, where: str
         ):
             link = next(link.address for link in broker.status().links if link.name == fabric.name)
             await stranger.send(definition("bad/x"), SchemaDefinition(ONE_TEXT), damaged_frames()[what])
-            await stranger.send(Marker(1))
-            while not isinstance(answer := await stranger.receive(), Rejection | Echo):
+            await stranger.send(Ping(1))
+            while not isinstance(answer := await stranger.receive(), Rejection | Pong):
                 pass
-            assert isinstance(answer, Echo) or answer.code in (stentor.Refusal.CORRUPT, stentor.Refusal.PROTOCOL)
+            assert isinstance(answer, Pong) or answer.code in (stentor.Refusal.CORRUPT, stentor.Refusal.PROTOCOL)
             await fabric.publish("bad/x", b"good", text="text")
             (event,) = await take(events, 1)
             assert (event.body, event["text"]) == (b"good", "text")
@@ -388,7 +388,7 @@ async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         (says(b"220 mail.example.org ESMTP\r\n"), stentor.Unreachable, "it began with b'220 mail"),
         (says(b"STENTOR\x02" + bytes(100)), stentor.Unreachable, "version 2 .* this node version 1: upgrade"),
         (says(PREAMBLE + bytes(100)), stentor.Unreachable, "kind 0"),
-        (says(PREAMBLE + encode(Echo(1))), stentor.Unreachable, "'echo' has no place here"),
+        (says(PREAMBLE + encode(Pong(1))), stentor.Unreachable, "'echo' has no place here"),
         (says(PREAMBLE + struct.pack("<IBB", 5000, 2, 1)), stentor.Unreachable, "at most 4096"),
         (says(PREAMBLE + encode(Rejection(stentor.Refusal.BUSY, "come later"))), stentor.Unreachable, "come later"),
         (
@@ -424,7 +424,7 @@ def test_a_client_survives_whatever_a_broker_says(tmp_path: Path) -> None:
             encode(Missed({SubscriptionId(9): 1})),
             encode(SchemaDefinition(ONE_TEXT)),
             encode(Credit(dice.randrange(2**62))),
-            encode(Echo(dice.randrange(99))),
+            encode(Pong(dice.randrange(99))),
         ]
         said = bytearray(b"".join(good[: dice.randrange(len(good) + 1)]))
         if links % 2:

@@ -15,19 +15,19 @@ from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.request_topic import request_topic
-from stentor.protocols.delivery import repository as repository_module
+from stentor.protocols.delivery.repository import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 from stentor.wire.letter import read, write
 
 pytestmark = pytest.mark.req("RD-31")
 
 
 def start(here: House, home: Path, name: str, **most: Any) -> RepositoryHost:
-    shelf = find_shelf(f"sqlite:{home / name}", name)
+    store = find_ledger_store(f"sqlite:{home / name}", name)
     settings = msgspec.structs.replace(RepositorySettings(name=name), **most)
-    host = here.hosts[name] = RepositoryHost(settings, (here.url.removeprefix("stentor://"),), shelf)
+    host = here.hosts[name] = RepositoryHost(settings, (here.url.removeprefix("stentor://"),), store)
     host.start()
     return host
 

@@ -35,10 +35,17 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record
-from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository, TopicTick
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import (
+    AccessShared,
+    EventsReceived,
+    LetterReceived,
+    LinkUp,
+    SendLetter,
+    ShareAccess,
+)
 from stentor.wire.block import Block, Origin, encode
 
 C = TypeVar("C", bound=ControlEvent)
@@ -60,8 +67,8 @@ class MemoryLedger:
         self.next = 1
         self.damaged: set[int] = set()
 
-    def load(self) -> Holdings:
-        return Holdings(dict(self.facts), [self.records[key].line for key in sorted(self.records)], (), self.next)
+    def load(self) -> LedgerContents:
+        return LedgerContents(dict(self.facts), [self.records[key].line for key in sorted(self.records)], (), self.next)
 
     def commit(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -82,7 +89,7 @@ class MemoryLedger:
         self.damaged.discard(record.line.sequence)
         self.next = max(self.next, record.line.end + 1)
 
-    def scan(self, first: int) -> tuple[list[Record], list[Line]]:
+    def scan(self, first: int) -> tuple[list[Record], list[RecordHeader]]:
         found = [self.records[key] for key in sorted(self.records) if self.records[key].line.end >= first]
         whole = [record for record in found if record.line.sequence not in self.damaged]
         return whole, [record.line for record in found if record.line.sequence in self.damaged]
@@ -102,7 +109,7 @@ class PaperBundle:
         self.clocks: dict[str, int] = {}  # how far the clock on the wall of a repository is ahead of others
         self._happening: deque[tuple[str, Input]] = deque()  # the first of them happens now
         self.units = units or {}
-        self.repositories: dict[str, Repository] = {}
+        self.repositories: dict[str, TopicRepository] = {}
         self.ledgers = {name: MemoryLedger() for name in names}
         self.mail: list[tuple[str, ControlEvent, Sequence[Block]]] = []  # to clients
         self.said: list[tuple[str, ControlEvent]] = []  # among repositories
@@ -127,9 +134,9 @@ class PaperBundle:
     # ---- the world
 
     def start(self, name: str) -> None:
-        self.repositories[name] = Repository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
+        self.repositories[name] = TopicRepository(TOPIC, RepositorySettings(name=name, unit=self.units.get(name, "")))
         self.step(name, Opened(TOPIC, self.ledgers[name].load(), wall=self.wall(name)))
-        self.step(name, Linked(KEEPER))
+        self.step(name, LinkUp(KEEPER))
 
     def add(self, name: str) -> None:
         """A repository that manages nothing yet."""
@@ -165,7 +172,7 @@ class PaperBundle:
             case Scan():
                 records, damaged = self.ledgers[name].scan(effect.first)
                 self.step(name, Scanned(TOPIC, effect.token, records, damaged))
-            case Post():
+            case SendLetter():
                 self._deliver(publisher_id(KEEPER, repository_name(name)), effect)
             case ShareAccess():
                 self.step(name, AccessShared(effect.token))  # there is a broker that writes it down at once
@@ -184,7 +191,7 @@ class PaperBundle:
         for commit in commits:
             self._write(name, commit)
 
-    def _deliver(self, sender: int, post: Post) -> None:
+    def _deliver(self, sender: int, post: SendLetter) -> None:
         inboxes = {inbox_of(repository_name(name)): name for name in self.repositories}
         if post.to == bundle_of(TOPIC) or post.to in inboxes:
             self.said += [(post.to, event) for event in post.events]
@@ -194,7 +201,7 @@ class PaperBundle:
                 return
             for name in names:
                 if name in self.repositories and name not in self.deaf:
-                    self.step(name, Heard(sender, post.events, post.blocks))
+                    self.step(name, LetterReceived(sender, post.events, post.blocks))
         else:
             self.mail += [(post.to, event, post.blocks) for event in post.events]
 
@@ -217,7 +224,7 @@ class PaperBundle:
             TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
             expire=expire, principals=(KEEPER,) * len(repositories), units=units, joins=joins,
         )  # fmt: skip
-        self.step(repository, Heard(publisher_id(principal, "owner"), [event], requester="owner"))
+        self.step(repository, LetterReceived(publisher_id(principal, "owner"), [event], requester="owner"))
 
     def say(
         self, role: Role, name: str, event: ControlEvent, to: str | None = None, blocks: Sequence[Block] = ()
@@ -226,7 +233,7 @@ class PaperBundle:
         sender = publisher_id("", end_name(role, name, TOPIC))
         for each in list(self.repositories) if to is None else [to]:
             if each not in self.deaf:
-                self.step(each, Heard(sender, [event], blocks))
+                self.step(each, LetterReceived(sender, [event], blocks))
 
     def probe(self, role: Role, name: str) -> None:
         self.say(role, name, Probe(TOPIC, name, role, 1))
@@ -241,7 +248,7 @@ class PaperBundle:
     def arrive(self, block: Block, *only: str) -> None:
         """Events reach the repositories, as they were published."""
         for name in only or list(self.repositories):
-            self.step(name, Arrived([block]))
+            self.step(name, EventsReceived([block]))
 
     def order(self, first: int, last: int, *only: str, incarnation: int = 5) -> None:
         for name in only or list(self.repositories):

@@ -9,7 +9,6 @@ from stentor.model.control import (
     GossipAck,
     GossipRequest,
     GossipSync,
-    Held,
     Migrate,
     Persistent,
     Probe,
@@ -20,6 +19,7 @@ from stentor.model.control import (
     RepositoryAck,
     RepositoryNak,
     Retransmission,
+    StreamRanges,
     Sync,
     TopicTask,
 )
@@ -29,7 +29,7 @@ from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, Stock, StockRequest
 from stentor.model.record import Kind
 from stentor.model.span import Spans
-from stentor.protocols.delivery.post import Heard
+from stentor.protocols.delivery.transport import LetterReceived
 
 
 def steered(*names: str, copies: int = 0, where: str = "") -> PaperBundle:
@@ -252,7 +252,7 @@ def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing()
     bundle = steered("r1", "r2")
     bundle.publish(1, 1)
     asking = GossipSync(TOPIC, "r2", {"billing": ()}, asking=True)
-    bundle.step("r1", Heard(publisher_id(KEEPER, repository_name("r2")), [asking]))
+    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [asking]))
     bundle.recover("subscriber", "billing", "r1", attempt=2, incarnation=6)
     bundle.clear()
     bundle.publish(2, 3)  # r2 may have had them before
@@ -269,11 +269,11 @@ def test_a_page_of_what_is_stored_does_not_claim_what_is_damaged_and_not_repaire
     sequence = next(line for line, first, _ in bundle.ledgers["r1"].numbers() if first == 2)
     bundle.ledgers["r1"].damaged.add(sequence)
     bundle.deaf.add("r2")  # it cannot send it again
-    wanted = (Held(block(1, 1).publisher, 5, 0, ((1, 3),)),)
+    wanted = (StreamRanges(block(1, 1).publisher, 5, 0, ((1, 3),)),)
     for _ in range(2):  # the first one finds out that it is damaged
         bundle.clear()
         request = PageRequest(TOPIC, "reader", 1, "audit", "", wanted)
-        bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
+        bundle.step("r1", LetterReceived(publisher_id("", "reader"), [request], requester="reader"))
         (page,) = [event for _, event, _ in bundle.mail if isinstance(event, Page)]
         ((_, covered),) = Position.of(page.covered).streams.items()
         assert list(covered) == [(1, 1), (3, 3)]
@@ -286,7 +286,7 @@ def test_who_is_there_is_judged_when_an_answer_is_given_not_when_it_was_asked_fo
     bundle.kill("r2")
     bundle.lazy.add("r1")
     request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True)
-    bundle.step("r1", Heard(publisher_id("", "reader"), [request], requester="reader"))
+    bundle.step("r1", LetterReceived(publisher_id("", "reader"), [request], requester="reader"))
     bundle.pass_time(1000)
     bundle.publish(2, 1)
     bundle.pass_time(12_000)
@@ -847,7 +847,7 @@ def test_the_coarser_storage_counts_a_unit_as_served_once_two_finer_ones_have_it
     bundle.publish(1, 1)
     bundle.now += DAY
     bundle.pass_time(2000)
-    line = bundle.repositories["r1"].store
+    line = bundle.repositories["r1"].log
     audit = bundle.told(Persistent, "audit")[-1]
     bundle.acknowledge("audit", "r1", (1, audit.upto))
     bundle.pass_time(6000)
@@ -867,5 +867,5 @@ def test_with_one_copy_the_coarser_storage_counts_a_unit_as_served_once_a_lone_f
     bundle.publish(200_000, 1)  # a day later, and after a gap that is never filled
     bundle.retransmit(2, 1)
     bundle.pass_time(6000)
-    assert bundle.repositories["r1"].store.first > 1, "billing is cared for by n1"
+    assert bundle.repositories["r1"].log.first > 1, "billing is cared for by n1"
     assert bundle.ledgers["n1"].numbers()[0][1] == 1

@@ -6,8 +6,8 @@ from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 from stentor.machine import Effect
 from stentor.model.access import TopicTerms
 from stentor.model.communication import within_of
-from stentor.model.control import Denial, GossipPassage, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
-from stentor.protocols.delivery.post import Arrived, Ignore, Listen
+from stentor.model.control import Denial, EgressRelease, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
+from stentor.protocols.delivery.transport import EventsReceived, Subscribe, Unsubscribe
 
 NORTH = "north/hall/b1"
 SOUTH = "south/b2"
@@ -36,8 +36,8 @@ def numbers(bundle: PaperBundle, name: str) -> list[int]:
     return sorted(number for _, first, count in lines for number in range(first, first + count))
 
 
-def passages(bundle: PaperBundle) -> list[GossipPassage]:
-    return [event for _, event in bundle.said if isinstance(event, GossipPassage)]
+def passages(bundle: PaperBundle) -> list[EgressRelease]:
+    return [event for _, event in bundle.said if isinstance(event, EgressRelease)]
 
 
 @pytest.mark.req("GE-21")
@@ -88,12 +88,12 @@ def test_only_system_storages_listen_to_publishers_and_only_to_those_of_their_un
     bundle = PaperBundle("r1", "n1", create=False, units={"n1": "north"})
     heard: dict[str, list[Effect]] = {}
     for name, repository in bundle.repositories.items():
-        repository.registry.found(TopicTerms("", hold=True), {"r1": KEEPER, "n1": KEEPER})
-        repository.border.obey()
-        heard[name] = repository.dispatch.effects
+        repository.registry.create(TopicTerms("", hold=True), {"r1": KEEPER, "n1": KEEPER})
+        repository.egress.obey()
+        heard[name] = repository.feeds.effects
     assert heard == {
-        "r1": [Ignore("orders")],
-        "n1": [Ignore("orders"), Listen("$within/north/orders", letters=False)],
+        "r1": [Unsubscribe("orders")],
+        "n1": [Unsubscribe("orders"), Subscribe("$within/north/orders", letters=False)],
     }
 
 
@@ -134,7 +134,7 @@ def test_system_storages_maintain_events_till_they_are_sure_that_all_other_units
 
 def numbers_left(bundle: PaperBundle, name: str) -> list[int]:
     """What has not been forgotten."""
-    first = bundle.repositories[name].store.first
+    first = bundle.repositories[name].log.first
     return [number for sequence, number, _ in bundle.ledgers[name].numbers() if sequence >= first]
 
 
@@ -155,7 +155,7 @@ def test_whoever_is_in_another_unit_is_sent_the_event_with_the_news_of_it() -> N
 def test_a_system_storage_keeps_what_nobody_in_its_unit_wants() -> None:
     bundle = units("n2")
     bundle.publish_within("north", 1, 2, "n1", "n2")
-    bundle.step("n1", Arrived([block(3, 1, topic=within_of("north", "orders"))]))
+    bundle.step("n1", EventsReceived([block(3, 1, topic=within_of("north", "orders"))]))
     bundle.order(3, 3)
     bundle.pass_time(1000)
     assert numbers(bundle, "n1") == numbers(bundle, "n2") == numbers(bundle, "r1") == [1, 2, 3]

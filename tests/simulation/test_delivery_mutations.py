@@ -11,53 +11,56 @@ from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
-from stentor.model.control import ControlEvent, Denial, GossipState, Held, Registration, SubscriberAck
+from stentor.model.control import ControlEvent, Denial, GossipState, Registration, StreamRanges, SubscriberAck
 from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck
-from stentor.model.record import Kind, Line, Record, StreamId
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery import commits, floor_facts, registry, repository, retrieval, steering, store, testimony
-from stentor.protocols.delivery.agreement import Agreement
-from stentor.protocols.delivery.attendance import Attendance
-from stentor.protocols.delivery.audience import Part
+from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.beginnings import Beginnings
-from stentor.protocols.delivery.bodies import Bodies, Source
-from stentor.protocols.delivery.bundle import Peer
-from stentor.protocols.delivery.closing import LifeClosing
-from stentor.protocols.delivery.collection import Collection
-from stentor.protocols.delivery.commits import Commits, Noted
-from stentor.protocols.delivery.cursor import Reader
-from stentor.protocols.delivery.destination import Destination
-from stentor.protocols.delivery.dispatch import Dispatch
-from stentor.protocols.delivery.enrolment import Enrolment
-from stentor.protocols.delivery.floors import Floors
-from stentor.protocols.delivery.gaps import Gaps
-from stentor.protocols.delivery.gossip import Gossip
-from stentor.protocols.delivery.holders import Holders
 from stentor.protocols.delivery.homing import Homing
-from stentor.protocols.delivery.lives import Lives
-from stentor.protocols.delivery.mailboxes import Mailboxes
-from stentor.protocols.delivery.membership import OwnMembership
-from stentor.protocols.delivery.post import Heard, Post
-from stentor.protocols.delivery.reading import Reading
-from stentor.protocols.delivery.registry import KnownSubscription, Registry
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.protocols.delivery.repository import Repository
-from stentor.protocols.delivery.retrieval import Retrieval
-from stentor.protocols.delivery.service import TRANSITIONS, Change, State
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.replication.bundle import PeerRepository
+from stentor.protocols.delivery.replication.gossip import Gossip
+from stentor.protocols.delivery.replication.own_membership import OwnMembership
+from stentor.protocols.delivery.replication.sync_replication import SyncReplication
+from stentor.protocols.delivery.repository import registry, repository, tracer
+from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.repository.service import TRANSITIONS, Change, State
+from stentor.protocols.delivery.repository.serving.admission import Admission
+from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
+from stentor.protocols.delivery.repository.serving.mailboxes import Mailboxes
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
+from stentor.protocols.delivery.repository.serving.record_audience import Part
+from stentor.protocols.delivery.repository.serving.start_positions import StartPositions
+from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
+from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.serving.subscriber_letters import SubscriberLetters
+from stentor.protocols.delivery.repository.storing import commit_queue, event_log, floor_facts
+from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue, Noted
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.storing.gap_closing import GapClosing
+from stentor.protocols.delivery.repository.storing.life_closing import LifeClosing
+from stentor.protocols.delivery.repository.storing.publisher_lives import PublisherLives
+from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
+from stentor.protocols.delivery.repository.storing.retention import Retention
+from stentor.protocols.delivery.repository.storing.stream_floors import StreamFloors
+from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import Steering
-from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.stream import Stream
-from stentor.protocols.delivery.streams import Streams
-from stentor.protocols.delivery.subscriber_letters import SubscriberLetters
+from stentor.protocols.delivery.stored import read_client
+from stentor.protocols.delivery.stored.read_client import StoredReadClient
+from stentor.protocols.delivery.stored.read_server import StoredReadServer
+from stentor.protocols.delivery.subscriber.event_buffer import EventBuffer, StreamBuffer
+from stentor.protocols.delivery.subscriber.listen_control import ListenControl
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import TraceSum
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.simulation.delivery import owner
 from stentor.simulation.scenarios import SCENARIOS
-from stentor.storage.group import Item
+from stentor.storage.commit_group import Item
 from stentor.wire.block import Block
 
 
@@ -70,7 +73,7 @@ MOST_SEEDS = 400
 
 
 def batches_are_kept_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(store, "cut", lambda audience, count: [Part(0, count - 1, audience)])
+    patch.setattr(event_log, "cut", lambda audience, count: [Part(0, count - 1, audience)])
 
 
 def no_gossip(patch: pytest.MonkeyPatch) -> None:
@@ -78,29 +81,31 @@ def no_gossip(patch: pytest.MonkeyPatch) -> None:
 
 
 def durable_before_it_is(patch: pytest.MonkeyPatch) -> None:
-    original = Store.take_entries
+    original = EventLog.take_entries
 
-    def take_entries(self: Store, token: int) -> Any:
+    def take_entries(self: EventLog, token: int) -> Any:
         for line in self.lines:
             if line.kind is Kind.EVENTS:
                 self.streams[line.stream].durable.add(line.first, line.last)
         return original(self, token)
 
-    patch.setattr(Store, "take_entries", take_entries)
+    patch.setattr(EventLog, "take_entries", take_entries)
 
 
 def sync_advances_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "skip", lambda self: self._advance(self.sent))
+    patch.setattr(SubscriberCursor, "skip", lambda self: self._advance(self.scanned_upto))
 
 
 def acknowledgements_of_some_count_for_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        Reader, "acknowledge", lambda self, spans: self._advance(min(max(last for _, last in spans), self.told))
+        SubscriberCursor,
+        "acknowledge",
+        lambda self, spans: self._advance(min(max(last for _, last in spans), self.announced_upto)),
     )
 
 
 def shown_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "settled", lambda self, *_: self.held.last)
+    patch.setattr(PublisherStream, "settled", lambda self, *_: self.stored.last)
 
 
 def copies_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
@@ -108,58 +113,58 @@ def copies_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_duplicate_suppression_at_the_repository(patch: pytest.MonkeyPatch) -> None:
-    def absent(self: Stream, spans: Iterable[Span], late: bool = False) -> list[Span]:
+    def absent(self: PublisherStream, spans: Iterable[Span], late: bool = False) -> list[Span]:
         return list(spans)
 
-    patch.setattr(Stream, "absent", absent)
+    patch.setattr(PublisherStream, "absent", absent)
 
 
 def no_duplicate_suppression_at_the_subscriber(patch: pytest.MonkeyPatch) -> None:
-    original = Bodies.start_over
+    original = EventBuffer.start_over
 
-    def start_over(self: Bodies, sync: int) -> None:
+    def start_over(self: EventBuffer, sync: int) -> None:
         original(self, sync)
         for source in self.sources.values():
             source.released, source.former, source.top = Spans(), Spans(), 0
 
-    patch.setattr(Bodies, "start_over", start_over)
+    patch.setattr(EventBuffer, "start_over", start_over)
 
 
 def readers_pass_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
-    original = Store.advance
+    original = EventLog.advance
 
-    def advance(self: Store, copies: int, others: Iterable[str]) -> bool:
+    def advance(self: EventLog, copies: int, others: Iterable[str]) -> bool:
         moved = original(self, copies, others)
-        record = self._tail.at(self.horizon + 1)
-        while record is not None and record.line.kind is Kind.RESERVED and self._tail.at(record.line.end + 1):
-            self._tail.drop(record.line.sequence)
-            self._tail.put(record._replace(line=record.line._replace(kind=Kind.NOTE)))
+        record = self._recent.at(self.horizon + 1)
+        while record is not None and record.line.kind is Kind.RESERVED and self._recent.at(record.line.end + 1):
+            self._recent.drop(record.line.sequence)
+            self._recent.put(record._replace(line=record.line._replace(kind=Kind.NOTE)))
             self.horizon = record.line.end
             moved = original(self, copies, others) or moved
-            record = self._tail.at(self.horizon + 1)
+            record = self._recent.at(self.horizon + 1)
         return moved
 
-    patch.setattr(Store, "advance", advance)
+    patch.setattr(EventLog, "advance", advance)
 
 
 def gaps_are_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gaps, "_hopeless", lambda self, now, stream, missing, awaited: missing)  # noqa: ARG005
+    patch.setattr(GapClosing, "_expired_gaps", lambda self, now, stream, missing, awaited: missing)  # noqa: ARG005
 
 
 def gaps_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gaps, "_hopeless", always([]))
+    patch.setattr(GapClosing, "_expired_gaps", always([]))
 
 
 def damage_is_given_up_like_a_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "undamaged", lambda _, spans: list(spans))
+    patch.setattr(PublisherStream, "undamaged", lambda _, spans: list(spans))
 
 
 def damage_is_a_gap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Line, "is_damaged", property(lambda _: False))
+    patch.setattr(RecordHeader, "is_damaged", property(lambda _: False))
 
 
 def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Dispatch, "report_losses", always(None))
+    patch.setattr(SubscriberFeeds, "report_losses", always(None))
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
@@ -167,15 +172,15 @@ def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Dispatch, "resend", always(None))
+    patch.setattr(SubscriberFeeds, "resend", always(None))
 
 
 def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gaps, "ask", always(False))
+    patch.setattr(GapClosing, "ask", always(False))
 
 
 def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "known", property(lambda self: self.held.last))
+    patch.setattr(PublisherStream, "known", property(lambda self: self.held.last))
 
 
 def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:
@@ -187,71 +192,71 @@ def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:
             original(self, now, sender, event)
 
     patch.setattr(SubscriberLetters, "_on_ack", heard)
-    patch.setattr(Agreement, "_hear", always(None))
+    patch.setattr(SyncReplication, "_hear", always(None))
 
 
 def syncs_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Agreement, "_tell_all", always(None))
+    patch.setattr(SyncReplication, "_tell_all", always(None))
 
 
 def syncs_are_told_when_one_has_them(patch: pytest.MonkeyPatch) -> None:
-    original = Agreement._is_agreed
-    patch.setattr(Agreement, "_is_agreed", lambda self, now, claim, _: original(self, now, claim, 1))
+    original = SyncReplication._is_agreed
+    patch.setattr(SyncReplication, "_is_agreed", lambda self, now, claim, _: original(self, now, claim, 1))
 
 
 def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    original = Destination.recall
+    original = SubscriberProgress.recall
 
-    def recall(name: str, known: KnownSubscription, note: bytes) -> Destination:
-        destination = original(name, known, note)
-        destination.sync, destination.done = 0, {}
-        return destination
+    def recall(name: str, known: SubscriptionRecord, note: bytes) -> SubscriberProgress:
+        progress = original(name, known, note)
+        progress.sync, progress.done = 0, {}
+        return progress
 
-    patch.setattr(Destination, "recall", recall)
+    patch.setattr(SubscriberProgress, "recall", recall)
 
 
 def nothing_is_marked_as_redelivered(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "doubtful", always(0))
+    patch.setattr(SubscriberCursor, "doubtful", always(0))
 
 
 def whatever_a_later_life_gets_is_marked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "given_before", always(None))
+    patch.setattr(SubscriberCursor, "given_before", always(None))
 
 
 def an_end_forgets_what_was_handed_out(patch: pytest.MonkeyPatch) -> None:
-    original = Reader.testify
-    patch.setattr(Reader, "testify", lambda self, **_: original(self, ended=bool(_)))
+    original = SubscriberCursor.testify
+    patch.setattr(SubscriberCursor, "testify", lambda self, **_: original(self, ended=bool(_)))
 
 
 def collection_ignores_those_who_lag(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Destination, "lacks", always(False))
+    patch.setattr(SubscriberProgress, "lacks", always(False))
 
 
 def floors_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(floor_facts, "FLOOR", "nobody reads this/")
-    original = Store.load
+    original = EventLog.load
 
-    def load(self: Store, holdings: Any) -> None:
+    def load(self: EventLog, holdings: Any) -> None:
         facts = {key: value for key, value in holdings.facts.items() if not key.startswith("nobody")}
         original(self, msgspec.structs.replace(holdings, facts=facts))
 
-    patch.setattr(Store, "load", load)
+    patch.setattr(EventLog, "load", load)
 
 
 def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
-    def follow(self: Floors, stream: Stream, held: Held, living: Any) -> bool:
+    def follow(self: StreamFloors, stream: PublisherStream, held: StreamRanges, living: Any) -> bool:
         for first, last in stream.absent([(1, held.floor)]):
-            self._store.void(stream, ((first, last),))
-            for spans in (stream.held, stream.durable, stream.skipped):
+            self._log.void(stream, ((first, last),))
+            for spans in (stream.stored, stream.durable, stream.skipped):
                 spans.add(first, last)
         return False
 
-    patch.setattr(Floors, "follow", follow)
+    patch.setattr(StreamFloors, "follow", follow)
 
 
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip, now: int) -> None:
-        if self.company.since and not self.leaving:
+        if self.membership.since and not self.leaving:
             self.service.state = State.SERVING
 
     patch.setattr(Gossip, "judge", judge)
@@ -268,7 +273,7 @@ def what_is_damaged_is_served(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_damaged_is_not_fetched(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "lose", always(False))
+    patch.setattr(EventLog, "lose", always(False))
 
 
 def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
@@ -276,28 +281,28 @@ def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_come_before_registrations_are_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Enrolment, "when_safe", lambda *given: given[-1](0))
+    patch.setattr(Admission, "when_safe", lambda *given: given[-1](0))
 
 
 def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     original = Gossip._hear_state
 
-    def hear(self: Gossip, now: int, peer: Peer, state: GossipState) -> None:
+    def hear(self: Gossip, now: int, peer: PeerRepository, state: GossipState) -> None:
         original(self, now, peer, msgspec.structs.replace(state, facts=self._registry.digest))
 
     patch.setattr(Gossip, "_hear_state", hear)
 
 
 def ends_of_lives_are_not_fixed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lives, "_known_ends", always({}))
+    patch.setattr(PublisherLives, "_known_ends", always({}))
 
 
 def ends_of_lives_are_not_set_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "set_aside", always(None))
+    patch.setattr(EventLog, "set_aside", always(None))
 
 
 def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lives, "_is_introduced", always(True))
+    patch.setattr(PublisherLives, "_is_introduced", always(True))
 
 
 def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
@@ -328,7 +333,7 @@ def one_that_leaves_is_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 
 def events_wait_for_ever_for_their_order(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "drop_waiting", always(None))
+    patch.setattr(PublisherStream, "drop_waiting", always(None))
 
 
 def letters_to_a_deleted_topic_are_stored(patch: pytest.MonkeyPatch) -> None:
@@ -340,10 +345,10 @@ def one_leaves_with_what_nobody_else_has(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_a_full_disk_refused_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    def failed(self: Commits, now: int, failed: CommitFailed) -> None:
+    def failed(self: CommitQueue, now: int, failed: CommitFailed) -> None:
         self._saving.pop(failed.token, None)
 
-    patch.setattr(Commits, "failed", failed)
+    patch.setattr(CommitQueue, "failed", failed)
 
 
 def two_steer_one_client(patch: pytest.MonkeyPatch) -> None:
@@ -353,7 +358,7 @@ def two_steer_one_client(patch: pytest.MonkeyPatch) -> None:
 def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
     original = ReliableSubscriber._give
 
-    def give(self: ReliableSubscriber, chain: Any, source: Source, run: Any, *found: Any) -> int:
+    def give(self: ReliableSubscriber, chain: Any, source: StreamBuffer, run: Any, *found: Any) -> int:
         count = original(self, chain, source, run, *found)
         self._count(chain, source, run.span(0, count), count)
         return count
@@ -363,25 +368,25 @@ def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
 
 def publishers_send_again_to_all_units(patch: pytest.MonkeyPatch) -> None:
     def post(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
-        self._effects.append(Post(bundle_of(self.topic), events, blocks))
+        self._effects.append(SendLetter(bundle_of(self.topic), events, blocks))
 
     patch.setattr(ReliablePublisher, "_post", post)
 
 
 def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
-    original = Attendance.settle
+    original = ListenControl.enter_unit
 
-    def settle(self: Attendance, unit: str) -> None:
+    def settle(self: ListenControl, unit: str) -> None:
         if self._name == self._topic:
             original(self, unit)
 
-    patch.setattr(Attendance, "leave", always(None))
-    patch.setattr(Attendance, "settle", settle)
+    patch.setattr(ListenControl, "leave", always(None))
+    patch.setattr(ListenControl, "enter_unit", settle)
 
 
 def lives_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Holders, "claim", always([]))
-    patch.setattr(Holders, "obey", always(None))
+    patch.setattr(NameHolders, "claim", always([]))
+    patch.setattr(NameHolders, "obey", always(None))
 
 
 def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> None:
@@ -410,25 +415,25 @@ def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
-    original = Store._put
+    original = EventLog._put
 
-    def put(self: Store, record: Any) -> None:
+    def put(self: EventLog, record: Any) -> None:
         original(self, record)
         if record.line.kind is Kind.EVENTS and self.keeps_all:
             self.hasty(record.line)  # type: ignore[attr-defined]
 
-    begin = Repository.__init__
+    begin = TopicRepository.__init__
 
-    def init(self: Repository, *given: Any) -> None:
+    def init(self: TopicRepository, *given: Any) -> None:
         begin(self, *given)
-        self.store.hasty = lambda line: self.border.pass_on([line], self.enrolment.publishers)  # type: ignore[attr-defined]
+        self.log.hasty = lambda line: self.egress.pass_on([line], self.admission.publishers)  # type: ignore[attr-defined]
 
-    patch.setattr(Store, "_put", put)
-    patch.setattr(Repository, "__init__", init)
+    patch.setattr(EventLog, "_put", put)
+    patch.setattr(TopicRepository, "__init__", init)
 
 
 def releases_are_not_traced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Trail, "release", always(None))
+    patch.setattr(TraceBuffer, "release", always(None))
 
 
 def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
@@ -436,52 +441,54 @@ def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
 
 
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    original = Commits.flush
+    original = CommitQueue.flush
 
-    def flush(self: Commits, now: int) -> None:
-        self._testimony.stored(0, self._store.entries)
+    def flush(self: CommitQueue, now: int) -> None:
+        self._tracer.stored(0, self._log.entries)
         original(self, now)
 
-    patch.setattr(Commits, "flush", flush)
+    patch.setattr(CommitQueue, "flush", flush)
 
 
 def an_opened_ledger_is_not_traced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(testimony.Testimony, "recall", always(None))
+    patch.setattr(tracer.RepositoryTracer, "recall", always(None))
 
 
 def forgotten_before_its_traces_are_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commits, "_HORIZON_EVERY", 1)  # no run has so many events that it is written down otherwise
-    patch.setattr(testimony.Testimony, "forgettable_upto", property(lambda self: self.traced_upto))
+    patch.setattr(commit_queue, "_HORIZON_EVERY", 1)  # no run has so many events that it is written down otherwise
+    patch.setattr(tracer.RepositoryTracer, "forgettable_upto", property(lambda self: self.traced_upto))
 
 
 def progress_is_traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    original = Commits._note_progress
+    original = CommitQueue._note_progress
 
-    def note(self: Commits) -> dict[str, Noted]:
+    def note(self: CommitQueue) -> dict[str, Noted]:
         syncs = original(self)
         for name, noted in syncs.items():
-            self._testimony.progressed(name, noted.done)
+            self._tracer.progressed(name, noted.done)
         return syncs
 
-    patch.setattr(Commits, "_note_progress", note)
+    patch.setattr(CommitQueue, "_note_progress", note)
 
 
 def pages_claim_more_than_they_hold(patch: pytest.MonkeyPatch) -> None:
-    send = Reading._send
+    send = StoredReadServer._send
 
-    def claim(self: Reading, event: PageRequest, found: Any, covered: Position, lost: Position | None = None) -> None:
+    def claim(
+        self: StoredReadServer, event: PageRequest, found: Any, covered: Position, lost: Position | None = None
+    ) -> None:
         send(self, event, found, Position.of(event.wanted) if covered.streams else covered, lost)
 
-    patch.setattr(Reading, "_send", claim)
+    patch.setattr(StoredReadServer, "_send", claim)
 
 
 def the_first_letter_of_a_page_is_enough(patch: pytest.MonkeyPatch) -> None:
-    turned = Retrieval._turned
+    turned = StoredReadClient._turned
 
-    def enough(self: Retrieval, now: int, token: int, search: Any, page: Page, blocks: Any) -> None:
+    def enough(self: StoredReadClient, now: int, token: int, search: Any, page: Page, blocks: Any) -> None:
         turned(self, now, token, search, msgspec.structs.replace(page, count=1), blocks)
 
-    patch.setattr(Retrieval, "_turned", enough)
+    patch.setattr(StoredReadClient, "_turned", enough)
 
 
 class Gullible(BundleMembers):
@@ -496,7 +503,7 @@ def ends_believe_strangers(patch: pytest.MonkeyPatch) -> None:
 
 
 def readers_believe_strangers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(retrieval, "BundleMembers", Gullible)
+    patch.setattr(read_client, "BundleMembers", Gullible)
 
 
 def repositories_believe_strangers(patch: pytest.MonkeyPatch) -> None:
@@ -508,7 +515,7 @@ def owners_believe_strangers(patch: pytest.MonkeyPatch) -> None:
 
 
 def closed_lives_are_stored_again(patch: pytest.MonkeyPatch) -> None:
-    def find(self: Streams, key: StreamId) -> Stream:
+    def find(self: Streams, key: StreamId) -> PublisherStream:
         stream = self[key]
         self.unsettled[stream] = None
         return stream
@@ -517,7 +524,7 @@ def closed_lives_are_stored_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def lives_are_closed_while_others_have_something_of_them(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "is_forgotten_by", always(True))
+    patch.setattr(PublisherStream, "is_forgotten_by", always(True))
 
 
 def lives_are_never_closed(patch: pytest.MonkeyPatch) -> None:
@@ -530,17 +537,17 @@ def closed_lives_leave_no_word(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_states_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Peer, "follow", always(True))
+    patch.setattr(PeerRepository, "follow", always(True))
 
 
 def streams_are_settled_too_soon(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Streams, "settle", lambda self: self.unsettled.clear())
+    patch.setattr(Streams, "drop_settled", lambda self: self.unsettled.clear())
 
 
 def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPatch) -> None:
     """As it was before topics named who asks."""
 
-    def is_forged(heard: Heard, event: ControlEvent) -> bool:
+    def is_forged(heard: LetterReceived, event: ControlEvent) -> bool:
         return isinstance(event, Registration | ReaderAck) and heard.sender != publisher_id(
             event.principal, event.sender
         )
@@ -549,42 +556,42 @@ def repositories_obey_whoever_has_the_id_of_somebody_else(patch: pytest.MonkeyPa
 
 
 def age_is_measured_between_events(patch: pytest.MonkeyPatch) -> None:
-    newest: dict[Store, int] = {}
-    original = Store._put
+    newest: dict[EventLog, int] = {}
+    original = EventLog._put
 
-    def put(self: Store, record: Record) -> None:
+    def put(self: EventLog, record: Record) -> None:
         newest[self] = max(newest.get(self, 0), record.time)
         original(self, record)
 
-    def age(self: Collection, record: Record) -> int:
-        return (newest.get(self._store, 0) - record.time) // self._age_unit
+    def age(self: Retention, record: Record) -> int:
+        return (newest.get(self._log, 0) - record.time) // self._age_unit
 
-    patch.setattr(Store, "_put", put)
-    patch.setattr(Collection, "_age", age)
+    patch.setattr(EventLog, "_put", put)
+    patch.setattr(Retention, "_age", age)
 
 
 def what_is_fetched_is_young(patch: pytest.MonkeyPatch) -> None:
-    original = Store.fetch
-    patch.setattr(Store, "fetch", lambda self, now, block, whole=False, _=None: original(self, now, block, whole))
+    original = EventLog.fetch
+    patch.setattr(EventLog, "fetch", lambda self, now, block, whole=False, _=None: original(self, now, block, whole))
 
 
 def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Collection, "_age", always(0))
+    patch.setattr(Retention, "_age", always(0))
 
 
 def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mailboxes, "enlist", always(None))
+    patch.setattr(Mailboxes, "register_addressees", always(None))
 
 
 def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
-    original = Beginnings.locate
+    original = StartPositions.locate
 
-    def locate(self: Beginnings, now: int, since: str, then: Any) -> None:
+    def locate(self: StartPositions, now: int, since: str, then: Any) -> None:
         kind, _, number = since.partition(" ")
         own = f"{kind} {self._own}:{number.rpartition(':')[2]}" if kind == "epoch" else since
         original(self, now, own, then)
 
-    patch.setattr(Beginnings, "locate", locate)
+    patch.setattr(StartPositions, "locate", locate)
 
 
 def topics_of_one_name_are_one(patch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from stentor.machine import Effect, Input, Open
 from stentor.model.communication import repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.messages import Subscription
-from stentor.nodes.application import Deliver
 from stentor.nodes.client import Client
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.client_api import Deliver
+from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.post import Heard
-from stentor.simulation.delivery.depot import keeper_of
+from stentor.protocols.delivery.transport import LetterReceived
+from stentor.simulation.delivery.repository import keeper_of
 from stentor.simulation.scenarios import SCENARIOS
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -48,20 +48,22 @@ def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:
 
 
 def letters_are_believed_to_be_from_whom_they_name(patch: pytest.MonkeyPatch) -> None:
-    original = Correspondence._open
+    original = LetterTransport._open
 
-    def read(self: Correspondence, deliver: Deliver, done: list[Effect]) -> list[Input]:
+    def read(self: LetterTransport, deliver: Deliver, done: list[Effect]) -> list[Input]:
         found = original(self, deliver, done)
-        return [_as_signed(each) if isinstance(each, Heard) else each for each in found]
+        return [_as_signed(each) if isinstance(each, LetterReceived) else each for each in found]
 
-    patch.setattr(Correspondence, "_open", read)
+    patch.setattr(LetterTransport, "_open", read)
 
 
-def _as_signed(heard: Heard) -> Heard:
+def _as_signed(heard: LetterReceived) -> LetterReceived:
     named = getattr(heard.events[0], "sender", "") if heard.events else ""
     if named not in ("a", "b", "c", "d", "e", "f"):
         return heard
-    return Heard(publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester)
+    return LetterReceived(
+        publisher_id(keeper_of(named), repository_name(named)), heard.events, heard.blocks, heard.requester
+    )
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [

@@ -7,29 +7,30 @@ import msgspec
 import numpy as np
 import pytest
 
-from stentor.matching.pairs import PairIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
 from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
-from stentor.nodes import herald, shortcuts
 from stentor.nodes.arrival import Arrival
+from stentor.nodes.broker import tracer
 from stentor.nodes.client import Client
-from stentor.nodes.network import Network
-from stentor.nodes.shortcuts import Shortcuts
+from stentor.nodes.network import shortcuts
+from stentor.nodes.network.network import BrokerNetwork
+from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
-from stentor.protocols.connection.names import Names
+from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery import registry
+from stentor.protocols.delivery.repository import registry
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.profiles import Profiles
-from stentor.protocols.dissemination.relay import Plan, Relay, Share
+from stentor.protocols.dissemination.relay import HopShare, MaskPlan, Relay
 from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.dissemination.waves import Waves
 from stentor.protocols.overlay import gateways
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.scenarios import SCENARIOS
@@ -59,9 +60,9 @@ def no_resubscription(patch: pytest.MonkeyPatch) -> None:
     original = Client._welcomed
 
     def forgetful(self: Client, now: int, welcome: Welcome) -> None:
-        wishes, self.subscriber.wishes = self.subscriber.wishes, {}
+        subscriptions, self.subscriber.subscriptions = self.subscriber.subscriptions, {}
         original(self, now, welcome)
-        self.subscriber.wishes = wishes
+        self.subscriber.subscriptions = subscriptions
 
     patch.setattr(Client, "_welcomed", forgetful)
 
@@ -71,7 +72,7 @@ def no_giving_up_on_silence(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_fencing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Names, "claim", lambda *_: None)
+    patch.setattr(NameRegistry, "claim", lambda *_: None)
 
 
 def no_content_filter(patch: pytest.MonkeyPatch) -> None:
@@ -118,15 +119,15 @@ def no_rewriting_of_the_tail(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_two_way_check(patch: pytest.MonkeyPatch) -> None:
-    def believes(self: Connectivity, unit: str, speaker: str, level: int) -> bool:
+    def believes(self: ConnectivityGraph, unit: str, speaker: str, level: int) -> bool:
         other = self.members[level].get(unit)
         return other is not None and not other.left
 
-    patch.setattr(Connectivity, "_answers", believes)
+    patch.setattr(ConnectivityGraph, "_answers", believes)
 
 
 def no_resynchronisation(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Network, "_compare", lambda *_: None)
+    patch.setattr(BrokerNetwork, "_compare", lambda *_: None)
 
 
 def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
@@ -141,24 +142,24 @@ def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
         masks = [(hop, {**mask, hop.level: mask.get(hop.level, 0) | own[hop.level]}) for hop, mask in hops[:1]]
         original(self, own, members, [*masks, *hops[1:]])
 
-    def plan(self: Relay[Any], key: bytes, level: int, masks: dict[int, int]) -> Plan[Any]:
-        return Plan(bool(masks.get(level, 0) & self.own[level]), masks, self.divide(masks))
+    def plan(self: Relay[Any], key: bytes, level: int, masks: dict[int, int]) -> MaskPlan[Any]:
+        return MaskPlan(bool(masks.get(level, 0) & self.own[level]), masks, self.split_by_hop(masks))
 
     patch.setattr(Relay, "reroute", reroute)
     patch.setattr(Relay, "_plan", plan)
 
 
 def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
-    original = Relay.divide
+    original = Relay.split_by_hop
 
-    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[Share[Any], ...]:
+    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[HopShare[Any], ...]:
         found = []
         for hop, _, _ in original(self, masks):
             all_of_them = {level: mask for level, mask in masks.items() if level >= hop.level}
-            found.append(Share(hop, all_of_them, label(all_of_them)))
+            found.append(HopShare(hop, all_of_them, label(all_of_them)))
         return tuple(found)
 
-    patch.setattr(Relay, "divide", divide)
+    patch.setattr(Relay, "split_by_hop", divide)
 
 
 def removals_are_not_spread(patch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def facts_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_number_is_traced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(herald, "LAST_FIRST", 2**64)
+    patch.setattr(tracer, "LAST_FIRST", 2**64)
 
 
 def any_number_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -275,14 +276,14 @@ def any_number_of_shortcuts(patch: pytest.MonkeyPatch) -> None:
 
 
 def path_lengths_are_not_kept_up_to_date(patch: pytest.MonkeyPatch) -> None:
-    original = Connectivity.take
+    original = ConnectivityGraph.take
 
-    def lazy(self: Connectivity, presence: Presence) -> None:
+    def lazy(self: ConnectivityGraph, presence: Presence) -> None:
         kept = dict(self._paths)
         original(self, presence)
         self._paths.update(kept)
 
-    patch.setattr(Connectivity, "take", lazy)
+    patch.setattr(ConnectivityGraph, "take", lazy)
 
 
 def the_old_broker_is_left_first(patch: pytest.MonkeyPatch) -> None:

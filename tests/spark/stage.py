@@ -11,7 +11,7 @@ import stentor
 from stentor.admin.topics import Registrar
 from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
-from stentor.pipeline.catalogue import Catalogue
+from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
 from stentor.pipeline.options import read_options
 
 Columns = Mapping[str, Sequence[Value | None]]
@@ -53,7 +53,7 @@ class Stage(Network):
 
     def shown(self, topic: str) -> int:
         """How many events readers are shown, by whichever repository is the first to answer; the least of some."""
-        with Catalogue(read_options({"url": self.url_of_all, "topic": topic}, streaming=False)) as catalogue:
+        with BlockingStoredReader(read_options({"url": self.url_of_all, "topic": topic}, streaming=False)) as catalogue:
             return min(len(catalogue.stock(topic, since="beginning").end) for _ in range(9))
 
     def lags(self, topic: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stentor.model.trace import Trace, TraceKind
 from stentor.pipeline import traces
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 
 Row = dict[str, Any]
 MILLISECOND = 10**6
@@ -125,14 +125,14 @@ class Tale:
 
     def sum_up(self) -> None:
         """Let each life of each node tell sums, as its trail makes them."""
-        trails: dict[tuple[str, int], Trail] = {}
+        trace_buffers: dict[tuple[str, int], TraceBuffer] = {}
         for row in self.rows:
-            trail = trails.setdefault((row["node"], row["incarnation"]), Trail(sums=True))
+            trail = trace_buffers.setdefault((row["node"], row["incarnation"]), TraceBuffer(sums=True))
             trail.add(Trace(**{name: row[name] for name in _TRACE} | {"kind": TraceKind(row["kind"])}))
         zeros = dict.fromkeys((*_NUMBERS, *_TEXTS), 0)
         self.rows = [
             {**zeros, **msgspec.structs.asdict(trace), "kind": str(trace.kind), "node": node, "incarnation": life}
-            for (node, life), trail in trails.items()
+            for (node, life), trail in trace_buffers.items()
             for trace in trail.take(0)
         ]
 

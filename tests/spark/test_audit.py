@@ -12,7 +12,7 @@ from tests.end_to_end.network import until
 from tests.spark.stage import Stage
 from tests.spark.tale import MILLISECOND, START, Row, Tale, frame
 
-from stentor.pipeline import claim, traces
+from stentor.pipeline import trace_claims, traces
 from stentor.pipeline.audit import audit
 
 pytestmark = pytest.mark.req("SP-05")
@@ -409,7 +409,7 @@ def test_readers_of_what_is_stored_are_listed_as_their_ledgers_know_them(
     assert done.returncode == 0, done.stderr
 
     def traced() -> dict[str, int]:
-        rows = claim.synced(traces.read(spark, url=stage.url_of_all).where(f"about = '{topic}'"))
+        rows = trace_claims.synced(traces.read(spark, url=stage.url_of_all).where(f"about = '{topic}'"))
         return {
             row.subscriber: row.upto for row in rows.groupBy("subscriber").agg(sql.max("last").alias("upto")).collect()
         }

@@ -15,7 +15,7 @@ from tests.end_to_end.network import until
 from tests.end_to_end.troupe import TOPIC
 from tests.spark.stage import Columns, Stage
 
-from stentor.client.stored_reader import Available
+from stentor.client.stored_reader import Availability
 from stentor.model.errors import InvalidInput
 from stentor.model.position import Position
 from stentor.model.span import Spans
@@ -231,7 +231,7 @@ def test_what_one_repository_does_not_have_is_read_from_another() -> None:
     stream = (7, 1)
     whole, known = Position({stream: Spans([(1, 100)])}), Position({stream: Spans([(1, 60)])})
     gone = Position({stream: Spans([(91, 100)])})
-    stock = Available("r2", 60, ("r1", "r2"), Position(), (known,), gone)
+    stock = Availability("r2", 60, ("r1", "r2"), Position(), (known,), gone)
     reader = BatchReader(read_options({"topic": "orders"}, streaming=False), schema_of(()))
     portions = reader._portions("orders", stock, whole)
     assert [each.wanted for each in portions] == [known, Position({stream: Spans([(61, 90)])})]  # type: ignore[attr-defined]

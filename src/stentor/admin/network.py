@@ -11,11 +11,11 @@ from stentor.model.errors import Refused
 from stentor.model.messages import (
     AccessReport,
     AccessRequest,
+    AdminReceipt,
+    AdminRequest,
+    AdminTask,
     ExplanationReport,
     ExplanationRequest,
-    Order,
-    OrderReceipt,
-    Task,
     ViewReport,
     ViewRequest,
 )
@@ -59,7 +59,7 @@ async def access(
 
 async def order(
     fabric: Fabric,
-    task: Task,
+    task: AdminTask,
     name: str = "",
     *,
     address: str = "",
@@ -68,7 +68,7 @@ async def order(
     count: int = 0,
 ) -> None:
     """Make the broker change; raises Refused with its reason if it does not."""
-    answer = await fabric.ask(Order(fabric.token(), task, name, address, cost, force, count), _WITHIN)
-    assert isinstance(answer, OrderReceipt)
+    answer = await fabric.ask(AdminRequest(fabric.token(), task, name, address, cost, force, count), _WITHIN)
+    assert isinstance(answer, AdminReceipt)
     if answer.code is not None:
         raise Refused(answer.code, answer.reason)

@@ -29,7 +29,7 @@ from stentor.config import Address, Gateway, check_exposure
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
 from stentor.model.limits import Limits
-from stentor.model.messages import Task
+from stentor.model.messages import AdminTask
 from stentor.model.scope import ScopePath
 from stentor.model.view import MemberView, NetworkView
 from stentor.runtime.token import pointed_path
@@ -138,7 +138,7 @@ async def _remove(search: Search, path: ScopePath, force: bool, timeout: float) 
         raise Refused(Refusal.PROTOCOL, f"{parted}; --force removes it anyway")
     neighbours = [each.address for each in view.links if each.state == "up"]
     async with search.connect(found.address) as fabric:
-        await operation.order(fabric, Task.LEAVE)
+        await operation.order(fabric, AdminTask.LEAVE)
     for address in neighbours[:1]:
         while _stays(await search.look(address), path):
             if asyncio.get_running_loop().time() > end:
@@ -161,7 +161,7 @@ async def _dismiss_unit(search: Search, path: ScopePath, force: bool) -> bool:
             "them all",
         )
     async with search.connect(seer.address) as fabric:
-        await operation.order(fabric, Task.DISMISS, unit.unit)
+        await operation.order(fabric, AdminTask.DISMISS, unit.unit)
     typer.echo(f"{unit.unit} was dead already, with all that was in it; the network forgets it")
     return True
 
@@ -172,7 +172,7 @@ async def _dismiss(search: Search, path: ScopePath, end: float) -> None:
     while True:
         try:
             async with search.connect(seer.address) as fabric:
-                await operation.order(fabric, Task.DISMISS, str(path))
+                await operation.order(fabric, AdminTask.DISMISS, str(path))
             return
         except Refused as error:
             member = _member(await search.look(seer.address), path)

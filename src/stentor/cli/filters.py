@@ -11,9 +11,9 @@ from rich.text import Text
 
 from stentor.cli.options import AttributesOption, parse_attributes
 from stentor.cli.printable import printable, printable_lines
-from stentor.matching.description import describe
-from stentor.matching.normal import normal_form
-from stentor.matching.pairs import PairIndex
+from stentor.matching.explanation import describe
+from stentor.matching.normal_form import normal_form
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.attribute import Value
 from stentor.model.batch import Rows
 from stentor.model.errors import FilterError, InvalidInput

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from stentor.config import Address
 from stentor.model.errors import ConfigError
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.runtime.disk import remember_port, remembered_port
 from stentor.runtime.repository import RepositoryHost
-from stentor.storage.shelf import directory_of
+from stentor.storage.ledger_store import directory_of
 
 if TYPE_CHECKING:  # heavy: not for nodes without HTTP
     from stentor.gateways.http.app import HttpServer

@@ -9,7 +9,7 @@ from stentor.admin import network as operation
 from stentor.cli.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.search import Found, Search
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
-from stentor.model.messages import Task
+from stentor.model.messages import AdminTask
 from stentor.model.scope import ScopePath
 from stentor.model.view import LinkView
 
@@ -51,7 +51,7 @@ def remove(
     wait: WaitOption = 0.0,
 ) -> None:
     """Remove the link between two brokers, for good; refused if the network would be in two parts."""
-    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, Task.REMOVE_LINK, force=force))
+    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, AdminTask.REMOVE_LINK, force=force))
     typer.echo(f"{ends} are no longer linked")
 
 
@@ -67,7 +67,7 @@ def cost(
 ) -> None:
     """Set what the link between two brokers costs; it is dearer while it is slow."""
     check_cost(cost)
-    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, Task.SET_COST, cost=cost))
+    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, AdminTask.SET_COST, cost=cost))
     typer.echo(f"the link of {ends} costs {cost:g}")
 
 
@@ -80,7 +80,7 @@ async def _add(search: Search, origin: str, target: str, cost: float | None, tim
     one, other = await _ends(search, origin, target)
     price = "" if cost is None else f", cost {cost:g}"
     async with search.connect(one.address) as fabric:
-        await operation.order(fabric, Task.ADD_LINK, other.name, address=other.address, cost=cost or 0.0)
+        await operation.order(fabric, AdminTask.ADD_LINK, other.name, address=other.address, cost=cost or 0.0)
         end = asyncio.get_running_loop().time() + timeout
         while True:
             link = _link(other, (await operation.view(fabric)).links)
@@ -100,7 +100,7 @@ async def _change(
     search: Search,
     origin: str,
     target: str,
-    task: Task,
+    task: AdminTask,
     *,
     cost: float = 0.0,
     force: bool = False,

@@ -15,7 +15,7 @@ from stentor.cli.printable import printable
 from stentor.client.event import Batch
 from stentor.client.fabric import connect
 from stentor.client.reliable_subscription import since_of
-from stentor.client.stored_reader import PAGES, Available, Leaf, Reader
+from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
 from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
 from stentor.model.position import Position
@@ -79,7 +79,7 @@ async def _print(lines: AsyncIterator[Sequence[bytes]]) -> int:
 class StoredEvents:
     """What a repository has of a topic, as lines."""
 
-    def __init__(self, reader: Reader, topic: str, where: str, stock: Available, json: bool) -> None:
+    def __init__(self, reader: Reader, topic: str, where: str, stock: Availability, json: bool) -> None:
         self._reader, self._topic, self._where, self._json = reader, topic, where, json
         self._parts = stock.parts
         # The parts are in the order of whoever told them: it is read from first, and others only if it goes away
@@ -108,7 +108,7 @@ class StoredEvents:
         async for leaf in self._reader.pages(self._topic, wanted, self._where, self._repositories):
             yield self._lines(leaf)
 
-    def _lines(self, leaf: Leaf) -> list[bytes]:
+    def _lines(self, leaf: StoredPage) -> list[bytes]:
         names = {f"{number:016x}": name for number, name in leaf.publishers}
         lines = []
         for block, base in zip(leaf.blocks, leaf.bases, strict=True):

@@ -28,9 +28,9 @@ from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
-from stentor.nodes.orders import LEFT
+from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -43,7 +43,7 @@ from stentor.runtime.repository import RepositoryHost
 from stentor.runtime.server import listen, reserve
 from stentor.runtime.token import announce_token, make_token, withdraw_token
 from stentor.storage.lake import Lake
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 from stentor.version import __version__
 
 # glibc gives large blocks back to the kernel at once and gets them again for the next chunk; this keeps them
@@ -226,7 +226,7 @@ async def _serve_repository(
 ) -> int:
     """One repository until `end`; a broker `around` it shows it beside itself."""
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
-    cabinet = await asyncio.to_thread(find_shelf, assignment.storage, assignment.name)
+    cabinet = await asyncio.to_thread(find_ledger_store, assignment.storage, assignment.name)
     certificates, token = _credentials(assignment)
     settings = RepositorySettings(
         name=assignment.name,

@@ -17,7 +17,7 @@ from stentor.client.event import Event, StoredEvent
 from stentor.client.fabric import Events, Fabric, connect
 from stentor.client.losses import LostEvents
 from stentor.client.reliable_subscription import From, Subscription
-from stentor.matching.topics import is_wild
+from stentor.matching.topic_tree import is_wild
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from setproctitle import setproctitle
 
+from stentor.cli.autoscaler import Autoscaler
 from stentor.cli.node_logs import LineWriter
 from stentor.cli.options import AccessOption, NoTracesOption, TracesOption, check_traces
 from stentor.cli.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
-from stentor.cli.steward import Steward
 from stentor.cli.supervisor import Supervisor
 from stentor.config import (
     ANY_HTTP,
@@ -109,7 +109,7 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: boo
         supervisor = Supervisor(assignments, tell, output)
         meanwhile = None
         if chosen.elasticity is not None:
-            meanwhile = Steward(chosen.elasticity, supervisor, chosen.fabric.data, tell).run
+            meanwhile = Autoscaler(chosen.elasticity, supervisor, chosen.fabric.data, tell).run
         await supervisor.run(partial(output.print, _show, chosen), meanwhile)
 
     asyncio.run(run())

@@ -27,7 +27,7 @@ from stentor.client.reliable_subscription import From
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
 from stentor.model.status import NodeStatus
-from stentor.nodes.application import Answer, Question
+from stentor.nodes.client_api import Answer, Question
 
 
 def connect(

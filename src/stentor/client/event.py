@@ -7,7 +7,7 @@ from stentor.model.attribute import Value
 from stentor.model.column import Column
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
-from stentor.protocols.delivery.dialogue import Portion
+from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.wire.block import Block
 
 
@@ -127,7 +127,7 @@ class StoredBatch(Batch):
 
     __slots__ = ("_acknowledge", "_portion")
 
-    def __init__(self, topic: str, portion: Portion, acknowledge: Callable[[int, int], None]) -> None:
+    def __init__(self, topic: str, portion: ReleasedBatch, acknowledge: Callable[[int, int], None]) -> None:
         super().__init__(topic, portion.block)
         self._portion = portion
         self._acknowledge = acknowledge

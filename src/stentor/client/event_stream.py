@@ -12,9 +12,16 @@ from stentor.client.event import Batch, Event
 from stentor.machine import Input
 from stentor.model.errors import Closed, Refused
 from stentor.model.ids import SubscriptionId
-from stentor.nodes.application import Confirm, Deliver, Demanded, Deny, Unwished, Wished
 from stentor.nodes.client import Client
-from stentor.protocols.delivery.subscriber import frames
+from stentor.nodes.client_api import (
+    ConfirmSubscription,
+    Deliver,
+    DenySubscription,
+    MoreRequested,
+    SubscribeRequested,
+    UnsubscribeRequested,
+)
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 
@@ -54,10 +61,10 @@ class Subscriptions:
                 missed = 0
         return batches
 
-    def confirm(self, effect: Confirm | Deny) -> None:
+    def confirm(self, effect: ConfirmSubscription | DenySubscription) -> None:
         events = self.all.get(effect.subscription)
         if events is not None:
-            events._confirm(Refused(effect.code, effect.reason) if isinstance(effect, Deny) else None)
+            events._confirm(Refused(effect.code, effect.reason) if isinstance(effect, DenySubscription) else None)
 
     def end(self, error: Exception) -> None:
         for events in list(self.all.values()):
@@ -85,7 +92,7 @@ class Events:
         on. Other brokers hear of it moments later: see `settled`.
         """
         confirmed = asyncio.get_running_loop().create_future()
-        self._subscriptions.tell(Wished(self._id, self.pattern, self.where))
+        self._subscriptions.tell(SubscribeRequested(self._id, self.pattern, self.where))
         self._subscriptions.all[self._id] = self
         self._confirmed = confirmed
         try:
@@ -118,7 +125,7 @@ class Events:
     async def close(self) -> None:
         """Unsubscribe; what had not been read is dropped."""
         if self._subscriptions.all.pop(self._id, None) is not None and self._error is None:
-            self._subscriptions.tell(Unwished(self._id))
+            self._subscriptions.tell(UnsubscribeRequested(self._id))
         self._end(Closed("this subscription was closed"))
 
     def __aiter__(self) -> Self:
@@ -149,7 +156,7 @@ class Events:
                 raise Closed("not subscribed: use `async with fabric.subscribe(…) as events`")
             if not self._hungry:
                 self._hungry = True
-                self._subscriptions.tell(Demanded(self._id))
+                self._subscriptions.tell(MoreRequested(self._id))
                 continue
             self._arrived.clear()
             await self._arrived.wait()

@@ -41,7 +41,7 @@ from stentor.client.machine_runner import LINGER, MachineRunner
 from stentor.client.mail import Mail
 from stentor.client.named_connection import incarnation
 from stentor.client.pace import Pace
-from stentor.client.reliable_endpoints import Ends
+from stentor.client.reliable_endpoints import ReliableEndpoints
 from stentor.client.reliable_publisher import Publisher, Resume
 from stentor.client.reliable_subscription import From, Subscription
 from stentor.client.stored_reader import PAGES, Reader, reading
@@ -61,28 +61,28 @@ from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
-from stentor.nodes.application import (
+from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import (
     Answer,
+    AnswerQuery,
     Asked,
-    Confirm,
+    CompleteFlush,
+    ConfirmSubscription,
     Connect,
     Deliver,
-    Deny,
+    DenySubscription,
     Disconnect,
     FlowCheckRequested,
     FlushRequested,
-    MakeRoom,
     Moved,
     Offered,
     OfferedMany,
     Question,
     RefuseFlow,
-    Settle,
-    Tell,
+    ResumePublishing,
     TellBundle,
     TurnEnded,
 )
-from stentor.nodes.client import Client, Settings
 
 DEFAULT_URL = "stentor://127.0.0.1:7420"
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -163,8 +163,8 @@ class Fabric(MachineRunner):
         self._since_turn = self._numbers = self._moving = 0  # _moving: the token of the last move
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
-        self._ends = Ends(self._access, window, self._read)
-        self._mail = Mail(self._ends, self.name)
+        self._endpoints = ReliableEndpoints(self._access, window, self._read)
+        self._mail = Mail(self._endpoints, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
 
@@ -197,7 +197,7 @@ class Fabric(MachineRunner):
             if self.connected and self._unflushed:
                 with suppress(StentorError):  # whoever must know whether it arrived calls flush
                     await self.flush(LINGER)
-        await self._ends.close()
+        await self._endpoints.close()
         await self._stop("this client was closed")
 
     async def publish(
@@ -311,7 +311,7 @@ class Fabric(MachineRunner):
         self.url = url
         self._access = self._access._replace(url=url)
         self._log.moving(url)
-        self._ends.move(url)
+        self._endpoints.move(url)
         if self.connected and self._client.address == addresses[0]:
             self._tell(Moved(addresses))
         else:
@@ -373,7 +373,7 @@ class Fabric(MachineRunner):
         is everything. `from_` is where a new name begins: "now", "beginning", an epoch or a datetime. See `Pace`, too.
         """
         if name is not None:
-            return self._ends.subscription(pattern, name, where, from_, ack, pace)
+            return self._endpoints.subscription(pattern, name, where, from_, ack, pace)
         if pace:
             raise InvalidInput(f"{next(iter(pace))} is for subscriptions with a name: others acknowledge nothing")
         self._numbers += 1
@@ -384,7 +384,7 @@ class Fabric(MachineRunner):
     ) -> Publisher:
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
         check_no_mail(topic)
-        return self._ends.publisher(topic, name, stored_on, buffer, resume)
+        return self._endpoints.publisher(topic, name, stored_on, buffer, resume)
 
     def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
         _, tls, timeout, wait, token, _ = self._access
@@ -398,18 +398,18 @@ class Fabric(MachineRunner):
         match effect:
             case Deliver():
                 self._subscriptions.deliver(effect)
-            case MakeRoom():
+            case ResumePublishing():
                 self._wake()
-            case Settle() | Tell():
+            case CompleteFlush() | AnswerQuery():
                 self._questions.answer(effect)
-            case Confirm() | Deny():
+            case ConfirmSubscription() | DenySubscription():
                 self._subscriptions.confirm(effect)
             case TellBundle():
                 self._bundles.told(effect)
             case Connect():
                 self.principal = effect.principal
                 super()._perform(effect)
-                self._questions.answer(Settle(self._moving))
+                self._questions.answer(CompleteFlush(self._moving))
                 if self._first is not None:
                     self._first.succeed()
             case Disconnect():

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import NamedTuple
 
 from stentor.client.event import StoredBatch
-from stentor.client.stored_reader import Leaf, Reader
+from stentor.client.stored_reader import Reader, StoredPage
 from stentor.model.position import Position
 from stentor.model.span import Spans
-from stentor.protocols.delivery.dialogue import Portion
+from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.wire.block import Block
 
 Readers = Callable[[str], AbstractAsyncContextManager[Reader]]  # makes one that reads under a name
@@ -26,7 +26,7 @@ class _Given(NamedTuple):
     block: Block
 
 
-class Past:
+class LakeBackfill:
     """All of it, for one subscription."""
 
     def __init__(self, readers: Readers, topic: str, name: str, where: str, wanted: Position) -> None:
@@ -34,8 +34,8 @@ class Past:
         self._wanted = wanted
         self._stack = AsyncExitStack()
         self._reader: Reader | None = None
-        self._pages: AsyncIterator[Leaf] | None = None
-        self._turning: asyncio.Task[Leaf | None] | None = None  # to the next page
+        self._pages: AsyncIterator[StoredPage] | None = None
+        self._turning: asyncio.Task[StoredPage | None] | None = None  # to the next page
         self._given: list[_Given] = []
         self._next = _START
         self._done = Position()
@@ -59,7 +59,7 @@ class Past:
         batches = []
         for block in leaf.blocks:
             # an earlier life of this name may have had it and not lived to say so
-            portion = Portion(block, self._next, True, leaf.repository, 0, 0)
+            portion = ReleasedBatch(block, self._next, True, leaf.repository, 0, 0)
             batches.append(StoredBatch(self._topic, portion, acknowledge))
             self._given.append(_Given(self._next, block))
             self._next += block.count
@@ -93,5 +93,5 @@ class Past:
         await self._stack.aclose()
 
 
-async def _next_page(pages: AsyncIterator[Leaf]) -> Leaf | None:
+async def _next_page(pages: AsyncIterator[StoredPage]) -> StoredPage | None:
     return await anext(pages, None)

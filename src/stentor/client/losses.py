@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from stentor.model.position import Position
-from stentor.protocols.delivery.dialogue import ReportLoss
+from stentor.protocols.delivery.endpoint_api import ReportLoss
 
 
 class LostEvents(NamedTuple):

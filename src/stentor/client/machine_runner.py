@@ -11,8 +11,8 @@ from stentor.client.connection.first_connection import Access, FirstConnection
 from stentor.client.connection.link_log import LinkLog
 from stentor.machine import Effect, Input, Machine, StopRequested
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError
-from stentor.nodes.application import Connect, Disconnect, Halt
-from stentor.protocols.delivery.dialogue import Forbid
+from stentor.nodes.client_api import Connect, Disconnect, Halt
+from stentor.protocols.delivery.endpoint_api import Forbid
 from stentor.runtime.driver import Driver
 
 LINGER = 5.0  # seconds that whoever is closed gives to what is not safe yet

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from stentor.client.reliable_endpoints import Ends
+from stentor.client.reliable_endpoints import ReliableEndpoints
 from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
@@ -19,8 +19,8 @@ from stentor.model.ranges import check_client_name
 class Mail:
     """What one client sends and gets."""
 
-    def __init__(self, ends: Ends, name: str) -> None:
-        self._ends, self._name = ends, name
+    def __init__(self, ends: ReliableEndpoints, name: str) -> None:
+        self._endpoints, self._name = ends, name
         self._publisher: Publisher | None = None
         self._opening = asyncio.Lock()
 
@@ -39,10 +39,10 @@ class Mail:
     async def _opened(self) -> Publisher:
         async with self._opening:
             if self._publisher is None or not self._publisher.is_open:
-                publisher = self._ends.publisher(MAIL, self._name, 0, 16 << 20, None)
+                publisher = self._endpoints.publisher(MAIL, self._name, 0, 16 << 20, None)
                 self._publisher = await publisher.__aenter__()
             return self._publisher
 
     def box(self, ack: Literal["auto", "manual"]) -> Subscription:
         """Return what is sent to this client's name, from when that was first sent something."""
-        return self._ends.subscription(MAIL, self._name, "", "now", ack, {})
+        return self._endpoints.subscription(MAIL, self._name, "", "now", ack, {})

@@ -15,12 +15,19 @@ from stentor.machine import Effect, Input
 from stentor.model.communication import Role, end_name
 from stentor.model.errors import Unresponsive
 from stentor.model.ids import Incarnation
-from stentor.nodes.application import Moved
 from stentor.nodes.client import Settings
-from stentor.nodes.end import End
-from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Complain, DrawLife, LifeDrawn
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.nodes.client_api import Moved
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
+from stentor.protocols.delivery.endpoint_api import (
+    ConfirmDurable,
+    DrawLife,
+    DurabilityAwaited,
+    LifeDrawn,
+    ReportSteering,
+    ReportTrouble,
+)
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 
@@ -47,7 +54,7 @@ def incarnation() -> Incarnation:
     return Incarnation(_births.next())
 
 
-class Holder(MachineRunner):
+class NamedConnection(MachineRunner):
     """Somebody with a link of its own, a steering repository, and an application that waits."""
 
     def __init__(self, access: Access, role: Role, topic: str, name: str, window: int) -> None:
@@ -68,7 +75,7 @@ class Holder(MachineRunner):
         self._tokens = 0
 
     async def _open(self, machine: ReliablePublisher | ReliableSubscriber, where: str | None = None) -> None:
-        await self._start(End(self._settings, self.topic, machine, where), self._describe)
+        await self._start(ReliableEndpoint(self._settings, self.topic, machine, where), self._describe)
 
     def _describe(self, within: float) -> str:
         trouble = f" ({self.trouble})" if self.trouble else ""
@@ -89,10 +96,10 @@ class Holder(MachineRunner):
 
     async def _safe(self, copies: int, timeout: float | None) -> int:
         """Wait until everything said before is safe; on how many repositories it is."""
-        return await self._assured(lambda token: Awaited(token, copies), timeout)
+        return await self._assured(lambda token: DurabilityAwaited(token, copies), timeout)
 
     async def _assured(self, question: Callable[[int], Input], timeout: float | None) -> int:
-        """Tell the machine something, and wait for its Assure."""
+        """Tell the machine something, and wait for its ConfirmDurable."""
         self._check()
         assert self._driver is not None
         self._tokens += 1
@@ -109,12 +116,12 @@ class Holder(MachineRunner):
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Attach():
+            case ReportSteering():
                 self.repository, self.trouble = effect.repository, ""
                 self._log.steered(effect.repository)
                 if self._first is not None:
                     self._first.succeed()
-            case Assure():
+            case ConfirmDurable():
                 future = self._waiting.get(effect.token)
                 if future is not None and not future.done():
                     if effect.code is None:
@@ -124,7 +131,7 @@ class Holder(MachineRunner):
             case DrawLife():
                 assert self._driver is not None
                 self._driver.loop.call_soon(self._driver.tell, LifeDrawn(incarnation()))
-            case Complain():
+            case ReportTrouble():
                 self.trouble = effect.reason
                 self._log.unsteered(effect.reason)
             case _:

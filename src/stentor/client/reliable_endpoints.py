@@ -11,7 +11,7 @@ from stentor.client.reliable_subscription import From, Subscription
 from stentor.model.mail import MAIL, own_mail
 
 
-class Ends:
+class ReliableEndpoints:
     """The named publishers and subscriptions of a client: each has a link of its own, and ends with the client."""
 
     def __init__(self, access: Access, window: int, readers: Readers) -> None:

@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 from stentor.client.connection.first_connection import Access
 from stentor.client.event import check_body, check_time
 from stentor.client.machine_runner import LINGER
-from stentor.client.named_connection import Holder
+from stentor.client.named_connection import NamedConnection
 from stentor.machine import Effect
 from stentor.model.attribute import Value
 from stentor.model.errors import (
@@ -31,13 +31,8 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.dialogue import (
-    Entrusted,
-    EntrustedMany,
-    MakeRoom,
-    TurnEnded,
-)
-from stentor.protocols.delivery.reliable_publisher import PublisherSettings, ReliablePublisher, Resumption
+from stentor.protocols.delivery.endpoint_api import Entrusted, EntrustedMany, ResumePublishing, TurnEnded
+from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
 
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
 _TURN = 64 << 10  # bytes published before the event loop gets a turn
@@ -49,7 +44,7 @@ class Stored(NamedTuple):
     copies: int
 
 
-class Publisher(Holder):
+class Publisher(NamedConnection):
     """A named publisher of a reliable topic.
 
     Each life of it has an incarnation of its own, unless it resumes one: whoever remembers what it sends may go on
@@ -179,7 +174,7 @@ class Publisher(Holder):
             self._tell(TurnEnded())
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, MakeRoom):
+        if isinstance(effect, ResumePublishing):
             self._wake()
         else:
             super()._perform(effect)

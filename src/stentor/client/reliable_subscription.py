@@ -19,10 +19,10 @@ from typing import Literal, Self
 
 from stentor.client.connection.first_connection import Access
 from stentor.client.event import StoredBatch, StoredEvent
-from stentor.client.lake_backfill import Past, Readers
+from stentor.client.lake_backfill import LakeBackfill, Readers
 from stentor.client.losses import Losses, LostEvents
 from stentor.client.machine_runner import LINGER
-from stentor.client.named_connection import Holder
+from stentor.client.named_connection import NamedConnection
 from stentor.client.pace import Pace, settings_of
 from stentor.machine import SECOND, Effect
 from stentor.model.epoch import Epoch
@@ -33,21 +33,21 @@ from stentor.model.errors import (
 )
 from stentor.model.filter import Filter
 from stentor.model.position import Position
-from stentor.protocols.delivery.dialogue import (
+from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
-    Attach,
     Leaving,
+    MoreRequested,
     Release,
     ReportLoss,
-    Wanted,
+    ReportSteering,
 )
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 
 From = str | int | datetime  # "beginning", "now", an epoch such as "r1:107", or a time
 _ACK_EVERY = 0.05  # seconds that an acknowledgement of the application may wait for others
 
 
-class Subscription(Holder):
+class Subscription(NamedConnection):
     """A named subscription of a reliable topic: use it with `async with`, then `async for`."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Subscription(Holder):
     ) -> None:
         super().__init__(access, "subscriber", topic, name, window)
         self._readers = readers
-        self._past: Past | None = None  # that it has not been given yet, or not acknowledged
+        self._backfill: LakeBackfill | None = None  # that it has not been given yet, or not acknowledged
         self.where = "" if where is None or where == "*" else where  # once it is open, the filter as it is registered
         self.epoch = ""  # from which on events are ours: the repository that steers us, and its sequence number
         wanted = where if where is None else str(Filter(where)) if where not in ("", "*") else ""
@@ -108,8 +108,8 @@ class Subscription(Holder):
         await self._close_links()
 
     async def _close_links(self) -> None:
-        if self._past is not None:
-            await self._past.close()
+        if self._backfill is not None:
+            await self._backfill.close()
         await self._stop("this one was closed")
         self._arrived.set()
 
@@ -189,8 +189,8 @@ class Subscription(Holder):
 
     def _note(self, first: int, last: int) -> None:
         if first < 0:
-            assert self._past is not None, "only the past has negative positions"
-            self._past.acknowledge(first, last)
+            assert self._backfill is not None, "only the past has negative positions"
+            self._backfill.acknowledge(first, last)
         else:
             self._note_present(first, last)
         if self._telling is None:
@@ -207,17 +207,17 @@ class Subscription(Holder):
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        if self._past is not None:
-            self._past.tell()
+        if self._backfill is not None:
+            self._backfill.tell()
         if self._unacked and self._error is None:
             spans, self._unacked = self._unacked, []
             self._tell(Acknowledged(spans))
 
     async def _take(self) -> StoredBatch:
-        while self._past is not None and not self._past.over and not self._batches:
+        while self._backfill is not None and not self._backfill.over and not self._batches:
             self._check()
             self._tell_acks()
-            batches = await self._past.take(self._acknowledge)
+            batches = await self._backfill.take(self._acknowledge)
             if self._error is None:
                 self._batches.extend(batches)
         while self._is_leaving or not self._batches:
@@ -231,7 +231,7 @@ class Subscription(Holder):
             self._tell_acks()
             if not self._hungry:
                 self._hungry = True
-                self._tell(Wanted())
+                self._tell(MoreRequested())
                 continue
             self._arrived.clear()
             await self._arrived.wait()
@@ -246,12 +246,14 @@ class Subscription(Holder):
             return
         if isinstance(effect, ReportLoss):
             self._log.lost(self._losses.learn(effect))
-        if isinstance(effect, Attach):
+        if isinstance(effect, ReportSteering):
             self.epoch = str(Epoch(effect.repository, effect.epoch))
             if self._wanted is None:
                 self.where = self._wanted = effect.where
-            if self._past is None and effect.past:
-                self._past = Past(self._readers, self.topic, self.name, self._wanted, Position.of(effect.past))
+            if self._backfill is None and effect.past:
+                self._backfill = LakeBackfill(
+                    self._readers, self.topic, self.name, self._wanted, Position.of(effect.past)
+                )
         super()._perform(effect)
 
     def _fail(self, error: Exception) -> None:

@@ -20,26 +20,26 @@ from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
 from stentor.model.position import Position
 from stentor.model.reading import StockRequest
-from stentor.protocols.delivery.post import Heard, Linked, Post, Vouched
-from stentor.protocols.delivery.retrieval import (
-    Available,
-    Dropped,
-    Enquired,
+from stentor.protocols.delivery.stored.read_client import (
+    Availability,
+    AvailabilityRequested,
+    DeliverPage,
     Fail,
-    Finished,
-    Give,
-    Leaf,
-    Retrieval,
-    RetrievalSettings,
-    Sought,
-    Taken,
-    Tell,
+    PageConsumed,
+    PagesRequested,
+    ReadAcknowledged,
+    ReadCancelled,
+    ReportAvailable,
+    StoredPage,
+    StoredReadClient,
+    StoredReadSettings,
 )
+from stentor.protocols.delivery.transport import LetterReceived, LinkUp, SendLetter, Vouched
 from stentor.wire.letter import read, write
 
-__all__ = ["PAGES", "Available", "Leaf", "Reader", "reading"]
+__all__ = ["PAGES", "Availability", "Reader", "StoredPage", "reading"]
 
-PAGES = 8 * RetrievalSettings().page  # bytes that may be under way to a reader
+PAGES = 8 * StoredReadSettings().page  # bytes that may be under way to a reader
 _KNOWN_WITHIN = 1.0  # seconds: a broker tells its clients at once which repositories it knows
 
 
@@ -83,19 +83,19 @@ class Reader:
     def __init__(self, fabric: Correspondent, name: str = "") -> None:
         self.name = name
         self._fabric = fabric
-        self._machine = Retrieval(fabric.name, name)
+        self._machine = StoredReadClient(fabric.name, name)
         self._inbox: Mail = fabric.inbox()
         self._tasks: set[asyncio.Task[None]] = set()
         self._receiving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._answers: dict[int, asyncio.Queue[Tell | Give | Fail]] = {}
+        self._answers: dict[int, asyncio.Queue[ReportAvailable | DeliverPage | Fail]] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self._watched: dict[str, Callable[[], None]] = {}  # topics whose repositories are known; each ends that
 
     async def __aenter__(self) -> Self:
         await self._inbox.__aenter__()
         self._receiving = asyncio.get_running_loop().create_task(self._receive())
-        self._tell(Linked(self._fabric.principal, self._fabric.node))
+        self._tell(LinkUp(self._fabric.principal, self._fabric.node))
         return self
 
     async def __aexit__(
@@ -116,7 +116,7 @@ class Reader:
                 letter = read(event.body)
             except FrameError:
                 continue  # somebody else writes to us too
-            self._tell(Heard(int(event.publisher, 16), letter.events, letter.blocks))
+            self._tell(LetterReceived(int(event.publisher, 16), letter.events, letter.blocks))
 
     def _watch(self, topic: str) -> None:
         """Learn whom to believe."""
@@ -132,7 +132,7 @@ class Reader:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Post():
+            case SendLetter():
                 posting = self._fabric.publish(effect.to, write(effect.events, effect.blocks))
                 task = asyncio.get_running_loop().create_task(posting)
                 self._tasks.add(task)
@@ -142,7 +142,7 @@ class Reader:
                     self._timer.cancel()
                 delay = max(effect.at - time.monotonic_ns(), 0) / 1e9
                 self._timer = asyncio.get_running_loop().call_later(delay, self._tell, TimerFired(effect.timer))
-            case Tell() | Give() | Fail():
+            case ReportAvailable() | DeliverPage() | Fail():
                 if effect.token in self._answers:
                     self._answers[effect.token].put_nowait(effect)
 
@@ -167,7 +167,7 @@ class Reader:
         enrol: bool = False,
         where: str = "",
         patience: float = 0.0,
-    ) -> Available:
+    ) -> Availability:
         """What can be read after `done`, or from a beginning: "beginning", "now", "epoch R:N", "time NANOSECONDS".
 
         Unreachable if nobody answers for `patience` seconds; 0 is what is usual.
@@ -180,14 +180,14 @@ class Reader:
         answers = self._answers[token] = asyncio.Queue()
         self._watch(topic)
         try:
-            self._tell(Enquired(token, request, int(patience * SECOND)))
+            self._tell(AvailabilityRequested(token, request, int(patience * SECOND)))
             answer = await answers.get()
         finally:
             del self._answers[token]
-            self._tell(Dropped(token))
+            self._tell(ReadCancelled(token))
         if isinstance(answer, Fail):
             raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else Refused(answer.code, answer.reason)
-        assert isinstance(answer, Tell)
+        assert isinstance(answer, ReportAvailable)
         self._members[topic] = answer.available.members
         return answer.available
 
@@ -198,7 +198,7 @@ class Reader:
         where: str = "",
         repositories: Sequence[str] = (),
         patience: float = 0.0,
-    ) -> AsyncIterator[Leaf]:
+    ) -> AsyncIterator[StoredPage]:
         """All of these events that a filter takes, each once; from one repository after the other if need be.
 
         An error if nothing comes for `patience` seconds; 0 is what is usual.
@@ -211,25 +211,25 @@ class Reader:
         rest = wanted
         self._watch(topic)
         try:
-            self._tell(Sought(token, topic, wanted, where, order, int(patience * SECOND)))
+            self._tell(PagesRequested(token, topic, wanted, where, order, int(patience * SECOND)))
             while rest.streams:
                 answer = await answers.get()
                 if isinstance(answer, Fail):
                     refused = Refused(answer.code, answer.reason)
                     raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else refused
-                assert isinstance(answer, Give)
+                assert isinstance(answer, DeliverPage)
                 rest = answer.rest
                 yield answer.leaf
-                self._tell(Taken(token))
+                self._tell(PageConsumed(token))
         finally:
             del self._answers[token]
-            self._tell(Dropped(token))
+            self._tell(ReadCancelled(token))
 
     async def acknowledge(self, topic: str, done: Position) -> None:
         """Repositories need not keep these for us any more. What is lost of that is made good by a later one."""
         self._watch(topic)
         await self._fabric._bundles.find(topic, _KNOWN_WITHIN)  # each of its repositories is told
-        self._tell(Finished(topic, done))
+        self._tell(ReadAcknowledged(topic, done))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

@@ -19,7 +19,7 @@ def bundle_of(topic: str) -> str:
     return f"$bundle/{topic}"
 
 
-def chorus_of(topic: str, repository: str, number: int) -> str:
+def notice_group_of(topic: str, repository: str, number: int) -> str:
     """The topic on which a repository tells all who want the same of a topic what is stored for them."""
     return f"$chorus/{repository}/{number:x}/{topic}"
 

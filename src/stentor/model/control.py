@@ -14,10 +14,10 @@ from stentor.model import ranges
 from stentor.model.access import FactKey, SharedFact
 from stentor.model.communication import Role, check_answerable, end_name
 from stentor.model.errors import InvalidInput, Refusal
-from stentor.model.held import HandedOut as HandedOut
-from stentor.model.held import Held as Held
-from stentor.model.held import StreamsHeld, Stretches
-from stentor.model.held import Stretch as Stretch
+from stentor.model.stream_ranges import HandedOut as HandedOut
+from stentor.model.stream_ranges import SequenceRun as SequenceRun
+from stentor.model.stream_ranges import StreamRanges as StreamRanges
+from stentor.model.stream_ranges import StreamsHeld, Stretches
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -358,7 +358,7 @@ class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=Fa
     """R → B: I am no member of the bundle any more."""
 
 
-class GossipPassage(ControlEvent, frozen=True, array_like=True, tag="passage", gc=False):
+class EgressRelease(ControlEvent, frozen=True, array_like=True, tag="passage", gc=False):
     """R → B: these events, in the frames that follow, were issued in the unit that I serve and are durable here: they
     may leave it. `upto` is the last of my sequence numbers among them, and `previous` that of the passage before it.
     """
@@ -453,7 +453,7 @@ AnyControlEvent = (
     | GossipRequest
     | GossipVoid
     | GossipLeave
-    | GossipPassage
+    | EgressRelease
     | Registration
     | RegistrationReceipt
 )

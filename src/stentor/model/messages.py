@@ -53,8 +53,8 @@ NEVER: Stamp = (0, "")
 MARKS = "$settled/"  # how a mark begins: a pattern in a broker's profile that no client has
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
-Want = tuple[TopicPattern, FilterText]  # "" takes every event
-Wants = Annotated[tuple[Want, ...], Meta(max_length=MOST_ITEMS)]
+ProfileEntry = tuple[TopicPattern, FilterText]  # "" takes every event
+Wants = Annotated[tuple[ProfileEntry, ...], Meta(max_length=MOST_ITEMS)]
 Stamps = Annotated[dict[Path, Stamp], Meta(max_length=MOST_ITEMS)]
 Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_ITEMS)]
 AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText
@@ -67,7 +67,7 @@ def next_version(version: int, boot: int) -> int:
     return min((version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS), LAST_VERSION)
 
 
-class Task(enum.StrEnum):
+class AdminTask(enum.StrEnum):
     """What an operator may ask of a broker."""
 
     ADD_LINK = "add link"  # to the broker at `address`
@@ -190,13 +190,13 @@ class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False
     position: ByteCount
 
 
-class Marker(Message, frozen=True, array_like=True, tag="marker", gc=False):
-    """Comes back as an Echo when everything sent before it has been taken in."""
+class Ping(Message, frozen=True, array_like=True, tag="marker", gc=False):
+    """Comes back as an Pong when everything sent before it has been taken in."""
 
     token: Token
 
 
-class Echo(Message, frozen=True, array_like=True, tag="echo", gc=False):
+class Pong(Message, frozen=True, array_like=True, tag="echo", gc=False):
     token: Token
 
 
@@ -252,11 +252,11 @@ class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=
     silent: Paths = ()
 
 
-class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
-    """An operator wants a broker to change: see `Task`."""
+class AdminRequest(Message, frozen=True, array_like=True, tag="order", gc=False):
+    """An operator wants a broker to change: see `AdminTask`."""
 
     token: Token
-    task: Task
+    task: AdminTask
     name: Text = ""
     address: Address = ""
     cost: AnyCost = 0.0
@@ -264,7 +264,7 @@ class Order(Message, frozen=True, array_like=True, tag="order", gc=False):
     count: Count = 0
 
 
-class OrderReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
+class AdminReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
     """The order is carried out and will be remembered; with a code, nothing has changed."""
 
     token: Token
@@ -438,8 +438,8 @@ AnyMessage = (
     | Credit
     | Missed
     | Heartbeat
-    | Marker
-    | Echo
+    | Ping
+    | Pong
     | StatusRequest
     | StatusReport
     | ViewRequest
@@ -448,8 +448,8 @@ AnyMessage = (
     | ExplanationReport
     | SettlementRequest
     | SettlementReport
-    | Order
-    | OrderReceipt
+    | AdminRequest
+    | AdminReceipt
     | Presence
     | ProfileChange
     | MarkReceipt

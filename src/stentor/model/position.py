@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from stentor.model.control import Held
+from stentor.model.control import StreamRanges
 from stentor.model.errors import InvalidInput
 from stentor.model.record import StreamId
 from stentor.model.span import Spans
@@ -50,13 +50,13 @@ class Position:
     # ---- on the wire
 
     @classmethod
-    def of(cls, held: Iterable[Held]) -> "Position":
+    def of(cls, held: Iterable[StreamRanges]) -> "Position":
         return cls({(each.publisher, each.incarnation): Spans(((1, each.floor), *each.spans)) for each in held})
 
     @property
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[StreamRanges, ...]:
         return tuple(
-            Held(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
+            StreamRanges(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
             for stream, spans in sorted(self.streams.items())
         )
 

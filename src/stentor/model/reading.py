@@ -10,7 +10,6 @@ from msgspec import Meta
 from stentor.model.communication import check_answerable
 from stentor.model.control import ControlEvent
 from stentor.model.errors import Refusal
-from stentor.model.held import StreamsHeld
 from stentor.model.ranges import (
     MOST_ITEMS,
     AnyClientName,
@@ -27,6 +26,7 @@ from stentor.model.ranges import (
     Text,
     Token,
 )
+from stentor.model.stream_ranges import StreamsHeld
 
 
 class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=False):

@@ -17,7 +17,7 @@ class Kind(enum.IntEnum):
     SKIPPED = 4  # nobody in the unit that the repository serves wants these: readers skip them
 
 
-class Line(NamedTuple):
+class RecordHeader(NamedTuple):
     """A record without its contents: sequence numbers `sequence …` hold catenation numbers `first …` of a stream."""
 
     sequence: int
@@ -62,7 +62,7 @@ class Record(NamedTuple):
     subscriber's slot; b"" is all of them, else a bitmap (little-endian bits). A slot that is not there wants none.
     """
 
-    line: Line
+    line: RecordHeader
     frame: bytes = b""
     audience: Mapping[int, bytes] = {}
     time: int = 0  # of the first event, in nanoseconds since 1970
@@ -82,16 +82,16 @@ class Row(NamedTuple):
     """A row of the repository table: the numbers that another repository gave to what it stored."""
 
     repository: str
-    line: Line
+    line: RecordHeader
 
 
 Entry = Record | Fact | Row
 
 
-class Holdings(msgspec.Struct, array_like=True):
+class LedgerContents(msgspec.Struct, array_like=True):
     """What a ledger held when it was opened."""
 
     facts: dict[str, bytes] = {}
-    lines: Iterable[Line] = ()  # in order; one that was found to be damaged is there, as one that is reserved
+    lines: Iterable[RecordHeader] = ()  # in order; one that was found to be damaged is there, as one that is reserved
     rows: Iterable[Row] = ()
     next: int = 1  # the first sequence number that was never used

@@ -100,7 +100,7 @@ class Arrival:
         while position < len(chunk):
             kind, length = measure(chunk, position, connection.largest_frame)
             if not length or position + length > len(chunk):
-                connection.intake.hold(chunk, position)
+                connection.buffer.hold(chunk, position)
                 break
             frame = chunk[position : position + length]
             if kind == PARCEL or (kind != CONTROL and not connection.greeted):

@@ -2,7 +2,7 @@
 
 from stentor.machine import Effect
 from stentor.model.messages import BundleReport, BundleRequest
-from stentor.nodes.application import BundleWatched, TellBundle
+from stentor.nodes.client_api import BundleWatched, TellBundle
 from stentor.protocols.connection.connection import Connection
 
 

@@ -21,18 +21,18 @@ from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
+    AdminReceipt,
     AnyMessage,
     BundleReport,
     Challenge,
     Credit,
-    Echo,
     ExplanationReport,
     Farewell,
     FlowRefusal,
     Heartbeat,
     Message,
     Missed,
-    OrderReceipt,
+    Pong,
     Receipt,
     Redirect,
     Rejection,
@@ -44,26 +44,26 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
-from stentor.nodes.application import (
+from stentor.nodes.bundle_requests import BundleRequests
+from stentor.nodes.client_api import (
     Answer,
+    AnswerQuery,
     Asked,
     BundleWatched,
+    CompleteFlush,
     Deliver,
-    Demanded,
     FlowCheckRequested,
     FlushRequested,
-    MakeRoom,
+    MoreRequested,
     Moved,
     Offered,
     OfferedMany,
     RefuseFlow,
-    Settle,
-    Tell,
+    ResumePublishing,
+    SubscribeRequested,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
-from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_link import MOVING as MOVING
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
@@ -71,8 +71,8 @@ from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
 from stentor.nodes.confirmations import DEPARTURE, Confirmations
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.delivery.publisher import Publisher
-from stentor.protocols.delivery.subscriber import Subscriber
+from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
+from stentor.protocols.delivery.besteffort.subscriber import BestEffortSubscriber
 from stentor.wire import head
 from stentor.wire.frame import EVENTS, PARCEL, decode, measure
 from stentor.wire.run import split
@@ -83,8 +83,8 @@ class Client(ClientLink):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.publisher = Publisher(settings.incarnation, settings.buffer)
-        self.subscriber = Subscriber(settings.window)
+        self.publisher = BestEffortPublisher(settings.incarnation, settings.buffer)
+        self.subscriber = BestEffortSubscriber(settings.window)
         self.traces = self.sums = False  # whether the broker wants to be told what is done with events, summed up
         self.is_operator = False  # whether the broker obeys our orders
         self._full = False
@@ -102,9 +102,9 @@ class Client(ClientLink):
             Offered: self._offered,
             OfferedMany: self._offered_many,
             TurnEnded: lambda *_: None,
-            Wished: self._subscriptions.subscribe,
-            Unwished: self._subscriptions.unsubscribe,
-            Demanded: self._subscriptions.demand,
+            SubscribeRequested: self._subscriptions.subscribe,
+            UnsubscribeRequested: self._subscriptions.unsubscribe,
+            MoreRequested: self._subscriptions.demand,
             FlushRequested: self._flush_requested,
             FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
             Asked: self._asked,
@@ -120,11 +120,11 @@ class Client(ClientLink):
             Receipt: self._subscriptions.on_receipt,
             Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
             Missed: self._subscriptions.on_missed,
-            Echo: self._echo,
+            Pong: self._echo,
             FlowRefusal: self._flow_refused,
             Redirect: self._redirected,
             BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
-            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, OrderReceipt), self._told),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AdminReceipt), self._told),
             **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
         }
 
@@ -152,7 +152,9 @@ class Client(ClientLink):
 
     def _flush(self) -> list[Effect]:
         subscriber = self.subscriber
-        effects: list[Effect] = [Deliver(wish.id, *subscriber.serve(wish)) for wish in subscriber.served.values()]
+        effects: list[Effect] = [
+            Deliver(subscription.id, *subscriber.serve(subscription)) for subscription in subscriber.served.values()
+        ]
         subscriber.served.clear()
         connection = self._connection
         if connection is not None:
@@ -173,7 +175,7 @@ class Client(ClientLink):
         subscriber.taken = 0
         if self._full and self.publisher.pending * 2 <= self._settings.buffer:
             self._full = False
-            effects.append(MakeRoom())
+            effects.append(ResumePublishing())
         effects += self._effects
         self._effects = []
         return effects
@@ -190,14 +192,14 @@ class Client(ClientLink):
                 return
             kind, length = measure(data, position, connection.largest_frame)
             if not length or position + length > size:
-                connection.intake.hold(data, position)
+                connection.buffer.hold(data, position)
                 return
             if kind == PARCEL:
                 raise FrameError(Refusal.PROTOCOL, "a parcel, which only brokers send each other")
             if kind == EVENTS:
                 if not head.count_of(data, position):
                     raise FrameError(Refusal.CORRUPT, "an events frame without events")
-                self.subscriber.meet(head.flow_of(data, position))
+                self.subscriber.open_flow(head.flow_of(data, position))
             else:
                 self._hear(now, connection, decode(data[position : position + length]), size - position)
                 position += length
@@ -218,7 +220,7 @@ class Client(ClientLink):
     # ---- what becomes of the link
 
     def _requests(self) -> Iterator[Subscription]:
-        return map(request_of, self.subscriber.wishes.values())
+        return map(request_of, self.subscriber.subscriptions.values())
 
     def _on_link_up(self) -> None:
         self._confirmations.on_link_up()
@@ -235,7 +237,7 @@ class Client(ClientLink):
     def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[Effect]:
         unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
         self._questions.clear()
-        return [Settle(token, reason) for token in unknown]
+        return [CompleteFlush(token, reason) for token in unknown]
 
     def _mark_departure(self, outbox: Outbox) -> None:
         self._confirmations.mark_departure(outbox)
@@ -255,16 +257,16 @@ class Client(ClientLink):
     def _flush_requested(self, now: int, asked: FlushRequested) -> None:  # noqa: ARG002
         doubt = self._confirmations.request_flush(asked.token)
         if doubt:
-            self._effects.append(Settle(asked.token, doubt))
+            self._effects.append(CompleteFlush(asked.token, doubt))
 
     def _flow_refused(self, now: int, refusal: FlowRefusal) -> None:  # noqa: ARG002
         self._effects.append(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
 
-    def _echo(self, now: int, echo: Echo) -> None:
-        if not self._confirmations.on_echo(echo.token):
+    def _echo(self, now: int, pong: Pong) -> None:
+        if not self._confirmations.on_echo(pong.token):
             return
-        if echo.token != DEPARTURE:
-            self._effects.append(Settle(echo.token))
+        if pong.token != DEPARTURE:
+            self._effects.append(CompleteFlush(pong.token))
         elif self._arrival is not None:
             self._switch(now, self._arrival)
 
@@ -272,7 +274,7 @@ class Client(ClientLink):
 
     def _asked(self, now: int, asked: Asked) -> None:  # noqa: ARG002
         if self._connection is None or not self._connection.greeted:
-            self._effects.append(Settle(asked.question.token, "not connected"))
+            self._effects.append(CompleteFlush(asked.question.token, "not connected"))
         else:
             self._questions.append(asked.question.token)
             self._connection.outbox.post(asked.question)
@@ -280,4 +282,4 @@ class Client(ClientLink):
     def _told(self, now: int, answer: Answer) -> None:  # noqa: ARG002
         if answer.token in self._questions:
             self._questions.remove(answer.token)
-            self._effects.append(Tell(answer))
+            self._effects.append(AnswerQuery(answer))

@@ -26,8 +26,8 @@ from stentor.machine import (
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import Challenge, Farewell, Message, Redirect, Rejection, Subscription, Welcome
-from stentor.nodes.application import Connect, Disconnect, Halt, Moved
 from stentor.nodes.arrival import ARRIVE_WITHIN_NS, LINGER_NS, PART_WITHIN_NS, Arrival, Failed, Stage
+from stentor.nodes.client_api import Connect, Disconnect, Halt, Moved
 from stentor.nodes.client_settings import Settings
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection

@@ -5,7 +5,7 @@ answer: if events may be lost with a link, it is told so, now or when it asks ne
 wants to know whether events on a topic were refused, and is let go if the link breaks.
 """
 
-from stentor.model.messages import Marker
+from stentor.model.messages import Ping
 from stentor.protocols.connection.outbox import Outbox
 
 DEPARTURE = 0  # the token of a marker for which nobody but the client itself waits
@@ -39,7 +39,7 @@ class Confirmations:
     def mark(self, outbox: Outbox) -> None:
         """Everything offered so far has left: send markers after it."""
         for token in self._requested:
-            outbox.post(Marker(token))
+            outbox.post(Ping(token))
             self._markers[token] = outbox.events
         self._requested = []
 
@@ -47,7 +47,7 @@ class Confirmations:
         """Nothing more will be sent on this link: have confirmed what was."""
         self._checks.add(DEPARTURE)
         self._markers[DEPARTURE] = outbox.events
-        outbox.post(Marker(DEPARTURE))
+        outbox.post(Ping(DEPARTURE))
 
     def on_echo(self, token: int) -> bool:
         """Return whether somebody waits for this marker."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from stentor.machine import SECOND, Input, Report
-from stentor.protocols.delivery.post import Arrived, Heard
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 from stentor.wire.block import Block
 
 FATAL: Final = (AssertionError, MemoryError)  # whoever sent what they came of, the node cannot trust itself
@@ -62,11 +62,11 @@ class Offenders:
         if not self._failed:
             return happened
         self._forget(now)
-        if isinstance(happened, Heard):
+        if isinstance(happened, LetterReceived):
             return None if self._is_refused(happened.sender) else happened
-        if isinstance(happened, Arrived):
+        if isinstance(happened, EventsReceived):
             blocks: list[Block] = [block for block in happened.blocks if not self._is_refused(block.publisher)]
-            return Arrived(blocks) if blocks else None
+            return EventsReceived(blocks) if blocks else None
         return happened
 
     def _is_refused(self, sender: int) -> bool:
@@ -81,8 +81,8 @@ def senders_of(happened: Iterable[Input]) -> set[int]:
     """Whose messages these are; nobody's if they are our own inputs."""
     found: set[int] = set()
     for each in happened:
-        if isinstance(each, Heard):
+        if isinstance(each, LetterReceived):
             found.add(each.sender)
-        elif isinstance(each, Arrived):
+        elif isinstance(each, EventsReceived):
             found.update(int(block.publisher) for block in each.blocks)
     return found

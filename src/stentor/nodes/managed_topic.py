@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from stentor.machine import CommitFailed, Committed, Input, Recalled, Scanned
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.repository import TopicRepository
 
 _ANSWERS = (Committed, CommitFailed, Scanned, Recalled)
 
@@ -21,7 +21,7 @@ class ManagedTopic:
 
     __slots__ = ("_owner", "_stale_upto", "heard", "machine")
 
-    def __init__(self, machine: Repository, owner: str) -> None:
+    def __init__(self, machine: TopicRepository, owner: str) -> None:
         self.machine = machine
         self._stale_upto = 0  # the last token of a machine that failed: what comes of it is not for this one
         self.heard: list[Input] = []  # while its ledger is being opened, or traces until it is time to write them
@@ -31,11 +31,11 @@ class ManagedTopic:
     def owner(self) -> str:
         return self.machine.registry.terms.owner or self._owner
 
-    def renew(self, machine: Repository) -> None:
+    def renew(self, machine: TopicRepository) -> None:
         """Go on with a machine that knows nothing yet."""
-        self.machine.store.release()
-        self._stale_upto = max(self.machine.dispatch.tokens, self.machine.commits.tokens)
-        machine.dispatch.tokens = machine.commits.tokens = self._stale_upto
+        self.machine.log.release()
+        self._stale_upto = max(self.machine.feeds.tokens, self.machine.commits.tokens)
+        machine.feeds.tokens = machine.commits.tokens = self._stale_upto
         self.machine = machine
 
     def is_stale(self, happened: Input) -> bool:

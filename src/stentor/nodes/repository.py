@@ -36,31 +36,31 @@ from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.request_topic import requests_pattern
 from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
-from stentor.nodes.application import Connect, Halt, Settle, Tell
+from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
+from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Halt
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
-from stentor.nodes.correspondence import Correspondence
+from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
-from stentor.nodes.orders import LEFT
 from stentor.nodes.repository_report import RepositoryReporter
 from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
 from stentor.nodes.unserved_topics import UnservedTopics
 from stentor.protocols.delivery.authentication import introduced, is_forged
-from stentor.protocols.delivery.post import (
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import (
     AccessShared,
-    Arrived,
+    EventsReceived,
     Founded,
-    Heard,
-    Linked,
+    LetterReceived,
+    LinkUp,
     Listening,
-    Post,
+    SendLetter,
     ShareAccess,
     Vouched,
 )
-from stentor.protocols.delivery.repository import Repository, TopicTick
-from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.wire.block import Block
 
 _LEDGER_INPUTS = (Opened, Measured, Committed, CommitFailed, Scanned, Recalled)
@@ -77,7 +77,7 @@ class RepositoryNode:
     def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
-        self._post = Correspondence(link)
+        self._post = LetterTransport(link)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
@@ -86,7 +86,7 @@ class RepositoryNode:
         self._is_concluding = False  # only traces are still stored
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
-        self._sleeping = SleepingTopics()  # Invariant: no topic is both here and in `_managed`.
+        self._sleeping = SleepingTopics(settings)  # Invariant: no topic is both here and in `_managed`.
         self._room = TopicRoom(settings, self._managed, self._sleeping)
         self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
@@ -164,9 +164,9 @@ class RepositoryNode:
     def _let_sleep(self, now: int, topic: str) -> None:
         """Close a topic to its ledger if nothing happens there."""
         managed = self._managed.get(topic)
-        if managed is not None and managed.machine.can_sleep(now) and not self._is_concluding:
+        if managed is not None and self._sleeping.can_take(now, managed.machine) and not self._is_concluding:
             self._effects += [self._sleeping.put(now, managed.machine), CloseLedger(topic)]
-            managed.machine.store.release()
+            managed.machine.log.release()
             del self._managed[topic]
         self._serve_more(now)
 
@@ -215,13 +215,13 @@ class RepositoryNode:
 
     def _watch_traces(self, now: int) -> None:
         """See which of our own traces are kept: their numbers are those of the events on the topic of traces."""
-        trail = self._post.trail
+        traces = self._post.traces
         newest = self._told_traces[-1].number if self._told_traces else self._kept_traces
-        if trail.told == newest and not self._told_traces and not self._is_concluding:
+        if traces.told == newest and not self._told_traces and not self._is_concluding:
             return
-        if trail.told > newest and not trail.rows:
-            horizons = {topic: managed.machine.testimony.traced_upto for topic, managed in self._managed.items()}
-            self._told_traces.append(ToldTraces(trail.told, now, horizons))
+        if traces.told > newest and not traces.rows:
+            horizons = {topic: managed.machine.tracer.traced_upto for topic, managed in self._managed.items()}
+            self._told_traces.append(ToldTraces(traces.told, now, horizons))
         durable = self._durable_traces()
         while self._told_traces and (
             self._told_traces[0].number <= durable or now - self._told_traces[0].at > _TRACES_KEPT_WITHIN
@@ -229,15 +229,15 @@ class RepositoryNode:
             self._kept_traces, _, horizons = self._told_traces.popleft()
             for topic, horizon in horizons.items():
                 if topic in self._managed:
-                    self._managed[topic].machine.testimony.keep(horizon)
-        if self._is_concluding and not self._is_concluded and (durable >= trail.told or not self._can_keep_traces):
+                    self._managed[topic].machine.tracer.keep(horizon)
+        if self._is_concluding and not self._is_concluded and (durable >= traces.told or not self._can_keep_traces):
             self._is_concluded = True
             self._effects.append(Concluded())
 
     def _durable_traces(self) -> int:
         """Return the number of the last of our own traces that we keep durably ourselves."""
         managed = self._managed.get(self._kept)
-        stream = None if managed is None else managed.machine.store.streams.get((self._id, self._incarnation))
+        stream = None if managed is None else managed.machine.log.streams.get((self._id, self._incarnation))
         return 0 if stream is None else stream.durable.last
 
     @property
@@ -245,14 +245,14 @@ class RepositoryNode:
         managed = self._managed.get(self._kept)
         if managed is None or not self._post.linked:
             return False
-        return managed.machine.is_open and not managed.machine.commits.trouble
+        return managed.machine.is_open and not managed.machine.commits.failure
 
     def _conclude(self, now: int) -> None:
         """Tell the last traces. They come back to us behind all that others told before, and are stored at once."""
         self._is_concluding = True
         for topic, managed in self._managed.items():
             if topic != self._kept:
-                managed.machine.testimony.tell_progress(now, is_last=True)
+                managed.machine.tracer.tell_progress(now, is_last=True)
         self._take(now, *self._post.conclude(now))
         kept = self._managed.get(self._kept)
         if kept is not None and kept.machine.is_open and kept.heard:
@@ -273,21 +273,21 @@ class RepositoryNode:
                 self._effects.append(Stop(effect.reason))
             elif isinstance(effect, ShareAccess):
                 self._share(now, effect)
-            elif isinstance(effect, Settle):
+            elif isinstance(effect, CompleteFlush):
                 self._notices.pop(effect.token, None)  # all is told again on the next link
-            elif isinstance(effect, Tell):
+            elif isinstance(effect, AnswerQuery):
                 self._shared(now, effect)
             else:
                 self._effects.append(effect)
         told_by_topic: dict[str, list[Input]] = {}
         for each in filter(None, (self._offenders.admit(now, each) for each in queue)):
             match each:
-                case Linked():
+                case LinkUp():
                     told_by_topic.update({topic: [*told_by_topic.get(topic, ()), each] for topic in self._managed})
                     self._announce_sleeping(now)
-                case Arrived():
+                case EventsReceived():
                     self._arrived(each, told_by_topic)
-                case Heard():
+                case LetterReceived():
                     if not self._is_concluding:
                         self._heard(now, each, told_by_topic)
                 case Vouched():
@@ -308,7 +308,7 @@ class RepositoryNode:
         self._notices[self._notice] = share.topic, share.token
         self._post.ask(now, AccessFacts(share.topic, share.facts, self._notice))
 
-    def _shared(self, now: int, told: Tell) -> None:
+    def _shared(self, now: int, told: AnswerQuery) -> None:
         assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
         notice = self._notices.pop(told.answer.token, None)
         if notice is not None:
@@ -324,7 +324,7 @@ class RepositoryNode:
         self._take(now, *self._step(now, topic, managed, happened))
         if machine.is_open and not opened:
             if self._post.linked:
-                self._take(now, *self._post.send(now, machine.step(now, Linked(self._principal))))
+                self._take(now, *self._post.send(now, machine.step(now, LinkUp(self._principal))))
             heard, managed.heard = managed.heard, []
             self._take(now, *self._step(now, topic, managed, heard))
         if machine.gone and self._managed.get(topic) is managed:
@@ -355,21 +355,21 @@ class RepositoryNode:
             told.horizons.pop(topic, None)
         return [Open(topic)], []
 
-    def _machine(self, topic: str) -> Repository:
+    def _machine(self, topic: str) -> TopicRepository:
         """Return a machine that knows nothing yet; what becomes of traces and of mail is not traced."""
-        trail = None if topic in (self._kept, MAIL) else self._post.trail
-        return Repository(topic, self._settings, trail, self._room.recent)
+        traces = None if topic in (self._kept, MAIL) else self._post.traces
+        return TopicRepository(topic, self._settings, traces, self._room.recent)
 
     def _let_go(self, now: int, topic: str) -> None:
         managed = self._managed.pop(topic)
-        managed.machine.store.release()
+        managed.machine.log.release()
         if managed.machine.registry.deleted:
             self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
             self._post.ignore(now, name)
         self._serve_more(now)
 
-    def _arrived(self, arrived: Arrived, told: dict[str, list[Input]]) -> None:
+    def _arrived(self, arrived: EventsReceived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
         by_topic: dict[str, list[Block]] = {}
         for block in arrived.blocks:
@@ -377,22 +377,22 @@ class RepositoryNode:
             topic = self._kept if topic == TRACE else topic
             by_topic.setdefault(topic, []).append(block)
         for topic, blocks in by_topic.items():
-            told.setdefault(topic, []).append(Arrived(blocks))
+            told.setdefault(topic, []).append(EventsReceived(blocks))
 
     def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
         self._wake(now, topic)
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
             if len(managed.heard) < _MOST_HEARD:  # what is dropped comes again
-                managed.heard += [each for each in inputs if not isinstance(each, Linked)]
-            inputs = [each for each in inputs if isinstance(each, Linked)]
+                managed.heard += [each for each in inputs if not isinstance(each, LinkUp)]
+            inputs = [each for each in inputs if isinstance(each, LinkUp)]
         elif managed is not None and topic == self._kept and not self._is_concluding:
-            managed.heard += [each for each in inputs if isinstance(each, Arrived)]
-            inputs = [each for each in inputs if not isinstance(each, Arrived)]
+            managed.heard += [each for each in inputs if isinstance(each, EventsReceived)]
+            inputs = [each for each in inputs if not isinstance(each, EventsReceived)]
         if inputs:
             self._tell_one(now, topic, *inputs)
 
-    def _heard(self, now: int, heard: Heard, told: dict[str, list[Input]]) -> None:
+    def _heard(self, now: int, heard: LetterReceived, told: dict[str, list[Input]]) -> None:
         if heard.sender == self._id:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
@@ -405,7 +405,7 @@ class RepositoryNode:
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
-            told.setdefault(topic, []).append(Heard(heard.sender, events, heard.blocks, heard.requester))
+            told.setdefault(topic, []).append(LetterReceived(heard.sender, events, heard.blocks, heard.requester))
 
     def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
@@ -431,7 +431,7 @@ class RepositoryNode:
 
     # ---- operators
 
-    def _answered(self, now: int, heard: Heard, event: Registration) -> bool:
+    def _answered(self, now: int, heard: LetterReceived, event: Registration) -> bool:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
@@ -456,7 +456,7 @@ class RepositoryNode:
             return True
         return False
 
-    def _drain(self, now: int, heard: Heard, event: Registration) -> None:
+    def _drain(self, now: int, heard: LetterReceived, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         name = self._settings.name
         self._room.check_operator(event.sender, event.principal)
@@ -472,13 +472,13 @@ class RepositoryNode:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
-            self._tell_one(now, topic, Heard(heard.sender, [removal], requester=heard.requester))
+            self._tell_one(now, topic, LetterReceived(heard.sender, [removal], requester=heard.requester))
         self._reply(now, event, report=msgspec.json.encode(self.status(now)))
 
     def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
         receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
-        self._take(now, *self._post.send(now, [Post(inbox_of(event.sender), (receipt,))]))
+        self._take(now, *self._post.send(now, [SendLetter(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:
         """Return whether each topic is served, without what takes long to count."""

@@ -14,10 +14,12 @@ from stentor.machine import SECOND, Effect, StartTimer, StopTimer
 from stentor.model.access import SharedFact
 from stentor.model.facts import portions
 from stentor.model.status import TopicHealth
-from stentor.protocols.delivery.post import Vouched
-from stentor.protocols.delivery.repository import Repository, TopicTick
-from stentor.protocols.delivery.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
+from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import Vouched
 
+_SHORTEST_SLEEP = 3600 * SECOND  # of a topic with events: looking after 100,000 of them must cost next to nothing
 _WAKE_AGAIN = 5 * SECOND  # while there is no file for one more ledger; whoever wrote a letter repeats it meanwhile
 _facts = msgspec.msgpack.Decoder(tuple[SharedFact, ...])
 
@@ -36,7 +38,30 @@ class SleepingTopic(msgspec.Struct, frozen=True):
 class SleepingTopics(dict[str, SleepingTopic]):
     """All of one repository, by name."""
 
-    def put(self, now: int, machine: Repository) -> Effect:
+    def __init__(self, settings: RepositorySettings) -> None:
+        super().__init__()
+        self._after, self._age_unit = settings.sleep_after, settings.age_unit
+
+    def can_take(self, now: int, machine: TopicRepository) -> bool:
+        """Return whether another machine may go on from the ledger whenever something happens, and nobody notices. It
+        has rested, so it manages its topic alone and waits for nothing. Topics of our own, and those that are held at
+        borders, are few, and listen to more than their name.
+        """
+        is_special = machine.mailboxes.is_mail or machine.feeds.held
+        rests = machine.is_open and not machine.gone and machine.interval.has_lasted(now, self._after)
+        if not rests or self._after == 0 or is_special or not machine.registry.created:
+            return False
+        if not machine.tracer.is_kept or machine.closing.is_due or machine.health.trouble:
+            return False
+        return not (machine.feeds.cursors or machine.feeds.recalls or machine.gossip.sharing)
+
+    def _until(self, now: int, machine: TopicRepository) -> int | None:
+        """Return when something that is stored may be too old to be kept; None if nothing is stored."""
+        terms = machine.registry.terms
+        age = min(terms.keep, terms.expire or terms.keep) * self._age_unit
+        return now + max(age, _SHORTEST_SLEEP) if machine.log.streams.event_count else None
+
+    def put(self, now: int, machine: TopicRepository) -> Effect:
         """Note what must be known of a topic that falls asleep; return what becomes of its timer."""
         self[machine.topic] = SleepingTopic(
             machine.registry.terms.owner,
@@ -44,17 +69,17 @@ class SleepingTopics(dict[str, SleepingTopic]):
             machine.size,
             msgspec.msgpack.encode(machine.registry.access()),
             msgspec.json.encode(machine.status(now)),
-            tuple(machine.enrolment.publishers.values()),
+            tuple(machine.admission.publishers.values()),
         )
-        until = machine.sleeps_until(now)
+        until = self._until(now, machine)
         return StopTimer(machine.timer) if until is None else StartTimer(machine.timer, until)
 
-    def hand_over(self, topic: str, machine: Repository) -> SleepingTopic:
+    def hand_over(self, topic: str, machine: TopicRepository) -> SleepingTopic:
         """Take a topic out, and tell the machine that goes on with it what it knew before."""
         sleeping = self.pop(topic)
         machine.size = sleeping.size
         machine.is_announced = True
-        machine.enrolment.publishers.update({each.id: each for each in sleeping.publishers})
+        machine.admission.publishers.update({each.id: each for each in sleeping.publishers})
         return sleeping
 
     def notices(self) -> Iterator[tuple[str, tuple[SharedFact, ...]]]:

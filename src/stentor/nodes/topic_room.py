@@ -21,8 +21,8 @@ from stentor.model.topic import matches
 from stentor.model.trace import kept_of
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.sleeping_topics import SleepingTopic
+from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.tail import TailBudget
 
 NO_FILES = "too many ledgers: raise `ulimit -n` and start this repository again, or move topics to another one"
 _EARLY = 86_400_000  # milliseconds that a clock may be ahead; much more, and no later topic of this name were newer
@@ -45,7 +45,7 @@ class TopicRoom:
         self._kept = kept_of(settings.name)  # traces, which are no topic of users
         self.operator = ""
         self.is_retiring = False  # it leaves all topics, and ends
-        self.recent = TailBudget(settings.tail)  # of memory for recent records, which all topics share
+        self.recent = Budget(settings.tail)  # of memory for recent records, which all topics share
 
     def has_ledger(self) -> bool:
         """Return whether one more ledger can be open."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from stentor.machine import SECOND
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
 from stentor.model.trace import SCHEMA, TRACE, Trace, to_columns
-from stentor.protocols.delivery.drafts import Drafts
+from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.wire import block as wire
 from stentor.wire.block import Block, Origin
 
@@ -25,7 +25,7 @@ class TracePublisher:
         self._next = 1
         self._recent: deque[tuple[int, Block]] = deque()
 
-    def send(self, now: int, offset: int, publisher: PublisherId, rows: Sequence[Trace], drafts: Drafts) -> None:
+    def send(self, now: int, offset: int, publisher: PublisherId, rows: Sequence[Trace], drafts: PublishQueue) -> None:
         """Put rows among what waits to leave; `offset` is how far clocks on walls are ahead of ours."""
         while self._recent and self._recent[0][0] < now - _IN_DOUBT:
             self._recent.popleft()
@@ -41,7 +41,7 @@ class TracePublisher:
             self._next += len(bodies[part])
             yield Block(wire.encode(origin, SCHEMA, [column[part] for column in columns], bodies[part]), SCHEMA)
 
-    def send_again(self, drafts: Drafts) -> None:
+    def send_again(self, drafts: PublishQueue) -> None:
         """There is another link: what was sent last may have been lost with the former one."""
         for _, block in self._recent:
             drafts.forward(TRACE, block)

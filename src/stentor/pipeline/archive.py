@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stentor.model.position import Position
-from stentor.pipeline.catalogue import Catalogue
+from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
 from stentor.pipeline.options import read_options
 from stentor.storage.lake import MARK, SUFFIX, Lake, LakeError
 
@@ -61,7 +61,7 @@ def settle(lake: Lake, options: dict[str, str]) -> None:
     if not done:
         return
     offset = json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1])
-    with Catalogue(read_options({"subscriber": NAME, **options}, streaming=True)) as catalogue:
+    with BlockingStoredReader(read_options({"subscriber": NAME, **options}, streaming=True)) as catalogue:
         for topic, entry in offset.items():
             catalogue.acknowledge(topic, Position.from_text(entry["read"]))
 

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-from stentor.pipeline import claim
-from stentor.pipeline.claim import STREAM
+from stentor.pipeline import trace_claims
+from stentor.pipeline.cached_tables import Holding
 from stentor.pipeline.doubt import ON_ITS_WAY, SECOND, UNPROVEN, VIOLATION, WARNING, Doubts
-from stentor.pipeline.holding import Holding
-from stentor.pipeline.hole import EARLIER, KILLED, OPEN, holes
-from stentor.pipeline.stretch import earliest, end_in_section, merge, section, sections, sweep
+from stentor.pipeline.number_ranges import earliest, end_in_section, merge, section, sections, sweep
+from stentor.pipeline.trace_claims import STREAM
+from stentor.pipeline.trace_gaps import EARLIER, KILLED, OPEN, holes
 
 LOST, LEFT_OUT, DUPLICATE, SWAP = "lost", "left out", "duplicate", "swap"
 UNSTABLE, UNSTORED, FEWER, UNTOLD = "released before stable", "unstored", "missing copy", "untold"
@@ -52,8 +52,8 @@ def audit(
     about = told.where(_matches("about", pattern))
     unknown = unknown.where((sql.col("role") == "repository") | _matches("topic", pattern))
     newest = told.agg(sql.max("until").alias("newest"))
-    doubts = Doubts(unknown, newest, claim.synced(about), tolerance, at_rest=at_rest)
-    recovered = held.hold(claim.recovered(claim.settled(about)))
+    doubts = Doubts(unknown, newest, trace_claims.synced(about), tolerance, at_rest=at_rest)
+    recovered = held.hold(trace_claims.recovered(trace_claims.settled(about)))
     journeys = held.hold(_journeys(about, recovered))
     deliveries = held.hold(_deliveries(about))
     unreleased = held.hold(_unreleased(about, deliveries, at_rest=at_rest))
@@ -101,14 +101,14 @@ def _journeys(traces: DataFrame, recovered: DataFrame) -> DataFrame:
     told twice, also from its ledger, it has once.
     """
     columns = (*STREAM, "keeper", "is_stored", "first", "last", "born")
-    settled = claim.settled(traces).where("not is_retold").select(*columns).union(recovered.select(*columns))
+    settled = trace_claims.settled(traces).where("not is_retold").select(*columns).union(recovered.select(*columns))
     ranges = settled.groupBy(*STREAM, "keeper").agg(sql.min("first").alias("first"), sql.max("last").alias("last"))
     claims = _union(
-        _as(claim.published(traces).drop("at", "until"), "published"),
+        _as(trace_claims.published(traces).drop("at", "until"), "published"),
         settled.withColumn("claim", sql.when(sql.col("is_stored"), "stored").otherwise("passed")).drop(
             "keeper", "is_stored"
         ),
-        _as(claim.released(traces).select(*STREAM, "first", "last"), "released"),
+        _as(trace_claims.released(traces).select(*STREAM, "first", "last"), "released"),
         _as(ranges.drop("keeper"), "due"),
     )
     return sweep(claims, STREAM, ("published", "stored", "passed", "released", "due"), ("born",))
@@ -116,11 +116,11 @@ def _journeys(traces: DataFrame, recovered: DataFrame) -> DataFrame:
 
 def _deliveries(traces: DataFrame) -> DataFrame:
     """Of each stream at each subscriber, which numbers are for it, were released, acknowledged, and durably so."""
-    synced = claim.synced(traces).groupBy(*_END, "first").agg(sql.max("last").alias("last"))
+    synced = trace_claims.synced(traces).groupBy(*_END, "first").agg(sql.max("last").alias("last"))
     claims = _union(
-        _as(claim.wanted(traces).drop("at", "until"), "wanted"),
-        _as(claim.released(traces).select(*_END, "first", "last"), "released"),
-        _as(claim.acknowledged(traces).select(*_END, "first", "last"), "acknowledged"),
+        _as(trace_claims.wanted(traces).drop("at", "until"), "wanted"),
+        _as(trace_claims.released(traces).select(*_END, "first", "last"), "released"),
+        _as(trace_claims.acknowledged(traces).select(*_END, "first", "last"), "acknowledged"),
         _as(synced, "synced"),
     )
     return sweep(claims, _END, ("wanted", "released", "acknowledged", "synced"), ("keeper", "ahead", "born"))
@@ -191,7 +191,9 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Do
     born, by = sql.col("born"), sql.col("by")
     judged = doubts.judge(doubts.of_subscribers(passed), born, by).where(f"verdict <> '{UNPROVEN}' or not is_synced")
     told_by = by + _SYNC_TOLD
-    unknown = doubts.of_all_keepers(judged.drop("holes"), claim.settled(traces)).crossJoin(sql.broadcast(doubts.newest))
+    unknown = doubts.of_all_keepers(judged.drop("holes"), trace_claims.settled(traces)).crossJoin(
+        sql.broadcast(doubts.newest)
+    )
     is_between = sql.col("verdict").eqNullSafe(VIOLATION) & ~sql.col("is_inside")
     judged = unknown.where(
         sql.lit(doubts.at_rest) | ~is_between | sql.coalesce(sql.col("newest") > told_by, sql.lit(True))
@@ -210,16 +212,16 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Do
 
 def _passing(traces: DataFrame) -> DataFrame:
     """Numbers that were released, and by when at the latest."""
-    return claim.released(traces).select(*_END, sql.col("first").alias("place"), sql.col("until").alias("at"))
+    return trace_claims.released(traces).select(*_END, sql.col("first").alias("place"), sql.col("until").alias("at"))
 
 
 def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: Doubts) -> DataFrame:
     """What was released twice in one life of a subscriber, or again after it had acknowledged it."""
     keys = (*_END, "incarnation")
     twice = sql.broadcast(deliveries.where("released > 1").select(*_END).distinct())
-    given = claim.released(traces).join(twice, list(_END), "left_semi")
+    given = trace_claims.released(traces).join(twice, list(_END), "left_semi")
     later = _ranges(given, *keys)
-    done = claim.acknowledged(traces).join(twice, list(_END), "left_semi").select(
+    done = trace_claims.acknowledged(traces).join(twice, list(_END), "left_semi").select(
         *_END, "first", "last", sql.col("until").alias("done_at"), sql.col("incarnation").alias("done_in")
     )  # fmt: skip
     before = done.join(later, list(_END)).where("incarnation > done_in and last >= low and first <= high")
@@ -269,7 +271,7 @@ def _ranges(given: DataFrame, *keys: str) -> DataFrame:
 def _durable_before(traces: DataFrame, later: DataFrame, tolerance: int) -> DataFrame:
     """What a repository had written down as acknowledged before a life began to which it released later ones."""
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber")
-    noted = claim.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"]).where(
+    noted = trace_claims.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"]).where(
         sql.col("until") + tolerance < sql.col("began_at")
     ).join(gone, ["about", "subscriber"], "left_anti")  # fmt: skip
     clipped = noted.select(
@@ -283,7 +285,7 @@ def _swaps(traces: DataFrame, repeats: DataFrame) -> DataFrame:
     keys = (*_END, "incarnation")
     along = Window.partitionBy(*keys).orderBy("catenation").rowsBetween(Window.unboundedPreceding, -1)
     rows = traces.where("kind = 'released'").withColumn("highest", sql.max("last").over(along))
-    parts = claim.numbers(rows).where("first <= highest")
+    parts = trace_claims.numbers(rows).where("first <= highest")
     found = parts.withColumn("last", sql.least("last", "highest"))  # a sum goes on behind what came late
     again = repeats.select(*keys, sql.col("first").alias("low"), sql.col("last").alias("high"))
     same = [found[key].eqNullSafe(again[key]) for key in keys]
@@ -310,7 +312,7 @@ def _unstable(traces: DataFrame, doubts: Doubts) -> DataFrame:
         *columns, sql.col("until").alias("at"), sql.col("end").alias("place"), section(sql.col("end")).alias("section")
     )
     rows = traces.where("kind = 'stable'").select(
-        "about", "keeper", "at", "start", "end", claim.from_ledger().alias("again")
+        "about", "keeper", "at", "start", "end", trace_claims.from_ledger().alias("again")
     )
     stable = sections(rows, "start", "end")
     keys = ("about", "keeper", "section")
@@ -357,7 +359,7 @@ def _without_recovered(early: DataFrame, stable: DataFrame, keys: Sequence[str])
 
 def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest: bool) -> DataFrame:
     """What was published and is stored nowhere, though later ones are, and readers have passed it or it is long ago."""
-    settled = claim.settled(traces)
+    settled = trace_claims.settled(traces)
     reached = settled.groupBy(*STREAM).agg(sql.max("last").alias("reached"))
     newest = settled.agg(sql.max("until").alias("newest"))
     never = journeys.where("published > 0 and stored = 0 and passed = 0").join(reached, list(STREAM), "left").crossJoin(
@@ -379,7 +381,7 @@ def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest
 
 def _fewer(traces: DataFrame, journeys: DataFrame, doubts: Doubts) -> DataFrame:
     """What fewer repositories have than have earlier and later ones."""
-    settled = claim.settled(traces)
+    settled = trace_claims.settled(traces)
     copies = sql.col("stored") + sql.col("passed")
     rows = journeys.where("stored > 0").where(copies < sql.col("due"))
     found = merge(rows.select(*STREAM, "stored", "due", "first", "last", "born"), (*STREAM, "stored", "due"))
@@ -428,7 +430,7 @@ def _untold(unknown: DataFrame, *, since: bool) -> DataFrame:
 
 
 def _unknown(traces: DataFrame) -> DataFrame:
-    found = claim.unknown_audiences(traces).withColumns(
+    found = trace_claims.unknown_audiences(traces).withColumns(
         {"verdict": sql.lit(UNPROVEN), "kind": sql.lit(UNTOLD), "subscriber": sql.lit("")}
     )
     return found.withColumn("what", sql.lit("it is not told for whom these are stored"))
@@ -460,7 +462,11 @@ def _subscribers(traces: DataFrame, deliveries: DataFrame, missing: DataFrame, a
     )
     waiting = missing.where("not should").groupBy(*keys).agg(_numbers("true").alias("waiting"))
     ledgers = acknowledged.groupBy(*keys).agg(_numbers("true").alias("from_ledgers"))
-    found = sums.join(claim.subscribers(traces), keys, "full").join(waiting, keys, "left").join(ledgers, keys, "left")
+    found = (
+        sums.join(trace_claims.subscribers(traces), keys, "full")
+        .join(waiting, keys, "left")
+        .join(ledgers, keys, "left")
+    )
     told = found.fillna(0)
     return told.withColumns({name: sql.col(name) + sql.col("from_ledgers") for name in ("released", "acknowledged")})
 

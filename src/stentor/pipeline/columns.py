@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stentor.client.stored_reader import Leaf
+from stentor.client.stored_reader import StoredPage
 from stentor.model.attribute import Kind, Schema
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
 from stentor.storage.lake import types_of
 from stentor.wire.block import Block
+from stentor.wire.block_view import BlockView
 from stentor.wire.head import HEADER_SIZE, SPARSE, TIMES, UNIFORM
-from stentor.wire.layout import Layout, gather
-from stentor.wire.sheaf import Sheaf
+from stentor.wire.run_layout import RunLayout, gather
 
 Numbers = NDArray[np.int64]
 
@@ -74,7 +74,7 @@ def ddl_of(schema: pa.Schema) -> str:
     return ", ".join(f"`{field.name}` {_NAMES[field.type]}" for field in schema)
 
 
-def to_arrow(leaf: Leaf, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def to_arrow(leaf: StoredPage, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A batch for each set of attributes that events of the page have."""
     groups: dict[Schema, list[int]] = {}
     for place, block in enumerate(leaf.blocks):
@@ -84,9 +84,9 @@ def to_arrow(leaf: Leaf, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_arrays(_arrays(blocks, bases, leaf, topic, schema), schema=schema)
 
 
-def _arrays(blocks: list[Block], bases: list[int], leaf: Leaf, topic: str, schema: pa.Schema) -> list[pa.Array]:
-    sheaf = Sheaf(blocks)
-    layout, count = sheaf.layout, sheaf.count
+def _arrays(blocks: list[Block], bases: list[int], leaf: StoredPage, topic: str, schema: pa.Schema) -> list[pa.Array]:
+    view = BlockView(blocks)
+    layout, count = view.layout, view.count
     owners = np.repeat(np.arange(len(blocks)), layout.counts)
     within = np.arange(count) - np.repeat(layout.counts.cumsum() - layout.counts, layout.counts)
     catenations = layout.heads["catenation"].astype(np.int64)[owners] + _offsets(layout, within)
@@ -107,13 +107,13 @@ def _arrays(blocks: list[Block], bases: list[int], leaf: Leaf, topic: str, schem
     ]
     for field in list(schema)[len(BOOKKEEPING) :]:
         if field.type == _ATTRIBUTES:
-            arrays.append(_map(sheaf))
+            arrays.append(_map(view))
         elif field == ORIGIN[0]:
             arrays.append(pa.array(publishers.view(np.int64)[owners]))
         elif field == ORIGIN[1]:
-            arrays.append(pa.repeat(pa.scalar(types_of(sheaf.schema)), count))
+            arrays.append(pa.repeat(pa.scalar(types_of(view.schema)), count))
         else:
-            arrays.append(_attribute(sheaf, field))
+            arrays.append(_attribute(view, field))
     return arrays
 
 
@@ -122,16 +122,16 @@ def _sequences(numbers: Numbers) -> pa.Array:
     return pa.array(numbers, mask=numbers <= 0)
 
 
-def _offsets(layout: Layout, within: Numbers) -> Numbers:
+def _offsets(layout: RunLayout, within: Numbers) -> Numbers:
     return _patched(layout, within, SPARSE, lambda block: (layout.starts[block] + HEADER_SIZE, "<u2"))
 
 
-def _times(layout: Layout, owners: NDArray[np.intp]) -> Numbers:
+def _times(layout: RunLayout, owners: NDArray[np.intp]) -> Numbers:
     times = layout.heads["time"].astype(np.int64)[owners]
     return _patched(layout, times, TIMES, lambda block: (layout.columns[block] - 8 * layout.counts[block], "<i8"))
 
 
-def _patched(layout: Layout, values: Numbers, flag: int, place: Callable[[int], tuple[int, str]]) -> Numbers:
+def _patched(layout: RunLayout, values: Numbers, flag: int, place: Callable[[int], tuple[int, str]]) -> Numbers:
     """The values of blocks that have some of their own are read."""
     if not layout.any_flags & flag:
         return values
@@ -144,7 +144,7 @@ def _patched(layout: Layout, values: Numbers, flag: int, place: Callable[[int], 
     return values
 
 
-def _bodies(layout: Layout) -> pa.Array:
+def _bodies(layout: RunLayout) -> pa.Array:
     """One buffer of all bodies, and where each ends."""
     uniform = (layout.heads["flags"] & UNIFORM).astype(np.bool_)
     begins = layout.bodies + np.where(uniform, 4, 4 * layout.counts)
@@ -167,7 +167,7 @@ def _array(column: Column) -> pa.Array:
     return pa.array(column.values, mask=mask)
 
 
-def _attribute(sheaf: Sheaf, field: pa.Field) -> pa.Array:
+def _attribute(sheaf: BlockView, field: pa.Field) -> pa.Array:
     column = sheaf.column(field.name)
     if column is None:
         return pa.nulls(sheaf.count, field.type)
@@ -180,7 +180,7 @@ def _attribute(sheaf: Sheaf, field: pa.Field) -> pa.Array:
         ) from None
 
 
-def _map(sheaf: Sheaf) -> pa.Array:
+def _map(sheaf: BlockView) -> pa.Array:
     """Names and values of each event, one after the other, and where each event's end."""
     names, count = sheaf.schema.names, sheaf.count
     columns = [column for name in names if (column := sheaf.column(name)) is not None]

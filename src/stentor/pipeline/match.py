@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import MapType
 
-from stentor.matching.pairs import PairIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.attribute import Kind
 from stentor.model.batch import DTYPES, Row
 from stentor.model.column import Column

@@ -18,12 +18,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from stentor.client.stored_reader import Available
+from stentor.client.stored_reader import Availability
 from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.position import Position
 from stentor.model.topic import matches
-from stentor.pipeline.catalogue import Catalogue
+from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
 from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
 from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, source_options, write_options
 from stentor.pipeline.sink import BatchWriter, StreamWriter
@@ -35,7 +35,7 @@ _PART = 25_000  # events that are worth a task
 _MOST_PARTS = 32
 
 
-class Portion(InputPartition):
+class SourcePartition(InputPartition):
     """What one task reads."""
 
     def __init__(self, topic: str, wanted: Position, repositories: tuple[str, ...]) -> None:
@@ -84,7 +84,7 @@ class _Reader:
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options, self._schema = options, schema
 
-    def _portions(self, topic: str, stock: Available, upto: Position) -> list[InputPartition]:
+    def _portions(self, topic: str, stock: Availability, upto: Position) -> list[InputPartition]:
         """All of it, neighbouring parts from different repositories. What the one that was asked does not have, since
         its disk was damaged, or it is behind the one that was asked before, another one has.
         """
@@ -92,7 +92,7 @@ class _Reader:
         rest = upto.minus(stock.end).minus(stock.gone)
         parts = (*stock.parts, rest) if rest.streams else stock.parts
         return [
-            Portion(topic, part, (*members[place % len(members) :], *members[: place % len(members)]))
+            SourcePartition(topic, part, (*members[place % len(members) :], *members[: place % len(members)]))
             for place, part in enumerate(parts)
         ]
 
@@ -107,10 +107,10 @@ class _Reader:
             )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, Portion):
+        if not isinstance(partition, SourcePartition):
             return  # Spark makes up one if there is none
         settle()
-        with plain(), Catalogue(self._options, running=True) as catalogue:
+        with plain(), BlockingStoredReader(self._options, running=True) as catalogue:
             for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
                 if self._options.since != "beginning":
                     self._check(partition.topic, leaf.lost)
@@ -123,7 +123,7 @@ class BatchReader(_Reader, DataSourceReader):
     @plain()
     def partitions(self) -> list[InputPartition]:
         found: list[InputPartition] = []
-        with Catalogue(self._options) as catalogue:
+        with BlockingStoredReader(self._options) as catalogue:
             for topic in catalogue.topics():
                 stock = catalogue.stock(topic, since=self._options.since)
                 upto = stock.end
@@ -139,14 +139,15 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         super().__init__(options, schema)
-        self._opened: Catalogue | None = None
+        self._opened: BlockingStoredReader | None = None
         self._target: dict[str, Position] | None = None  # beyond which nothing is read
         self._turn = 0
 
     @property
-    def _catalogue(self) -> Catalogue:
+    def _catalogue(self) -> BlockingStoredReader:
         if self._opened is None:
-            self._opened = Catalogue(self._options).__enter__()  # only if it is there: Spark stops readers that failed
+            # only if it is there: Spark stops readers that failed
+            self._opened = BlockingStoredReader(self._options).__enter__()
         return self._opened
 
     def stop(self) -> None:
@@ -201,7 +202,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     break
         return end
 
-    def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Available:
+    def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Availability:
         stock = self._catalogue.stock(topic, done=done, enrol=topic not in start, **what)
         if topic in start:
             self._check(topic, stock.gone)
@@ -234,7 +235,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._catalogue.acknowledge(topic, _position(end, topic))
 
 
-def _entry(stock: Available, read: Position) -> dict[str, Any]:
+def _entry(stock: Availability, read: Position) -> dict[str, Any]:
     return {"repository": stock.repository, "number": stock.number, "read": read.to_text()}
 
 

@@ -8,9 +8,9 @@ died before it told of them are in neither side of a share.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from stentor.pipeline import claim
-from stentor.pipeline.claim import STREAM
-from stentor.pipeline.stretch import sweep
+from stentor.pipeline import trace_claims
+from stentor.pipeline.number_ranges import sweep
+from stentor.pipeline.trace_claims import STREAM
 
 
 def traffic(traces: DataFrame, window: str) -> DataFrame:
@@ -38,7 +38,7 @@ def rates(traces: DataFrame, window: str) -> DataFrame:
     """By window, topic and subscriber: which share of the events that were published then it was ever given."""
     published = _publications(traces, window)
     given = sweep(
-        claim.released(traces).withColumn("claim", sql.lit("released")), (*STREAM, "subscriber"), ("released",)
+        trace_claims.released(traces).withColumn("claim", sql.lit("released")), (*STREAM, "subscriber"), ("released",)
     )
     low, high = sql.greatest("first", "published_first"), sql.least("last", "published_last")
     # Both sides consist of stretches that do not overlap, so each number is in one pair at most.

@@ -13,7 +13,7 @@ from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
 from stentor.planning.shape import Shape, link
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 Digits = tuple[int, ...]
 
@@ -89,7 +89,7 @@ class Network:
             broker = following
         return None
 
-    def _graph_of(self, broker: Digits) -> Connectivity:
+    def _graph_of(self, broker: Digits) -> ConnectivityGraph:
         """What a broker knows when it has heard everything; with fewer digits, of a unit as if it were all."""
         context = Context(ScopePath(_parts(broker)))
         gateways: defaultdict[str, list[Gateway]] = defaultdict(list)
@@ -105,7 +105,7 @@ class Network:
                 lowest = len(end) - 1 if end == broker else _first_difference(end, broker)
                 for length in range(len(above) + 2, lowest + 2):  # all units below that hold the end and are seen
                     gateways[_name(end[:length])].append(outward)
-        found = Connectivity(context)
+        found = ConnectivityGraph(context)
         for level, members in enumerate(names):
             for number, unit in enumerate(members):
                 found.take(Presence(unit, 1, unit, number, "", tuple(gateways[unit]), self._inside(level)))

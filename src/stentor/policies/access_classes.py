@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from stentor.matching.topics import TopicTree
+from stentor.matching.topic_tree import TopicTree
 from stentor.model.errors import Refusal
 from stentor.model.topic import covers, matches
 from stentor.policies.access import AccessPolicy, Denied, is_public, readers_of

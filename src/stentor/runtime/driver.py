@@ -36,7 +36,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
-from stentor.runtime.ledgers import Cabinet, CommitTimes, Ledgers
+from stentor.runtime.ledgers import Cabinet, CommitTimes, LedgerThreads
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.log_summary import LogSummary
@@ -80,7 +80,7 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = Ledgers(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
+        self._ledgers = LedgerThreads(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
         self._reports = LogSummary(log, self.loop)
@@ -108,7 +108,7 @@ class Driver:
             Stop: self._stop,
         }
         if self._ledgers is not None:
-            self._perform.update(dict.fromkeys(Ledgers.EFFECTS, self._ledgers.perform))
+            self._perform.update(dict.fromkeys(LedgerThreads.EFFECTS, self._ledgers.perform))
 
     def tell(self, happened: Input) -> None:
         """Step the machine and carry out what it wants; raises what the machine raises, for the caller's own inputs."""

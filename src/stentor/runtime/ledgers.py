@@ -28,7 +28,7 @@ from stentor.machine import (
 )
 from stentor.model.errors import StentorError
 from stentor.model.position import Position
-from stentor.model.record import Entry, Holdings
+from stentor.model.record import Entry, LedgerContents
 from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed
 
@@ -53,7 +53,7 @@ class Cabinet(Protocol):
     def discard(self, topic: str) -> None: ...
 
 
-class _Desk:
+class _LedgerQueue:
     """One ledger and what waits to be done with it."""
 
     __slots__ = ("blocked", "busy", "failure", "ledger", "queries", "queue", "timer", "topic")
@@ -102,7 +102,7 @@ class CommitTimes:
             return tuple(self._counts), self._total_s
 
 
-class Ledgers:
+class LedgerThreads:
     """Carries out what is asked of ledgers, and tells what came of it on the event loop."""
 
     EFFECTS = (Open, CloseLedger, Commit, Scan, Recall, Collect, Discard)
@@ -121,7 +121,7 @@ class Ledgers:
         self.commit_times = CommitTimes()
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, _LedgerQueue] = {}
         self._all_rest = asyncio.Event()
 
     def perform(self, effect: _Effect) -> None:
@@ -129,7 +129,7 @@ class Ledgers:
             return  # the node ends
         desk = self._desks.get(effect.ledger)
         if desk is None:
-            desk = self._desks[effect.ledger] = _Desk(effect.ledger)
+            desk = self._desks[effect.ledger] = _LedgerQueue(effect.ledger)
         if isinstance(effect, _Measure):
             desk.timer = None
         elif desk.timer is None and not isinstance(effect, CloseLedger):
@@ -157,7 +157,7 @@ class Ledgers:
 
     # ---- in a thread
 
-    def _work(self, desk: _Desk) -> None:
+    def _work(self, desk: _LedgerQueue) -> None:
         """Whoever publishes waits for no more than one of those who read."""
         try:
             while not desk.idle and not self._failed:
@@ -174,7 +174,7 @@ class Ledgers:
             self._loop.call_soon_threadsafe(self._fail, error)
         self._loop.call_soon_threadsafe(self._rest, desk)
 
-    def _rest(self, desk: _Desk) -> None:
+    def _rest(self, desk: _LedgerQueue) -> None:
         """On the loop: nothing came while the thread was about to end, or it goes on."""
         desk.busy = not desk.idle and not self._failed
         if desk.busy:
@@ -192,7 +192,7 @@ class Ledgers:
         for happened in inputs:
             self._tell(happened)
 
-    def _commit(self, desk: _Desk, first: Commit) -> None:
+    def _commit(self, desk: _LedgerQueue, first: Commit) -> None:
         """Everything that waits at the head of the queue is one commit: one sync for all of it."""
         commits = [first]
         entries: list[Entry] = list(first.entries)
@@ -227,7 +227,7 @@ class Ledgers:
             recall.ledger, recall.token, [(bytes(block.frame), block.schema) for block in blocks], sought, found
         )
 
-    def _do(self, desk: _Desk, effect: _Effect) -> None:
+    def _do(self, desk: _LedgerQueue, effect: _Effect) -> None:
         try:
             match effect:
                 case Open():
@@ -257,7 +257,7 @@ class Ledgers:
             desk.failure = str(error)
             if isinstance(effect, Open):
                 desk.close()  # what it had opened by then is given back
-                self._notify([Opened(effect.ledger, Holdings(), str(error))])
+                self._notify([Opened(effect.ledger, LedgerContents(), str(error))])
             elif isinstance(effect, Scan):
                 self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])
             elif isinstance(effect, Recall):

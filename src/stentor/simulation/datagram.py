@@ -31,18 +31,18 @@ class DatagramEnd:
         return end
 
     def send(self, data: bytes) -> None:
-        network, sky = self._network, self._network.sky
+        network, faults = self._network, self._network.sky
         if self.closed or network.blocked(self.host.name, self._address):
             return
         copies = 1
-        if sky.chance(sky.weather.loss):
-            sky.seen["datagram-lost"] += 1
+        if faults.chance(faults.faults.loss):
+            faults.seen["datagram-lost"] += 1
             copies = 0
-        elif sky.chance(sky.weather.duplication):
-            sky.seen["datagram-repeated"] += 1
+        elif faults.chance(faults.faults.duplication):
+            faults.seen["datagram-repeated"] += 1
             copies = 2
         for _ in range(copies):
-            network.schedule.after(sky.delay(), lambda: self._arrive(data))
+            network.schedule.after(faults.delay(), lambda: self._arrive(data))
 
     def close(self) -> None:
         self.closed = True

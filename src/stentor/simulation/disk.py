@@ -83,7 +83,7 @@ class SimulatedFile:
         disk = self._disk
         if disk.chance(disk.faults.sync_error):
             disk.faults_seen["sync-error"] += 1
-            self._settle()
+            self._lose_unsynced()
             raise OSError(errno.EIO, "input/output error")
         for change in self._changes:
             change.apply(self._durable)
@@ -95,7 +95,7 @@ class SimulatedFile:
 
     def cut_power(self) -> None:
         """The cache is gone; the disk holds what it holds."""
-        self._settle()
+        self._lose_unsynced()
         self._cache = bytearray(self._durable)
 
     @property
@@ -116,7 +116,7 @@ class SimulatedFile:
         change.apply(self._cache)
         self._changes.append(change)
 
-    def _settle(self) -> None:
+    def _lose_unsynced(self) -> None:
         """Decide what became of every change that was not synced."""
         disk = self._disk
         size = len(self._durable)
@@ -193,7 +193,7 @@ class SimulatedDisk:
         self._removed.append(self._files.pop(name))
 
     def sync(self) -> None:
-        self._settle()
+        self._flush_directory()
 
     def synced(self, name: str) -> bytes:
         """What a power cut would leave of a file at the worst; nothing if there is none."""
@@ -221,9 +221,9 @@ class SimulatedDisk:
                 self.faults_seen["file-came-back"] += 1
                 self._files[file.entry] = file
                 file.cut_power()
-        self._settle()
+        self._flush_directory()
 
-    def _settle(self) -> None:
+    def _flush_directory(self) -> None:
         """The directory is on the disk as it is in the cache."""
         self._removed.clear()
         self._replaced.clear()

@@ -8,7 +8,7 @@ from stentor.simulation.disk import SOUND_DISK, DiskFaults
 DAMAGES = ("lost", "repeated", "swapped", "flipped")
 
 
-class Weather(msgspec.Struct, frozen=True, kw_only=True):
+class LinkFaults(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to bytes under way."""
 
     shortest_delay: int = MILLISECOND // 10
@@ -21,14 +21,14 @@ class Weather(msgspec.Struct, frozen=True, kw_only=True):
     duplication: float = 0.0  # of datagrams
 
 
-FAIR_WEATHER = Weather()
+FAIR_WEATHER = LinkFaults()
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The default breaks nothing. From `until` on everything is healed and stays so, that liveness can be checked."""
 
     until: int = 0
-    weather: Weather = FAIR_WEATHER
+    weather: LinkFaults = FAIR_WEATHER
     disk: DiskFaults = SOUND_DISK
 
     breaks: float = 0.0  # a link is lost, with what is under way

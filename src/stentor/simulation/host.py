@@ -35,8 +35,8 @@ from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
 from stentor.simulation.network import Endpoint, Network
 from stentor.simulation.outcome import Anomaly
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Appointment, Schedule
-from stentor.simulation.trace import Trace
 from stentor.simulation.validation import validate_sometimes
 from stentor.storage.segment import LogDamaged, LogError
 
@@ -48,7 +48,7 @@ class Surroundings(Protocol):
 
     schedule: Schedule
     network: Network
-    trace: Trace
+    trace: ReplayTrace
     anomalies: list[Anomaly]
 
     def reported(self, host: "Host", report: Report) -> None: ...

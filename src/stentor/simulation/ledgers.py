@@ -19,7 +19,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.simulation.schedule import Schedule
 from stentor.storage.ledger import Excerpt, Ledger, LedgerError, LedgerFailed, LedgerFull
@@ -51,7 +51,7 @@ class LedgerWatch(Protocol):
         ...
 
 
-class _Desk:
+class _LedgerQueue:
     """One ledger on its disk, and how far it is with what it was asked for."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
@@ -83,16 +83,16 @@ class SimulatedLedgers:
     ) -> None:
         self._schedule, self._random, self._new_disk = schedule, random, new_disk
         self._later, self._tell, self._watch = later, tell, watch
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, _LedgerQueue] = {}
         self.is_torn = False  # the power is cut in the middle of the next commit
 
     def disk(self, ledger: str) -> SimulatedDisk:
         return self._desk(ledger).disk
 
-    def _desk(self, ledger: str) -> _Desk:
+    def _desk(self, ledger: str) -> _LedgerQueue:
         desk = self._desks.get(ledger)
         if desk is None:
-            desk = self._desks[ledger] = _Desk(self._new_disk(ledger))
+            desk = self._desks[ledger] = _LedgerQueue(self._new_disk(ledger))
         return desk
 
     def topics(self) -> list[str]:
@@ -103,13 +103,13 @@ class SimulatedLedgers:
         for desk in self._desks.values():
             desk.disk.cut_power()
 
-    def open(self, ledger: str) -> Holdings:
+    def open(self, ledger: str) -> LedgerContents:
         """Return what a ledger holds. Raises LedgerError if it cannot be opened."""
         desk = self._desk(ledger)
         desk.ledger = SegmentLedger(desk.disk, ledger, _SEGMENT)
-        holdings = desk.ledger.load()
+        contents = desk.ledger.load()
         desk.stuck_at = desk.busy_until = 0
-        return holdings
+        return contents
 
     def draw_delay(self) -> int:
         """Return how long the disk takes for something."""
@@ -127,7 +127,7 @@ class SimulatedLedgers:
         desk.busy_until = max(desk.busy_until, now) + self.draw_delay()
         self._later(desk.busy_until - now, action)
 
-    def _write(self, desk: _Desk, commit: Commit) -> None:
+    def _write(self, desk: _LedgerQueue, commit: Commit) -> None:
         self._watch.writing(commit)
         if self.is_torn:
             self._tear(desk, commit)
@@ -149,7 +149,7 @@ class SimulatedLedgers:
             self._watch.written(commit)
             self._answer(desk, Committed(commit.ledger, commit.token))
 
-    def _tear(self, desk: _Desk, commit: Commit) -> None:
+    def _tear(self, desk: _LedgerQueue, commit: Commit) -> None:
         """The power is cut while this is written: it may be there or not."""
         self.is_torn = False
         desk.disk.faults = _TORN
@@ -162,7 +162,7 @@ class SimulatedLedgers:
         desk.disk.faults = SOUND_DISK
         self._watch.power_failed()
 
-    def _answer(self, desk: _Desk, happened: Input) -> None:
+    def _answer(self, desk: _LedgerQueue, happened: Input) -> None:
         """A little later, so that the process may crash before it hears of it; in order."""
         desk.busy_until = max(desk.busy_until, self._schedule.now + 1)
         self._later(self._random.randrange(1000), lambda: self._tell(happened))

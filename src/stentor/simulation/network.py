@@ -12,7 +12,7 @@ from stentor.machine import SECOND, Input
 from stentor.model.ids import LinkId
 from stentor.simulation.datagram import DatagramEnd
 from stentor.simulation.faults import Faults
-from stentor.simulation.pipe import Pipe, Sky
+from stentor.simulation.pipe import Pipe, PipeFaults
 from stentor.simulation.schedule import Schedule
 from stentor.simulation.stream import StreamEnd, StreamLink
 
@@ -60,7 +60,7 @@ class Network:
         self.schedule = schedule
         self.random = random
         self.faults = faults
-        self.sky = Sky(random, faults.weather)
+        self.sky = PipeFaults(random, faults.weather)
         self.hosts: dict[str, Port] = {}
         self.links: list[StreamLink] = []  # those that at least one side believes in
         self._blocked: Counter[tuple[str, str]] = Counter()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stentor.simulation.trace import Trace
+from stentor.simulation.replay_trace import ReplayTrace
 
 
 class Anomaly(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, scenario: str, seed: int, trace: Trace, anomalies: Iterable[Anomaly], statistics: dict[str, int]
+        cls, scenario: str, seed: int, trace: ReplayTrace, anomalies: Iterable[Anomaly], statistics: dict[str, int]
     ) -> "Outcome":
         """Return what came of a run, as its trace and its checkers have it."""
         return cls(

@@ -4,23 +4,23 @@ from collections import Counter, deque
 from collections.abc import Callable
 from random import Random
 
-from stentor.simulation.faults import Weather
+from stentor.simulation.faults import LinkFaults
 from stentor.simulation.schedule import Appointment, Schedule
 
 
-class Sky:
+class PipeFaults:
     """The weather that all pipes share; it can change while bytes are under way."""
 
-    __slots__ = ("random", "seen", "weather")
+    __slots__ = ("faults", "random", "seen")
 
-    def __init__(self, random: Random, weather: Weather) -> None:
+    def __init__(self, random: Random, weather: LinkFaults) -> None:
         self.random = random
-        self.weather = weather
+        self.faults = weather
         self.seen: Counter[str] = Counter()
 
     def delay(self) -> int:
-        weather = self.weather
-        return weather.shortest_delay + int(self.random.expovariate(1.0) * weather.mean_delay)
+        faults = self.faults
+        return faults.shortest_delay + int(self.random.expovariate(1.0) * faults.mean_delay)
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability
@@ -29,17 +29,28 @@ class Sky:
 class Pipe:
     """Calls `receive` with chunks and `end` once, after the last byte before `finish`."""
 
-    __slots__ = ("_dead", "_due", "_end", "_last", "_queue", "_receive", "_schedule", "_sky", "_stalled", "in_flight")
+    __slots__ = (
+        "_dead",
+        "_due",
+        "_end",
+        "_faults",
+        "_last",
+        "_queue",
+        "_receive",
+        "_schedule",
+        "_stalled",
+        "in_flight",
+    )
 
     def __init__(
         self,
         schedule: Schedule,
-        sky: Sky,
+        faults: PipeFaults,
         receive: Callable[[bytes], None],
         end: Callable[[str], None],
         not_before: int = 0,
     ) -> None:
-        self._schedule, self._sky, self._receive, self._end = schedule, sky, receive, end
+        self._schedule, self._faults, self._receive, self._end = schedule, faults, receive, end
         self._queue: deque[tuple[int, bytes | str]] = deque()  # arrival, and bytes or the reason of the end
         self._last = not_before
         self._due: Appointment | None = None
@@ -49,16 +60,16 @@ class Pipe:
     def send(self, data: bytes) -> None:
         if self._dead or not data:
             return
-        sky = self._sky
-        if len(data) > 1 and sky.chance(sky.weather.cut):
-            cut = sky.random.randrange(1, len(data))
+        faults = self._faults
+        if len(data) > 1 and faults.chance(faults.faults.cut):
+            cut = faults.random.randrange(1, len(data))
             pieces = [data[:cut], data[cut:]]
         else:
             pieces = [data]
-        if sky.chance(sky.weather.damage):
+        if faults.chance(faults.faults.damage):
             pieces = self._damage(pieces)
         for piece in pieces:
-            merged = bool(self._queue) and sky.chance(sky.weather.merge)
+            merged = bool(self._queue) and faults.chance(faults.faults.merge)
             self._put(self._last if merged else self._arrival(), piece)
 
     def finish(self, reason: str) -> None:
@@ -83,7 +94,7 @@ class Pipe:
         self._plan()
 
     def _arrival(self) -> int:
-        self._last = max(self._last, self._schedule.now + self._sky.delay())
+        self._last = max(self._last, self._schedule.now + self._faults.delay())
         return self._last
 
     def _put(self, arrival: int, item: bytes | str) -> None:
@@ -122,16 +133,16 @@ class Pipe:
 
     def _damage(self, pieces: list[bytes]) -> list[bytes]:
         """What a broken middlebox makes of one write."""
-        sky = self._sky
-        kind = sky.random.choice(sky.weather.damages)
-        sky.seen[f"{kind}-bytes"] += 1
-        victim = sky.random.randrange(len(pieces))
+        faults = self._faults
+        kind = faults.random.choice(faults.faults.damages)
+        faults.seen[f"{kind}-bytes"] += 1
+        victim = faults.random.randrange(len(pieces))
         if kind == "lost":
             return pieces[:victim] + pieces[victim + 1 :]
         if kind == "repeated":
             return pieces[: victim + 1] + pieces[victim:]
         if kind == "flipped":
-            return [_flip(piece, sky.random) if at == victim else piece for at, piece in enumerate(pieces)]
+            return [_flip(piece, faults.random) if at == victim else piece for at, piece in enumerate(pieces)]
         if len(pieces) > 1:
             return pieces[::-1]
         overtaken = self._take_back()

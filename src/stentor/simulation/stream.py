@@ -123,11 +123,11 @@ class StreamLink:
     def open(self) -> None:
         """The far side knows of it now, the near side when the answer has arrived."""
         near, far = self.ends
-        schedule, sky = self._network.schedule, self._network.sky
-        answered = schedule.now + sky.delay()
+        schedule, faults = self._network.schedule, self._network.sky
+        answered = schedule.now + faults.delay()
         near.link = far.link = self
-        near.out = Pipe(schedule, sky, far.receive, far.lose)
-        far.out = Pipe(schedule, sky, near.receive, near.lose, not_before=answered)
+        near.out = Pipe(schedule, faults, far.receive, far.lose)
+        far.out = Pipe(schedule, faults, near.receive, near.lose, not_before=answered)
         far.host.links[far.id] = far
         schedule.at(answered, self._answer)
         far.opened(LinkOpened(far.id, address=near.host.name))

@@ -4,17 +4,17 @@ Simulations ask for it after one step of so many, by the number of the step, so 
 """
 
 from stentor.machine import Machine
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import Network
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import BrokerNetwork
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.repository import Repository
-from stentor.simulation.doorman import Doorman
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.outcome import Anomaly
 
 EVERY = 8  # steps: seeds take some 10 % longer by that
 
 
-def validate_sometimes(name: str, machine: Machine | Network, steps: int, anomalies: list[Anomaly]) -> None:
+def validate_sometimes(name: str, machine: Machine | BrokerNetwork, steps: int, anomalies: list[Anomaly]) -> None:
     """Validate the state of a machine, if it is its turn after so many steps of all. The run goes on whatever is found,
     so that others can see what comes of it.
     """
@@ -26,10 +26,10 @@ def validate_sometimes(name: str, machine: Machine | Network, steps: int, anomal
         anomalies.append(Anomaly("invalid-state", f"{name} after {steps} steps: {error}"))
 
 
-def validate(machine: Machine | Network) -> None:
+def validate(machine: Machine | BrokerNetwork) -> None:
     """Raise AssertionError if the state of a machine is not as it must be."""
     match machine:
-        case Network() | Repository():
+        case BrokerNetwork() | TopicRepository():
             machine.validate()
         case Broker():
             machine.network.validate()

@@ -11,8 +11,8 @@ from stentor.simulation.faults import CALM, Faults
 from stentor.simulation.host import Factory, Host
 from stentor.simulation.network import Network
 from stentor.simulation.outcome import Anomaly
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Schedule
-from stentor.simulation.trace import Trace
 
 RESTART = SECOND // 2
 
@@ -34,7 +34,7 @@ class World:
         self.seed = seed
         self.faults = faults
         self.schedule = Schedule()
-        self.trace = Trace(keep_trace)
+        self.trace = ReplayTrace(keep_trace)
         self.network = Network(self.schedule, self.stream("network"), faults)
         self.hosts: dict[str, Host] = {}
         self.anomalies: list[Anomaly] = []

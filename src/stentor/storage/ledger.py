@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from stentor.model.errors import StentorError
-from stentor.model.record import Entry, Holdings, Line, Record, Row
+from stentor.model.record import Entry, LedgerContents, Record, RecordHeader, Row
 
 
 class LedgerError(StentorError):
@@ -35,11 +35,11 @@ class Excerpt(NamedTuple):
     """Records in order, and those between them that are damaged."""
 
     records: list[Record]
-    damaged: list[Line]
+    damaged: list[RecordHeader]
 
 
 class Ledger(Protocol):
-    def load(self) -> Holdings:
+    def load(self) -> LedgerContents:
         """What it holds, told before anything else is asked of it; contents need not be read for that."""
         ...
 

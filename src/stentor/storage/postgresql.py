@@ -20,7 +20,7 @@ from psycopg.pq import TransactionStatus
 from stentor.model.errors import ConfigError
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerError, LedgerFailed, LedgerFull
 from stentor.storage.statements import SUMMARIES, TABLES, Statements
-from stentor.storage.tables import TableLedger, Values, seal_fact
+from stentor.storage.table_ledger import TableLedger, Values, seal_fact
 
 VERSION: Final = 1
 DOUBT: Final = 60.0  # seconds to find out what became of a commit: the server gives up what is left of it sooner
@@ -264,7 +264,7 @@ class PostgresqlLedger(TableLedger):
         return LedgerDamaged(text) if state in _DAMAGED else LedgerFailed(self._failure)
 
 
-class PostgresqlShelf:
+class PostgresqlLedgerStore:
     """The ledgers of a repository in a database."""
 
     def __init__(self, url: str, repository: str) -> None:

@@ -10,25 +10,25 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
-from stentor.storage.chain import SEGMENT_SIZE, Chain
-from stentor.storage.directory import Directory
-from stentor.storage.group import (
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.storage.commit_group import (
     FACT,
     GONE,
     LABEL_SIZE,
     NO_FACT,
     RECORD,
+    CommitGroup,
     Gone,
-    Group,
     Item,
     Place,
     State,
     encode,
     read_item,
 )
+from stentor.storage.directory import Directory
 from stentor.storage.ledger import Excerpt, LedgerFailed
-from stentor.storage.register import Register, RepositoryTable, Streams, weigh
+from stentor.storage.record_index import RecordIndex, RepositoryTable, Streams, weigh
+from stentor.storage.segment_chain import SEGMENT_SIZE, SegmentChain
 
 _READ_AHEAD = 64 << 10
 
@@ -38,26 +38,26 @@ class SegmentLedger:
 
     def __init__(self, directory: Directory, name: str, segment_size: int = SEGMENT_SIZE) -> None:
         self._name = name
-        self._chain = Chain(directory, name, segment_size)
+        self._segments = SegmentChain(directory, name, segment_size)
         streams = Streams()
-        self._records = Register(streams)
+        self._records = RecordIndex(streams)
         self._rows = RepositoryTable(streams)
         self._facts: dict[str, tuple[bytes, Place]] = {}
         self._gone: list[Gone] = []  # to be told with the next group
         self._next, self._floor = 1, 0
 
-    def load(self) -> Holdings:
+    def load(self) -> LedgerContents:
         start = 0
         items = 1
-        for group in self._chain.recover():
+        for group in self._segments.recover():
             self._replay(group)
             start, items = group.state.start, len(group.items)
-        if self._chain.segments[0].base > start:
-            raise self._chain.condemn(f"the files in front of {self._chain.segments[0].name} are missing")
+        if self._segments.segments[0].base > start:
+            raise self._segments.condemn(f"the files in front of {self._segments.segments[0].name} are missing")
         if items:
             self._mark()
         facts = {key: value for key, (value, _) in self._facts.items()}
-        return Holdings(facts, self._records, self._rows, self._next)
+        return LedgerContents(facts, self._records, self._rows, self._next)
 
     def commit(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -68,7 +68,7 @@ class SegmentLedger:
     def scan(self, first: int, budget: int) -> Excerpt:
         found = Excerpt([], [])
         records = self._records
-        reader = self._chain.reader(min(budget, _READ_AHEAD))
+        reader = self._segments.reader(min(budget, _READ_AHEAD))
         for at in range(records.locate(first), len(records)):
             position, size = records.place(at)
             if found.records and size - LABEL_SIZE > budget:
@@ -97,7 +97,7 @@ class SegmentLedger:
         return self._rows.overlapping(repository, first, last)
 
     def collect(self, end: int) -> None:
-        self._chain.check()
+        self._segments.check()
         gone = self._records.forget(end)
         self._floor = max(self._floor, min(end, self._next - 1))
         affected = self._rows.forget(gone, self._records)
@@ -106,16 +106,16 @@ class SegmentLedger:
         self._give_back()
 
     def usage(self) -> int:
-        return self._chain.usage()
+        return self._segments.usage()
 
     def close(self) -> None:
-        if self._chain.end:
+        if self._segments.end:
             self._mark()
-        self._chain.close()
+        self._segments.close()
 
     # ---- writing
 
-    def _check(self, line: Line) -> None:
+    def _check(self, line: RecordHeader) -> None:
         """Only what is reserved may be replaced: anything else would be two records under one number."""
         if line.sequence < self._next:
             start, end = self._records.overlapped(line)
@@ -126,9 +126,9 @@ class SegmentLedger:
         """Write a group; `start` is where the log begins from then on."""
         told: list[Entry | Gone] = [*self._gone, *entries]
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
-        state = State(self._chain.durable, start or self._chain.segments[0].base, self._floor, following)
-        data, places = encode(told, self._chain.end, state)
-        self._chain.append(data, needed=start > 0)
+        state = State(self._segments.durable, start or self._segments.segments[0].base, self._floor, following)
+        data, places = encode(told, self._segments.end, state)
+        self._segments.append(data, needed=start > 0)
         self._gone.clear()
         self._next = following
         for entry, place in zip(told, places, strict=True):
@@ -147,36 +147,36 @@ class SegmentLedger:
 
     def _mark(self) -> None:
         """A group without items proves that all in front of it was durable: damage is not taken for a power cut."""
-        chain = self._chain
-        state = State(chain.durable, chain.segments[0].base, self._floor, self._next)
-        chain.mark(encode((), chain.end, state)[0])
+        segments = self._segments
+        state = State(segments.durable, segments.segments[0].base, self._floor, self._next)
+        segments.mark(encode((), segments.end, state)[0])
 
     def _give_back(self) -> None:
         """Drop files at the beginning that hold little, or at any cost if more than half of all is of no use."""
-        chain = self._chain
-        if len(chain.segments) == 1:
-            chain.rest()
+        segments = self._segments
+        if len(segments.segments) == 1:
+            segments.rest()
             return
         used = self._weights()
-        sizes = [segment.size for segment in chain.segments]
+        sizes = [segment.size for segment in segments.segments]
         count = moved = 0
-        while count < len(sizes) - 1 and moved <= chain.segment_size // 2:
+        while count < len(sizes) - 1 and moved <= segments.segment_size // 2:
             mostly_free = 2 * used[count] <= sizes[count]
             if not mostly_free and 2 * sum(used[count:]) > sum(sizes[count:]):
                 break
             moved += used[count]
             count += 1
         if count:
-            start, end = chain.segments[0].base, chain.segments[count].base
+            start, end = segments.segments[0].base, segments.segments[count].base
             self._append(self._still_valid(start, end), end)
             for _ in range(count):
-                chain.drop()
+                segments.drop()
         else:
-            chain.rest()
+            segments.rest()
 
     def _weights(self) -> list[int]:
         """How many bytes of each segment are in use."""
-        bases = np.array([segment.base for segment in self._chain.segments], np.uint64)
+        bases = np.array([segment.base for segment in self._segments.segments], np.uint64)
         used = self._records.weights(bases)
         for lines in self._rows.repositories.values():
             used += lines.weights(bases)
@@ -194,13 +194,13 @@ class SegmentLedger:
             entries += [Row(repository, lines.line(at)) for at in lines.within(start, end)]
         for at in self._records.within(start, end):
             position, size = self._records.place(at)
-            item = read_item(self._chain.read(position, size), 0, position)
+            item = read_item(self._segments.read(position, size), 0, position)
             entries.append(item.record() if item is not None and item.sound else Record(self._records.line(at)))
         return entries
 
     # ---- recovery
 
-    def _replay(self, group: Group) -> None:
+    def _replay(self, group: CommitGroup) -> None:
         state = group.state
         if state.floor > self._floor:
             self._records.forget(state.floor)
@@ -221,4 +221,4 @@ class SegmentLedger:
             self._apply(item.entry(), place)
         else:
             what = "a fact" if item.type in (FACT, NO_FACT) else "a row"
-            raise self._chain.condemn(f"{what} at position {item.position} is destroyed")
+            raise self._segments.condemn(f"{what} at position {item.position} is destroyed")

@@ -6,10 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from stentor.model.chapter import LONGEST
+from stentor.model.record_columns import LONGEST
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerError, LedgerFailed, LedgerFull
 from stentor.storage.statements import SUMMARIES, TABLES
-from stentor.storage.tables import TableLedger, Values, seal_fact
+from stentor.storage.table_ledger import TableLedger, Values, seal_fact
 
 VERSION: Final = 1
 PATIENCE: Final = 5.0  # seconds to wait for somebody else who holds a lock

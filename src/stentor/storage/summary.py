@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.chapter import Chapter
+from stentor.model.record_columns import RecordColumns
 
 _COLUMNS = ("<u8", "<u8", "<u8", "<u8", "<u8", "u1", "<u8", "<i8")
 
@@ -18,7 +18,7 @@ _COLUMNS = ("<u8", "<u8", "<u8", "<u8", "<u8", "u1", "<u8", "<i8")
 class Summary(NamedTuple):
     """Lines that follow each other in the ledger, and the times of their events."""
 
-    chapter: Chapter
+    chapter: RecordColumns
     time: NDArray[np.int64]
 
     @property
@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     def since(self, sequence: int) -> "Summary":
         """Without those that begin before this number."""
         start = int(np.searchsorted(self.chapter.sequence, np.uint64(sequence)))
-        return Summary(Chapter(*(column[start:] for column in self.chapter)), self.time[start:])
+        return Summary(RecordColumns(*(column[start:] for column in self.chapter)), self.time[start:])
 
 
 def decode(first: int, last: int, content: bytes, seal: int) -> Summary | None:
@@ -50,7 +50,7 @@ def decode(first: int, last: int, content: bytes, seal: int) -> Summary | None:
     for kind in _COLUMNS:
         found.append(np.frombuffer(data, kind, count, at))
         at += found[-1].nbytes
-    return Summary(Chapter(*found[:-1]), found[-1])
+    return Summary(RecordColumns(*found[:-1]), found[-1])
 
 
 def seal_of(first: int, last: int, content: bytes) -> int:

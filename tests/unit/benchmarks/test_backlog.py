@@ -6,10 +6,10 @@ import pytest
 from benchmarks.backlog import AWAY, KINDS, NEW, REPOSITORY, TOPIC, Outcome, Trial, fill, load, records, table
 
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.streams import Streams
-from stentor.protocols.delivery.tail import TailBudget
-from stentor.storage.shelf import open_ledger
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.storing.recent_records import Budget
+from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block
 
 
@@ -21,11 +21,11 @@ def test_a_ledger_is_filled_with_events_that_a_repository_takes(tmp_path: Path, 
     assert size > 20 * 100
     assert load(tmp_path, trial) > 0
     ledger = open_ledger(f"{kind}:{tmp_path / REPOSITORY}", REPOSITORY, TOPIC)
-    store = Store(Streams(), TailBudget(1 << 20), lambda _: {})
-    store.load(ledger.load())
+    log = EventLog(Streams(), Budget(1 << 20), lambda _: {})
+    log.load(ledger.load())
     ledger.close()
-    (stream,) = store.streams.values()
-    assert (list(stream.durable), store.horizon, store.next) == ([(1, 20)], 20, 21)
+    (stream,) = log.streams.values()
+    assert (list(stream.durable), log.horizon, log.next) == ([(1, 20)], 20, 21)
 
 
 def test_each_event_has_a_body_of_its_own() -> None:

@@ -10,19 +10,19 @@ from benchmarks.spark import report, sink, source
 from rich.console import Console
 
 from stentor.bench import machine
-from stentor.protocols.delivery.store import Store
-from stentor.protocols.delivery.streams import Streams
-from stentor.protocols.delivery.tail import TailBudget
-from stentor.storage.shelf import open_ledger
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.storing.recent_records import Budget
+from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.storage.ledger_store import open_ledger
 
 
 def test_stored_events_have_their_attributes(tmp_path: Path) -> None:
     place = f"segments:{tmp_path}"
     fill(place, source.REPOSITORY, source.RECORDS, source.records(source.RECORDS, 20, 10), source.SCHEMA)
     ledger = open_ledger(place, source.REPOSITORY, source.RECORDS)
-    store = Store(Streams(), TailBudget(1 << 20), lambda _: {})
-    store.load(ledger.load())
-    blocks = [store.block(record) for record in ledger.scan(1, 1 << 20).records]
+    log = EventLog(Streams(), Budget(1 << 20), lambda _: {})
+    log.load(ledger.load())
+    blocks = [log.block(record) for record in ledger.scan(1, 1 << 20).records]
     ledger.close()
     assert [block.count for block in blocks] == [10, 10]
     assert {len(body) for block in blocks for body in block.bodies()} == {source.BODY}

@@ -7,7 +7,7 @@ import pytest
 from stentor.client.connection.best_effort import BestEffort
 from stentor.model.errors import Refusal, Refused, TopicError
 from stentor.model.ids import topic_id
-from stentor.nodes.application import RefuseFlow
+from stentor.nodes.client_api import RefuseFlow
 
 
 class Broker:

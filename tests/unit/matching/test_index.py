@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.unit.matching.strategies import Table, events, filters, tables, tried
 from tests.unit.matching.twin import Twin, drive, points
 
-from stentor.matching import cluster
-from stentor.matching.grid import Grid
-from stentor.matching.masks import MaskIndex
-from stentor.matching.normal import normal_form
-from stentor.matching.pairs import PairIndex
+from stentor.matching import facet_groups
+from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.normal_form import normal_form
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.batch import Row, Rows
 from stentor.model.filter import Filter
 
@@ -71,7 +71,7 @@ def test_batches_find_what_the_filters_find(several: list[Change], few: Table, m
 def grids(twin: Twin) -> int:
     return sum(
         isinstance(kept, Grid)
-        for each in twin.masks._clusters
+        for each in twin.masks._groups
         for b in each.buckets.values()
         for kept in b.boxes.values()
     )
@@ -202,8 +202,8 @@ def test_more_sets_of_attributes_than_there_may_be_clusters() -> None:
     twin = Twin()
     for where in made:
         twin.add(where)
-    assert len(twin.masks._clusters) in (cluster.MOST_CLUSTERS, cluster.MOST_CLUSTERS + 1)
-    assert twin.masks._clusters._reduced
+    assert len(twin.masks._groups) in (facet_groups.MOST_CLUSTERS, facet_groups.MOST_CLUSTERS + 1)
+    assert twin.masks._groups._reduced
     rows: list[Row] = [{name: chance.choice("xyz") for name in names if chance.random() < 0.8} for _ in range(80)]
     for row in rows:
         row["p"] = chance.randrange(10)
@@ -223,7 +223,7 @@ def test_keys_and_ranges_together() -> None:
 
 
 def test_the_same_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pairs", "snapshot"):
+    for module in ("pairs.pair_index", "masks.mask_snapshot"):
         monkeypatch.setattr(f"stentor.matching.{module}._MOST_PAIRS", 100)
     drive(Twin(), ranges("ab", 60, 12), points("ab"), most_members=16)
     drive(Twin(), ranges("a", 60, 12), points("a"), most_members=16)
@@ -331,5 +331,5 @@ def test_what_never_matches_is_filed_nowhere() -> None:
     index = MaskIndex()
     for text in ("FALSE", "a > 1 AND a < 1", "a = 'x' AND a = 'y'", "1"):
         assert index.add(Filter(text), 0) is False
-    assert len(index._clusters) == 0
+    assert len(index._groups) == 0
     assert len(index) == 4

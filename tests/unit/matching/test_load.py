@@ -2,9 +2,9 @@
 
 import pytest
 
-from stentor.matching import masks as masks_module
-from stentor.matching.masks import MaskIndex
-from stentor.matching.pairs import PairIndex
+from stentor.matching.masks import mask_index as masks_module
+from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING
 

@@ -7,8 +7,8 @@ import numpy as np
 from tests.unit.matching.strategies import BIG, HOSTILE, Table, column
 from tests.unit.matching.twin import Twin, drive, points
 
-from stentor.matching.masks import MaskIndex
-from stentor.matching.pairs import PairIndex
+from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.attribute import Kind
 from stentor.model.batch import Batch, Row, Rows
 from stentor.model.column import Column
@@ -212,7 +212,7 @@ def test_alternatives_with_ranges_go_together() -> None:
     assert sorted(pairs.match_one({"a": 6})) == list(range(6))
     for number in range(6):
         pairs.remove(number)
-    assert len(pairs._clusters) == 0
+    assert len(pairs._groups) == 0
 
 
 def test_subscriptions_may_have_any_number() -> None:

@@ -4,8 +4,8 @@ import pickle
 import random
 from collections.abc import Iterable, Sequence
 
-from stentor.matching.masks import MaskIndex
-from stentor.matching.pairs import PairIndex
+from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.batch import Batch, Row, Rows
 from stentor.model.filter import Filter
 
@@ -65,8 +65,8 @@ class Twin:
         """Nothing is left inside."""
         for index in (self.masks, self.pairs):
             assert len(index) == 0
-            assert len(index._clusters) == 0
-            assert index._clusters._reduced == {}
+            assert len(index._groups) == 0
+            assert index._groups._reduced == {}
         assert self.masks._counts == {}
         assert self.masks.predicates.total() == 0
         assert self.pairs._filters == {}

@@ -13,12 +13,12 @@ from stentor.model.control import (
     AnyControlEvent,
     GossipAck,
     GossipFacts,
-    Held,
     Probe,
     PublisherOrder,
     Recovery,
     Registration,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
     SubscriberAck,
     TopicTask,
 )
@@ -36,10 +36,10 @@ from stentor.model.messages import (
 )
 from stentor.model.ranges import BITS, LAST_NUMBER, LAST_SEQUENCE
 from stentor.model.reading import AnyReadingEvent, PageRequest
-from stentor.protocols.delivery.registry import KnownPublisher, KnownSubscription
+from stentor.protocols.delivery.repository.registry import PublisherRecord, SubscriptionRecord
 from stentor.wire import frame, letter
 
-FACTS = (TopicTerms, Membership, Grant, KnownPublisher, KnownSubscription)  # values of facts, which letters hold
+FACTS = (TopicTerms, Membership, Grant, PublisherRecord, SubscriptionRecord)  # values of facts, which letters hold
 ALL = (*typing.get_args(AnyMessage), *typing.get_args(AnyControlEvent), *typing.get_args(AnyReadingEvent), *FACTS)
 
 
@@ -149,8 +149,8 @@ def facts(key: str, value: bytes) -> GossipFacts:
         PublisherOrder("t", "me", 1, 1, LAST_NUMBER + 1),
         PublisherOrder("t", "me", 1, 1, 1, singles=((5, 4),)),
         SubscriberAck("t", "me", 1, "r1", ((1, LAST_SEQUENCE + 1),)),
-        PageRequest("t", "me", 1, "me", "me", (Held(1, 1, 0, ((3, 2),)),)),
-        GossipAck("t", "r1", (Stretch(1, 1, 1, 1, 1),), ()),
+        PageRequest("t", "me", 1, "me", "me", (StreamRanges(1, 1, 0, ((3, 2),)),)),
+        GossipAck("t", "r1", (SequenceRun(1, 1, 1, 1, 1),), ()),
         facts("topic", b"junk"),
         facts("member/a b", b""),
         facts("member/r1", b"\xc1"),

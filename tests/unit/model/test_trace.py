@@ -18,7 +18,7 @@ from stentor.model.trace import (
     signed,
     to_columns,
 )
-from stentor.protocols.delivery.draft import check_columns
+from stentor.protocols.delivery.besteffort.batch_builder import check_columns
 
 OWN = {"topic", "publisher", "incarnation", "catenation", "repository", "sequence", "time", "body", "attributes"}
 

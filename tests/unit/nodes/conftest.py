@@ -43,12 +43,12 @@ from stentor.model.ids import (
 from stentor.model.limits import Limits
 from stentor.model.messages import AnyMessage, Hello, Message, SchemaDefinition, Subscription, Topic
 from stentor.model.scope import ScopePath
-from stentor.nodes.application import Deliver, Demanded, Offered, TurnEnded, Wished
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.network import NetworkSettings
+from stentor.nodes.client_api import Deliver, MoreRequested, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessSettings
-from stentor.protocols.delivery.subscriber import frames
+from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, PREAMBLE
@@ -176,14 +176,14 @@ class Actor:
         return self.do(Offered(topic, attributes, body, self.stage.now), TurnEnded())
 
     def subscribe(self, number: int, pattern: str, where: str = "") -> list[Effect]:
-        return self.do(Wished(SubscriptionId(number), pattern, where))
+        return self.do(SubscribeRequested(SubscriptionId(number), pattern, where))
 
     def read(self, number: int = 1) -> list[tuple[str, dict[str, Value], bytes]]:
         """Every event that waits for a subscription: topic, attributes, body."""
         return [event for delivery in self.deliveries(number) for event in self.opened(delivery)]
 
     def deliveries(self, number: int = 1) -> list[Deliver]:
-        self.do(Demanded(SubscriptionId(number)))
+        self.do(MoreRequested(SubscriptionId(number)))
         found = [each for each in self.told if isinstance(each, Deliver) and each.subscription == number]
         self.told = [each for each in self.told if each not in found]
         return found

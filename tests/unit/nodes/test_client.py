@@ -40,13 +40,13 @@ from stentor.model.ids import (
 from stentor.model.messages import (
     AnyMessage,
     Credit,
-    Echo,
     Farewell,
     Heartbeat,
     Hello,
-    Marker,
     Message,
     Missed,
+    Ping,
+    Pong,
     Receipt,
     Rejection,
     SchemaDefinition,
@@ -57,26 +57,26 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
-from stentor.nodes.application import (
+from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import (
+    AnswerQuery,
     Asked,
-    Confirm,
+    CompleteFlush,
+    ConfirmSubscription,
     Connect,
     Deliver,
-    Demanded,
-    Deny,
+    DenySubscription,
     Disconnect,
     FlushRequested,
     Halt,
-    MakeRoom,
+    MoreRequested,
     Offered,
     OfferedMany,
-    Settle,
-    Tell,
+    ResumePublishing,
+    SubscribeRequested,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
-from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
@@ -268,7 +268,7 @@ def test_a_farewell_of_the_broker_is_a_reason_to_come_back() -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [Topic(topic_id("t"), "t"), Receipt(ONE), Credit(1), Echo(1), Missed({}), SchemaDefinition(NUMBERED)],
+    [Topic(topic_id("t"), "t"), Receipt(ONE), Credit(1), Pong(1), Missed({}), SchemaDefinition(NUMBERED)],
 )
 def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
     desk = Desk()
@@ -280,7 +280,7 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [WELCOME, Hello("n", Incarnation(1), 1), Subscription(ONE, "t"), Unsubscription(ONE), Marker(1), StatusRequest(1)],
+    [WELCOME, Hello("n", Incarnation(1), 1), Subscription(ONE, "t"), Unsubscription(ONE), Ping(1), StatusRequest(1)],
 )
 def test_a_clients_own_words_have_no_place_in_a_brokers_mouth(word: Message) -> None:
     effects = Desk().connected().hear(word)
@@ -394,14 +394,14 @@ def test_wrong_input_raises_and_changes_nothing() -> None:
         (Offered("t", {"a": float("nan")}, b"", 0), InvalidInput),
         (Offered("t", {}, bytes((1 << 20) + 1), 0), BodyTooLarge),
         (OfferedMany("t", {"a": [1, 2]}, [b""], 0), InvalidInput),
-        (Wished(ONE, "a/#/b"), TopicError),
-        (Wished(ONE, "a", "n >"), FilterError),
+        (SubscribeRequested(ONE, "a/#/b"), TopicError),
+        (SubscribeRequested(ONE, "a", "n >"), FilterError),
     ]
     for happened, error in wrong:
         with pytest.raises(error):
             desk.tell(happened)
     assert desk.tell(TurnEnded()) == []
-    assert desk.client.subscriber.wishes == {}
+    assert desk.client.subscriber.subscriptions == {}
 
 
 def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room() -> None:
@@ -410,10 +410,10 @@ def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room()
     desk.tell(OfferedMany("t", {}, [bytes(10_000)] * 20, 0))
     assert not desk.client.room
     effects = desk.tell(TurnEnded())
-    assert MakeRoom() not in effects
+    assert ResumePublishing() not in effects
     assert not desk.client.room
     effects = desk.hear(Credit(1 << 20))
-    assert told(effects) == [MakeRoom()]
+    assert told(effects) == [ResumePublishing()]
     assert desk.client.room
     assert told(desk.tell(TurnEnded())) == []
 
@@ -436,33 +436,33 @@ def test_a_flush_settles_when_its_echo_comes() -> None:
     desk.tell(Offered("t", {}, b"x", 0))
     words = said(desk.tell(FlushRequested(7)))
     assert isinstance(words[1], bytes)
-    assert words[2:] == [Marker(7)], "behind what was offered before it"
-    assert told(desk.hear(Echo(8))) == []
-    assert told(desk.hear(Echo(7))) == [Settle(7)]
-    assert told(desk.hear(Echo(7))) == []
+    assert words[2:] == [Ping(7)], "behind what was offered before it"
+    assert told(desk.hear(Pong(8))) == []
+    assert told(desk.hear(Pong(7))) == [CompleteFlush(7)]
+    assert told(desk.hear(Pong(7))) == []
 
 
 def test_a_flush_waits_until_everything_before_it_has_left() -> None:
     desk = Desk().connected(Welcome("b", 1, "p", 100, 1 << 20, 5.0))
     desk.tell(OfferedMany("t", {}, [bytes(60_000)] * 3, 0))
-    assert Marker(7) not in said(desk.tell(FlushRequested(7)))
-    assert Marker(7) not in said(desk.hear(Credit(60_200)))
-    assert said(desk.hear(Credit(1 << 30)))[-1] == Marker(7)
+    assert Ping(7) not in said(desk.tell(FlushRequested(7)))
+    assert Ping(7) not in said(desk.hear(Credit(60_200)))
+    assert said(desk.hear(Credit(1 << 30)))[-1] == Ping(7)
 
 
 def test_a_flush_is_settled_with_the_reason_when_the_link_breaks() -> None:
     desk = Desk().connected()
     desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7), FlushRequested(8))
     effects = desk.tell(LinkLost(desk.link, "cable cut"))
-    assert told(effects) == [Disconnect("cable cut"), Settle(7, "cable cut"), Settle(8, "cable cut")]
+    assert told(effects) == [Disconnect("cable cut"), CompleteFlush(7, "cable cut"), CompleteFlush(8, "cable cut")]
 
 
 def test_a_flush_while_offline_waits_for_the_link() -> None:
     desk = Desk()
     desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7))
     desk.open()
-    assert said(desk.hear(PREAMBLE, WELCOME))[-1] == Marker(7)
-    assert told(desk.hear(Echo(7))) == [Settle(7)]
+    assert said(desk.hear(PREAMBLE, WELCOME))[-1] == Ping(7)
+    assert told(desk.hear(Pong(7))) == [CompleteFlush(7)]
 
 
 def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
@@ -473,9 +473,9 @@ def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
     effects += desk.tell(LinkLost(desk.link, "cable cut"))
     desk.open()
     effects += desk.hear(PREAMBLE, WELCOME)
-    effects += desk.hear(Echo(7))
-    assert Settle(7) not in effects
-    assert Settle(7, "cable cut") in effects
+    effects += desk.hear(Pong(7))
+    assert CompleteFlush(7) not in effects
+    assert CompleteFlush(7, "cable cut") in effects
 
 
 def test_a_flush_asked_for_after_a_break_tells_that_something_may_be_lost() -> None:
@@ -484,23 +484,23 @@ def test_a_flush_asked_for_after_a_break_tells_that_something_may_be_lost() -> N
     desk.tell(LinkLost(desk.link, "cable cut"))
     desk.open()
     desk.hear(PREAMBLE, WELCOME)
-    effects = [*desk.tell(FlushRequested(7)), *desk.hear(Echo(7))]
-    (settled,) = [each for each in effects if isinstance(each, Settle)]
+    effects = [*desk.tell(FlushRequested(7)), *desk.hear(Pong(7))]
+    (settled,) = [each for each in effects if isinstance(each, CompleteFlush)]
     assert settled.reason
-    effects = [*desk.tell(FlushRequested(8)), *desk.hear(Echo(8))]
-    assert told(effects) == [Settle(8)], "told once"
+    effects = [*desk.tell(FlushRequested(8)), *desk.hear(Pong(8))]
+    assert told(effects) == [CompleteFlush(8)], "told once"
 
 
 def test_a_break_that_lost_nothing_fails_no_flush() -> None:
     desk = Desk().connected()
     desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7))
-    desk.hear(Echo(7))
+    desk.hear(Pong(7))
     desk.tell(LinkLost(desk.link, "cable cut"))
     desk.tell(Offered("t", {}, b"offline", 0))
     desk.open()
     desk.hear(PREAMBLE, WELCOME)
     desk.tell(FlushRequested(8))
-    assert told(desk.hear(Echo(8))) == [Settle(8)]
+    assert told(desk.hear(Pong(8))) == [CompleteFlush(8)]
 
 
 # ---- status
@@ -509,17 +509,19 @@ def test_a_break_that_lost_nothing_fails_no_flush() -> None:
 def test_a_status_is_asked_for_and_told() -> None:
     desk = Desk().connected()
     assert said(desk.tell(Asked(StatusRequest(5)))) == [StatusRequest(5)]
-    assert told(desk.hear(StatusReport(5, msgspec.Raw(b"\xa2hi")))) == [Tell(StatusReport(5, msgspec.Raw(b"\xa2hi")))]
+    assert told(desk.hear(StatusReport(5, msgspec.Raw(b"\xa2hi")))) == [
+        AnswerQuery(StatusReport(5, msgspec.Raw(b"\xa2hi")))
+    ]
 
 
 def test_a_status_without_a_link_is_refused_at_once() -> None:
-    assert told(Desk().tell(Asked(StatusRequest(5)))) == [Settle(5, "not connected")]
+    assert told(Desk().tell(Asked(StatusRequest(5)))) == [CompleteFlush(5, "not connected")]
 
 
 def test_a_status_that_will_never_come_is_settled() -> None:
     desk = Desk().connected()
     desk.tell(Asked(StatusRequest(5)))
-    assert Settle(5, "cable cut") in desk.tell(LinkLost(desk.link, "cable cut"))
+    assert CompleteFlush(5, "cable cut") in desk.tell(LinkLost(desk.link, "cable cut"))
 
 
 # ---- subscribing
@@ -527,21 +529,21 @@ def test_a_status_that_will_never_come_is_settled() -> None:
 
 def test_a_wish_is_told_confirmed_and_told_again_after_a_reconnect() -> None:
     desk = Desk()
-    desk.tell(Wished(ONE, "a/#"), Wished(TWO, "b", "n > 1"))
+    desk.tell(SubscribeRequested(ONE, "a/#"), SubscribeRequested(TWO, "b", "n > 1"))
     desk.open()
     words = said(desk.hear(PREAMBLE, WELCOME))
     assert words == [Subscription(ONE, "a/#"), Subscription(TWO, "b", "n > 1")]
-    assert told(desk.hear(Receipt(ONE), Receipt(TWO))) == [Confirm(ONE), Confirm(TWO)]
+    assert told(desk.hear(Receipt(ONE), Receipt(TWO))) == [ConfirmSubscription(ONE), ConfirmSubscription(TWO)]
     desk.tell(LinkLost(desk.link, "cut"))
     desk.open()
     assert said(desk.hear(PREAMBLE, WELCOME)) == words
-    assert told(desk.hear(Receipt(TWO))) == [Confirm(TWO)]
+    assert told(desk.hear(Receipt(TWO))) == [ConfirmSubscription(TWO)]
 
 
 def test_a_refused_wish_is_denied_and_not_asked_for_again() -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "a"))
-    assert told(desk.hear(Receipt(ONE, Refusal.TOO_MANY, "no"))) == [Deny(ONE, Refusal.TOO_MANY, "no")]
+    desk.tell(SubscribeRequested(ONE, "a"))
+    assert told(desk.hear(Receipt(ONE, Refusal.TOO_MANY, "no"))) == [DenySubscription(ONE, Refusal.TOO_MANY, "no")]
     desk.tell(LinkLost(desk.link, "cut"))
     desk.open()
     assert said(desk.hear(PREAMBLE, WELCOME)) == []
@@ -549,57 +551,57 @@ def test_a_refused_wish_is_denied_and_not_asked_for_again() -> None:
 
 def test_an_unwish_is_told_and_its_receipt_is_no_news() -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "a"))
-    assert said(desk.tell(Unwished(ONE))) == [Unsubscription(ONE)]
+    desk.tell(SubscribeRequested(ONE, "a"))
+    assert said(desk.tell(UnsubscribeRequested(ONE))) == [Unsubscription(ONE)]
     assert told(desk.hear(Receipt(ONE))) == []
     offline = Desk()
-    offline.tell(Wished(ONE, "a"), Unwished(ONE))
+    offline.tell(SubscribeRequested(ONE, "a"), UnsubscribeRequested(ONE))
     offline.open()
     assert said(offline.hear(PREAMBLE, WELCOME)) == []
 
 
 def test_events_are_delivered_on_demand_and_their_credit_given_back() -> None:
     desk = Desk(window=70_000).connected()
-    desk.tell(Wished(ONE, "t"))
+    desk.tell(SubscribeRequested(ONE, "t"))
     sent = events("t", 1, body=bytes(40_000))
     assert told(desk.hear(Topic(topic_id("t"), "t"), sent)) == []
-    effects = desk.tell(Demanded(ONE))
+    effects = desk.tell(MoreRequested(ONE))
     (delivery,) = told(effects)
     assert isinstance(delivery, Deliver)
     assert (delivery.subscription, b"".join(delivery.data), delivery.missed) == (ONE, sent, 0)
     assert said(effects) == [Credit(70_000 + len(sent))]
-    assert told(desk.tell(Demanded(ONE))) == []
+    assert told(desk.tell(MoreRequested(ONE))) == []
     assert [type(each) for each in told(desk.hear(events("t", 2)))] == [Deliver], "as soon as something comes"
     assert told(desk.hear(events("t", 3))) == [], "once per demand"
 
 
 def test_credit_for_bytes_of_an_older_link_is_not_given_on_the_new_one() -> None:
     desk = Desk(window=70_000).connected()
-    desk.tell(Wished(ONE, "t"))
+    desk.tell(SubscribeRequested(ONE, "t"))
     desk.hear(Topic(topic_id("t"), "t"), events("t", 1, body=bytes(40_000)))
     desk.tell(LinkLost(desk.link, "cut"))
     desk.open()
     desk.hear(PREAMBLE, WELCOME)
-    assert said(desk.tell(Demanded(ONE))) == [], "nothing has come over this link yet"
+    assert said(desk.tell(MoreRequested(ONE))) == [], "nothing has come over this link yet"
 
 
 def test_what_the_broker_dropped_is_told_with_the_next_delivery() -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "t"))
+    desk.tell(SubscribeRequested(ONE, "t"))
     effects = desk.hear(Topic(topic_id("t"), "t"), Missed({ONE: 5, TWO: 7}), events("t", 9))
     assert Report("warning", "events missed", {"events": 12}) in effects
-    (delivery,) = told(desk.tell(Demanded(ONE)))
+    (delivery,) = told(desk.tell(MoreRequested(ONE)))
     assert isinstance(delivery, Deliver)
     assert delivery.missed == 5
 
 
 def test_a_demand_for_what_is_not_wished_is_nothing() -> None:
-    assert Desk().connected().tell(Demanded(TWO)) == []
+    assert Desk().connected().tell(MoreRequested(TWO)) == []
 
 
 def test_damaged_events_are_never_delivered() -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "t"), Demanded(ONE))
+    desk.tell(SubscribeRequested(ONE, "t"), MoreRequested(ONE))
     broken = bytearray(events("t", 1))
     broken[-1] ^= 1
     effects = desk.hear(Topic(topic_id("t"), "t"), bytes(broken))
@@ -608,7 +610,7 @@ def test_damaged_events_are_never_delivered() -> None:
 
 def test_events_that_nobody_defined_are_refused() -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "t"))
+    desk.tell(SubscribeRequested(ONE, "t"))
     (rejection,) = said(desk.hear(events("t")))
     assert isinstance(rejection, Rejection)
     assert rejection.code is Refusal.PROTOCOL
@@ -617,7 +619,7 @@ def test_events_that_nobody_defined_are_refused() -> None:
 @pytest.mark.parametrize("length", [12, 40, 63])
 def test_an_events_frame_shorter_than_its_header_is_refused(length: int) -> None:
     desk = Desk().connected()
-    desk.tell(Wished(ONE, "t"))
+    desk.tell(SubscribeRequested(ONE, "t"))
     desk.hear(Topic(topic_id("t"), "t"), events("t"))
     with guarded():
         effects = desk.hear(length.to_bytes(4, "little") + events("t")[4:length], bytes(100))

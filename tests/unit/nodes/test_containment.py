@@ -6,11 +6,11 @@ import pytest
 
 from stentor.machine import SECOND, Received, Report
 from stentor.model.errors import Refusal
-from stentor.model.messages import Heartbeat, Marker, Rejection
+from stentor.model.messages import Heartbeat, Ping, Rejection
+from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.containment import FaultReports, Offenders, senders_of
-from stentor.nodes.guests import Guests
 from stentor.protocols.connection.connection import Connection
-from stentor.protocols.delivery.post import Arrived, Heard, Linked
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, LinkUp
 from stentor.wire import frame
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_a_broker_that_fails_to_drop_a_link_ends(stage: "Stage", monkeypatch: py
         raise ValueError("and this fails, too")
 
     peer = stage.peer("mallory")
-    monkeypatch.setattr(Guests, "forget", forget)
+    monkeypatch.setattr(LinkSessions, "forget", forget)
     with pytest.raises(ValueError, match="this fails, too"):
         peer.say(POISON)
 
@@ -93,7 +93,7 @@ def test_what_a_closed_link_still_brings_is_not_looked_at(stage: "Stage", monkey
     poison(monkeypatch, KeyError("poisoned"))
     peer = stage.peer("mallory")
     peer.say(POISON)
-    assert stage.tell_broker(Received(peer.link, frame.encode(Marker(1)))) == []
+    assert stage.tell_broker(Received(peer.link, frame.encode(Ping(1)))) == []
 
 
 # ---- whom a repository does not hear
@@ -108,14 +108,14 @@ def failure() -> KeyError:
 
 def test_a_sender_is_not_heard_for_a_minute() -> None:
     offenders = Offenders()
-    letter, other = Heard(7, ()), Heard(8, ())
+    letter, other = LetterReceived(7, ()), LetterReceived(8, ())
     assert offenders.admit(0, letter) is letter
     assert [report.what for report in offenders.blame(0, [7], failure(), "orders")] == [
         "a message could not be handled"
     ]
     assert offenders.admit(59 * SECOND, letter) is None
     assert offenders.admit(59 * SECOND, other) is other
-    assert offenders.admit(59 * SECOND, Linked("me")) == Linked("me")
+    assert offenders.admit(59 * SECOND, LinkUp("me")) == LinkUp("me")
     assert offenders.admit(60 * SECOND, letter) is letter
 
 
@@ -131,13 +131,13 @@ def test_failures_that_are_far_between_are_never_too_many() -> None:
     offenders = Offenders()
     for minute in range(100):
         offenders.blame(minute * 31 * SECOND, [minute], failure(), "orders")
-    assert offenders.admit(99 * 31 * SECOND, Heard(99, ())) is None, "who made it fail last is not heard yet"
-    assert offenders.admit(99 * 31 * SECOND, Heard(97, ())) == Heard(97, ())
+    assert offenders.admit(99 * 31 * SECOND, LetterReceived(99, ())) is None, "who made it fail last is not heard yet"
+    assert offenders.admit(99 * 31 * SECOND, LetterReceived(97, ())) == LetterReceived(97, ())
 
 
 def test_our_own_inputs_have_no_sender() -> None:
-    assert senders_of([Linked("me"), Arrived(())]) == set()
-    assert senders_of([Heard(7, ()), Heard(8, ())]) == {7, 8}
+    assert senders_of([LinkUp("me"), EventsReceived(())]) == set()
+    assert senders_of([LetterReceived(7, ()), LetterReceived(8, ())]) == {7, 8}
 
 
 def test_places_that_failed_are_not_remembered_without_bound() -> None:

@@ -17,13 +17,13 @@ from stentor.model.ids import CatenationNumber, Incarnation, LinkId, Subscriptio
 from stentor.model.limits import Limits
 from stentor.model.messages import (
     Credit,
-    Echo,
     Farewell,
     Heartbeat,
     Hello,
-    Marker,
     Message,
     Missed,
+    Ping,
+    Pong,
     Receipt,
     Rejection,
     SchemaDefinition,
@@ -34,14 +34,14 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
-from stentor.nodes.application import Demanded, Disconnect, FlushRequested, Offered, TurnEnded, Wished
 from stentor.nodes.client import Client, Settings
+from stentor.nodes.client_api import Disconnect, FlushRequested, MoreRequested, Offered, SubscribeRequested, TurnEnded
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
+from stentor.wire.block_view import BlockView
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, PREAMBLE
 from stentor.wire.head import HEADER_SIZE
-from stentor.wire.sheaf import Sheaf
 
 if TYPE_CHECKING:
     from tests.unit.nodes.conftest import Actor, Stage
@@ -73,7 +73,7 @@ def events(random: Random, first: int) -> bytes:
     if count == 1 or random.random() < 0.7:
         return frame
     keep = np.array([index % 3 == 1 for index in range(count)])
-    return bytes(Sheaf([Block(frame, ALL_KINDS)]).pick(keep)[0][0])
+    return bytes(BlockView([Block(frame, ALL_KINDS)]).pick(keep)[0][0])
 
 
 def client_words(random: Random) -> list[Message]:
@@ -86,7 +86,7 @@ def client_words(random: Random) -> list[Message]:
         ),
         Unsubscription(number),
         Credit(random.choice((0, 1000, 2**63))),
-        Marker(random.randrange(9)),
+        Ping(random.randrange(9)),
         StatusRequest(1),
         Heartbeat(random.randrange(500)),
         Hello(HOSTILE, Incarnation(1), 1 << 20),
@@ -104,7 +104,7 @@ def broker_words(random: Random) -> list[Message]:
         Receipt(number, Refusal.TOO_MANY, "no"),
         Credit(random.choice((-1, 0, 1000, 2**63))),
         Missed({number: random.choice((0, 5, -5, 2**63))}),
-        Echo(random.randrange(9)),
+        Pong(random.randrange(9)),
         StatusReport(1, msgspec.Raw(b"\xc0")),
         Heartbeat(random.randrange(500)),
         Rejection(Refusal.BUSY, "busy"),
@@ -254,7 +254,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
             effects = client.step(now, each)  # type: ignore[arg-type]
             assert all(isinstance(effect, Effect) for effect in effects)
 
-    step(Started(), Wished(SubscriptionId(1), "#"), Wished(SubscriptionId(2), "t/#", "n > 1"))
+    step(Started(), SubscribeRequested(SubscriptionId(1), "#"), SubscribeRequested(SubscriptionId(2), "t/#", "n > 1"))
     for link in range(1, 5):
         if link > 1:
             step(LinkLost(LinkId(link - 1), "cut"), TimerFired(RedialBroker()))
@@ -268,7 +268,7 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
         data = greeting + stream(random, broker_words(random), 10_000 * link + 1)
         for chunk in chunks(random, data):
             step(Received(LinkId(link), chunk))
-            step(Offered("t", {"n": 1}, b"x", 0), TurnEnded(), Demanded(SubscriptionId(1)), FlushRequested(link))
+            step(Offered("t", {"n": 1}, b"x", 0), TurnEnded(), MoreRequested(SubscriptionId(1)), FlushRequested(link))
         now += 3 * SECOND
         step(TimerFired(ClientTick()), TimerFired(WelcomeTimeout()))
 

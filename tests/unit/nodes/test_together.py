@@ -16,23 +16,23 @@ from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, top
 from stentor.model.limits import Limits
 from stentor.model.messages import StatusReport, StatusRequest, Subscription
 from stentor.model.topic import matches
-from stentor.nodes.application import (
+from stentor.nodes.client_api import (
+    AnswerQuery,
     Asked,
-    Confirm,
+    CompleteFlush,
+    ConfirmSubscription,
     Connect,
     Deliver,
-    Demanded,
-    Deny,
+    DenySubscription,
     Disconnect,
     FlushRequested,
     Halt,
+    MoreRequested,
     Offered,
     OfferedMany,
-    Settle,
-    Tell,
+    SubscribeRequested,
     TurnEnded,
-    Unwished,
-    Wished,
+    UnsubscribeRequested,
 )
 from stentor.nodes.client_link import RedialBroker
 from stentor.wire import block
@@ -49,7 +49,7 @@ ONE, TWO = SubscriptionId(1), SubscriptionId(2)
 def test_a_client_connects_subscribes_publishes_and_gets_its_event(stage: "Stage") -> None:
     client = stage.client("me")
     assert client.told == [Connect("campus/b1", "anonymous")]
-    assert client.subscribe(1, "flights/#", "carrier = 'UA' AND dep_delay > 60") == [Confirm(ONE)]
+    assert client.subscribe(1, "flights/#", "carrier = 'UA' AND dep_delay > 60") == [ConfirmSubscription(ONE)]
     client.publish("flights/jfk", b"late", carrier="UA", dep_delay=75.0)
     client.publish("flights/jfk", b"in time", carrier="UA", dep_delay=5.0)
     client.publish("flights/jfk", b"other", carrier="DL", dep_delay=99.0)
@@ -61,7 +61,7 @@ def test_a_refused_subscription_is_denied_and_the_rest_goes_on(new_stage: "type[
     client = stage.client("me")
     client.subscribe(1, "a")
     (denied,) = client.subscribe(2, "b")
-    assert isinstance(denied, Deny)
+    assert isinstance(denied, DenySubscription)
     assert (denied.subscription, denied.code) == (TWO, Refusal.TOO_MANY)
     client.publish("a", b"x")
     assert len(client.read(1)) == 1
@@ -89,7 +89,7 @@ def test_a_client_comes_back_by_itself_with_its_wishes_and_what_it_kept(stage: "
     stage.open = True
     stage.wait(6)
     assert len(publisher.heard(Connect)) == len(subscriber.heard(Connect)) == 2
-    assert subscriber.heard(Confirm) == [Confirm(ONE), Confirm(ONE)]
+    assert subscriber.heard(ConfirmSubscription) == [ConfirmSubscription(ONE), ConfirmSubscription(ONE)]
     publisher.publish("t", b"online")
     bodies = [body for _, _, body in subscriber.read(1)]
     assert bodies[-1] == b"online"
@@ -150,7 +150,7 @@ def test_an_older_holder_of_a_name_is_refused_for_good(stage: "Stage") -> None:
 def test_a_flush_settles_when_the_broker_has_it_all(stage: "Stage") -> None:
     client = stage.client("me")
     client.do(OfferedMany("t", {}, [bytes(1000)] * 1000, 0), FlushRequested(3))
-    assert client.heard(Settle) == [Settle(3)]
+    assert client.heard(CompleteFlush) == [CompleteFlush(3)]
     assert stage.broker.status(0).events_in == 1000
 
 
@@ -158,13 +158,13 @@ def test_a_flush_is_settled_with_the_reason_when_the_link_breaks(stage: "Stage")
     client = stage.client("me")
     client.tell(Offered("t", {}, b"x", 0), FlushRequested(3))
     stage.cut(client)
-    assert client.heard(Settle) == [Settle(3, "cable cut")]
+    assert client.heard(CompleteFlush) == [CompleteFlush(3, "cable cut")]
 
 
 def test_a_status_reaches_who_asked(stage: "Stage") -> None:
     client = stage.client("me")
     client.do(Asked(StatusRequest(4)))
-    (told,) = client.heard(Tell)
+    (told,) = client.heard(AnswerQuery)
     assert isinstance(told.answer, StatusReport)
     assert told.answer.token == 4
     assert b"campus/b1" in bytes(told.answer.status)
@@ -234,7 +234,7 @@ def test_an_unsubscribed_filter_leaves_no_events_for_another_subscription(stage:
     subscriber.subscribe(2, "t/#")
     publisher.tell(Offered("t/new", {"n": 1}, b"unwanted", 0), TurnEnded())
     assert stage.step()  # it is on its way from the broker to the subscriber
-    subscriber.tell(Unwished(TWO))
+    subscriber.tell(UnsubscribeRequested(TWO))
     stage.run()
     assert subscriber.read(1) == []
 
@@ -387,7 +387,7 @@ def test_everyone_gets_just_what_he_asked_for_in_order_and_once(new_stage: "type
         elif action < 0.35 and wishes:
             name, number = random.choice(sorted(wishes))
             collect(stage.actors[name], number)
-            stage.actors[name].do(Unwished(SubscriptionId(number)))
+            stage.actors[name].do(UnsubscribeRequested(SubscriptionId(number)))
             del wishes[name, number]
         else:
             inputs = []
@@ -428,9 +428,9 @@ def test_the_same_steps_have_the_same_effects(new_stage: "type[Stage]") -> None:
 
 def test_a_demand_before_and_after_an_event_is_served_alike(stage: "Stage") -> None:
     client = stage.client("me")
-    client.do(Wished(ONE, "t"), Wished(TWO, "t"), Demanded(ONE))
+    client.do(SubscribeRequested(ONE, "t"), SubscribeRequested(TWO, "t"), MoreRequested(ONE))
     client.publish("t", b"x")
-    client.do(Demanded(TWO))
+    client.do(MoreRequested(TWO))
     assert [(each.subscription, client.opened(each)) for each in client.heard(Deliver)] == [
         (ONE, [("t", {}, b"x")]),
         (TWO, [("t", {}, b"x")]),

@@ -10,7 +10,7 @@ from stentor.model.errors import Refusal, Refused
 from stentor.model.trace import kept_of
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.topic_room import TopicRoom, owner_in
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings
 
 
@@ -19,7 +19,7 @@ def room(owners: list[str], **most: Any) -> TopicRoom:
     settings = msgspec.structs.replace(RepositorySettings(name="r1"), **most)
     topics = [*(f"t{place}" for place in range(len(owners))), kept_of("r1")]
     managed = {
-        topic: ManagedTopic(Repository(topic, settings), owner)
+        topic: ManagedTopic(TopicRepository(topic, settings), owner)
         for topic, owner in zip(topics, [*owners, "operator"], strict=True)
     }
     for topic in topics[:-1]:

@@ -6,10 +6,10 @@ from stentor.machine import SECOND, Effect, Input, Started, TimerFired
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.model.trace import TRACE, Trace, TraceKind
 from stentor.nodes.client import Settings
-from stentor.nodes.correspondence import Correspondence, TracesDue
+from stentor.nodes.letter_transport import LetterTransport, TracesDue
 from stentor.nodes.trace_publisher import TracePublisher
-from stentor.protocols.delivery.drafts import Drafts
-from stentor.protocols.delivery.publisher import Publisher
+from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
+from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
 from stentor.wire.block import Block, Origin
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def rows(*firsts: int) -> list[Trace]:
     return [Trace(kind=TraceKind.PUBLISHED, at=first, first=first, last=first, count=1) for first in firsts]
 
 
-def sent(drafts: Drafts) -> list[tuple[int, list[int]]]:
+def sent(drafts: PublishQueue) -> list[tuple[int, list[int]]]:
     """Numbers of the first trace of each frame, and which traces are in it."""
     found = []
     while not drafts.idle:
@@ -36,7 +36,7 @@ def sent(drafts: Drafts) -> list[tuple[int, list[int]]]:
 
 
 def test_what_was_sent_within_the_last_seconds_is_sent_again_with_its_numbers() -> None:
-    drafts, publisher = Publisher(Incarnation(3), 1 << 20), TracePublisher("me", Incarnation(3))
+    drafts, publisher = BestEffortPublisher(Incarnation(3), 1 << 20), TracePublisher("me", Incarnation(3))
     publisher.send(1 * SECOND, 0, SENDER, rows(11, 12), drafts)
     publisher.send(7 * SECOND, 0, SENDER, rows(13), drafts)
     publisher.send(8 * SECOND, 0, SENDER, rows(14, 15), drafts)
@@ -48,7 +48,7 @@ def test_what_was_sent_within_the_last_seconds_is_sent_again_with_its_numbers() 
 
 
 def test_many_traces_are_several_frames() -> None:
-    drafts, publisher = Publisher(Incarnation(3), 1 << 20), TracePublisher("me", Incarnation(3))
+    drafts, publisher = BestEffortPublisher(Incarnation(3), 1 << 20), TracePublisher("me", Incarnation(3))
     publisher.send(1, 0, SENDER, rows(*range(1000)), drafts)
     assert [(first, len(found)) for first, found in sent(drafts)] == [(1, 512), (513, 488)]
 
@@ -57,7 +57,7 @@ class Speaker:
     """Nothing but the link of an end, with its traces."""
 
     def __init__(self, settings: Settings) -> None:
-        self.post = Correspondence(settings)
+        self.post = LetterTransport(settings)
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         return self.post.step(now, happened)[0]
@@ -72,7 +72,7 @@ def test_traces_that_were_lost_with_a_link_come_over_the_next_one(new_stage: "ty
     stage.cut(end)
     end.do(Started())
     speaker.post.linked = True  # it listens to nothing that it would have to wait for
-    speaker.post.trail.add(rows(11)[0])
+    speaker.post.traces.add(rows(11)[0])
     end.tell(TimerFired(TracesDue()))
     stage.cut(end)  # with what it had just sent
     stage.wait(5)  # it leaves with the next heartbeat at the latest

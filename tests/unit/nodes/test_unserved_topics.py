@@ -6,7 +6,7 @@ from stentor.machine import SECOND
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.topic_room import NO_FILES, TopicRoom
 from stentor.nodes.unserved_topics import UnservedTopics
-from stentor.protocols.delivery.repository import Repository
+from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings
 
 
@@ -26,7 +26,7 @@ def test_topics_are_opened_some_thousands_at_a_time() -> None:
 def test_no_more_topics_are_opened_than_there_are_files_for() -> None:
     unserved, managed = queue(5, 3)
     for topic in unserved.take(0):
-        managed[topic] = ManagedTopic(Repository(topic, RepositorySettings(name="r1")), "")
+        managed[topic] = ManagedTopic(TopicRepository(topic, RepositorySettings(name="r1")), "")
     assert list(managed) == ["t0", "t1", "t2"]
     assert unserved.trouble == NO_FILES
     assert unserved.health()["t4"].trouble == NO_FILES

@@ -14,7 +14,7 @@ from stentor.model.scope import ScopePath
 from stentor.planning.network import Digits, Network
 from stentor.planning.shape import link, sizes
 from stentor.planning.survey import Wish, clustering, plan, regular, scattered
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 NETWORKS = [((5, 4, 3), "ring", 2), ((4, 3, 3), "mesh", 4), ((6, 5, 4), "random", 3), ((3, 2, 3, 2), "ring", 2)]
 
@@ -31,8 +31,8 @@ class Built:
             self.near[other].add(one)
         self.graphs = {broker: self._graph(broker) for broker in self.brokers}
 
-    def _graph(self, broker: Digits) -> Connectivity:
-        graph = Connectivity(Context(name(broker)))
+    def _graph(self, broker: Digits) -> ConnectivityGraph:
+        graph = ConnectivityGraph(Context(name(broker)))
         outward: defaultdict[str, set[str]] = defaultdict(set)
         for ends in self.links:
             for one, other in (tuple(ends), tuple(ends)[::-1]):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.policies.chartering import ORDERS, Chartered, client, node, policy
 
-from stentor.model.communication import bundle_of, chorus_of, inbox_of, within_of
+from stentor.model.communication import bundle_of, inbox_of, notice_group_of, within_of
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter
@@ -149,9 +149,9 @@ FALSE_R1 = client("mallory", "repository:r1")
         ("$by/alice", [], []),
         ("$by/alice/", [], []),
         ("$by/%61lice/r1", [], []),
-        (chorus_of("orders", "r1", 7), [END, node(), R1], [R1]),
-        (chorus_of("orders", "r2", 7), [END, node(), R1], []),
-        (chorus_of("other", "r1", 7), [node(), R1], [R1]),
+        (notice_group_of("orders", "r1", 7), [END, node(), R1], [R1]),
+        (notice_group_of("orders", "r2", 7), [END, node(), R1], []),
+        (notice_group_of("other", "r1", 7), [node(), R1], [R1]),
         ("$chorus/r1/7", [], []),
         (within_of("north", "orders"), [ALICE, END, node(), R1], [SHOP, R1]),
         (within_of("north", "other"), [node(), R1], [node(), R1]),

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from stentor.machine import Commit, Effect, Input, Open, Opened, Scan, Started
-from stentor.model.record import Entry, Fact, Holdings
+from stentor.model.record import Entry, Fact, LedgerContents
 from stentor.runtime.driver import Driver
-from stentor.runtime.ledgers import Ledgers
+from stentor.runtime.ledgers import LedgerThreads
 from stentor.runtime.log import Logger
 from stentor.storage.ledger import Excerpt
 
@@ -23,8 +23,8 @@ class SlowLedger:
         self.closed = False
         self.measuring, self.released = threading.Event(), threading.Event()
 
-    def load(self) -> Holdings:
-        return Holdings()
+    def load(self) -> LedgerContents:
+        return LedgerContents()
 
     def commit(self, entries: Sequence[Entry]) -> None:
         time.sleep(0.002)
@@ -58,7 +58,7 @@ def test_what_is_asked_for_while_they_close_is_done() -> None:
     cabinet = OneLedger()
 
     async def run() -> None:
-        ledgers = Ledgers(cabinet, lambda _: _ask_again(ledgers, cabinet), raise_it)  # type: ignore[arg-type]
+        ledgers = LedgerThreads(cabinet, lambda _: _ask_again(ledgers, cabinet), raise_it)  # type: ignore[arg-type]
         ledgers.perform(Open("t"))
         await ledgers.close()
 
@@ -74,7 +74,7 @@ def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, capl
 
     async def run() -> None:
         nonlocal closing
-        ledgers = Ledgers(
+        ledgers = LedgerThreads(
             cabinet,  # type: ignore[arg-type]
             lambda _: _ask_again(ledgers, cabinet) if closing else None,
             raise_it,
@@ -107,7 +107,7 @@ def test_a_commit_waits_for_no_more_than_one_of_those_who_read() -> None:
     cabinet.ledger = ledger = BusyLedger()
 
     async def run() -> None:
-        ledgers = Ledgers(cabinet, lambda _: None, raise_it)  # type: ignore[arg-type]
+        ledgers = LedgerThreads(cabinet, lambda _: None, raise_it)  # type: ignore[arg-type]
         ledgers.perform(Open("t"))
         ledgers.perform(Scan("t", 1, 1, 0, 0))
         await asyncio.to_thread(ledger.measuring.wait)
@@ -161,7 +161,7 @@ class Log(Logger):
         self._errors.append(f"{level} {what} {details}")
 
 
-def _ask_again(ledgers: Ledgers, cabinet: OneLedger) -> None:
+def _ask_again(ledgers: LedgerThreads, cabinet: OneLedger) -> None:
     number = len(cabinet.ledger.commits)
     if number < 20:
         ledgers.perform(Commit("t", number + 1, [Fact(str(number), b"")]))

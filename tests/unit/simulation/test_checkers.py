@@ -7,32 +7,32 @@ import pytest
 from stentor.model.attribute import Value
 from stentor.model.filter import Filter
 from stentor.model.topic import matches
-from stentor.simulation.checkers import Arrival, Ledger, Reader
-from stentor.simulation.life import Sessions
+from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
+from stentor.simulation.clients.client_history import Sessions
+from stentor.simulation.clients.workload import CONDITIONS, PATTERNS, TOPICS, covers, draw_attributes
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.workload import CONDITIONS, PATTERNS, TOPICS, covers, draw_attributes
 
 
 class Bench:
     def __init__(self) -> None:
         self.anomalies: list[Anomaly] = []
-        self.ledger = Ledger(self.anomalies)
-        self.reader = Reader("reader", lambda topic, attributes: topic == "t" and attributes.get("n") != 9)
+        self.oracle = DeliveryOracle(self.anomalies)
+        self.reader = SubscriptionChecker("reader", lambda topic, attributes: topic == "t" and attributes.get("n") != 9)
         for number in (1, 2, 3):
-            self.ledger.publish("p.1", "t", {"n": number}, b"%d" % number, number)
+            self.oracle.publish("p.1", "t", {"n": number}, b"%d" % number, number)
 
     def deliver(self, number: int, *, topic: str = "t", body: bytes | None = None, n: Value | None = None) -> list[str]:
         """What the ledger finds wrong with the n-th event, changed in some way."""
         self.anomalies.clear()
         attributes = {"n": number if n is None else n}
-        self.ledger.deliver(self.reader, Arrival(topic, attributes, body or b"%d" % number, 7, 1, number))
+        self.oracle.deliver(self.reader, Arrival(topic, attributes, body or b"%d" % number, 7, 1, number))
         return [anomaly.kind for anomaly in self.anomalies]
 
 
 def test_events_in_order_are_fine_gaps_included() -> None:
     bench = Bench()
     assert bench.deliver(1) == bench.deliver(3) == []
-    assert [event.body for event in bench.reader.missing(bench.ledger.events.values())] == [b"2"]
+    assert [event.body for event in bench.reader.missing(bench.oracle.events.values())] == [b"2"]
 
 
 def test_a_changed_topic_attribute_type_or_body_is_corrupt() -> None:
@@ -50,14 +50,14 @@ def test_repetition_disorder_and_what_nobody_asked_for_are_told_apart() -> None:
     assert bench.deliver(1) == ["duplicate"]
     bench.deliver(3)
     assert bench.deliver(2) == ["nonmonotonic-poll"]
-    bench.ledger.publish("p.1", "t", {"n": 9}, b"9", 9)
+    bench.oracle.publish("p.1", "t", {"n": 9}, b"9", 9)
     assert bench.deliver(9) == ["unasked"]
 
 
 def test_one_number_for_two_events_is_inconsistent() -> None:
     bench = Bench()
     bench.deliver(1)
-    bench.ledger.publish("p.2", "t", {"n": 1}, b"other", 5)
+    bench.oracle.publish("p.2", "t", {"n": 1}, b"other", 5)
     assert bench.deliver(1, body=b"other") == ["inconsistent-offsets", "nonmonotonic-poll"]
 
 

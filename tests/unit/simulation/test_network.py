@@ -4,8 +4,8 @@ from tests.unit.simulation.machines import Caller, Echo, Recorder
 
 from stentor.machine import MILLISECOND, SECOND, Close, Dial, LinkLost, LinkOpened, Received, Send, Serve, Started
 from stentor.model.ids import LinkId
-from stentor.simulation.adversary import Adversary
-from stentor.simulation.faults import CALM, Faults, Weather
+from stentor.simulation.fault_injector import FaultInjector
+from stentor.simulation.faults import CALM, Faults, LinkFaults
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 
@@ -119,7 +119,7 @@ def test_a_killed_peer_is_noticed_and_one_without_power_may_not_be() -> None:
 
 
 def test_datagrams_are_whole_and_get_lost_repeated_and_overtaken() -> None:
-    faults = Faults(weather=Weather(loss=0.2, duplication=0.2, mean_delay=20 * MILLISECOND))
+    faults = Faults(weather=LinkFaults(loss=0.2, duplication=0.2, mean_delay=20 * MILLISECOND))
     world = World(1, faults)
     caller, echo = Caller("datagram:server"), Echo()
     world.add("server", lambda: echo).start()
@@ -158,13 +158,14 @@ def test_datagrams_for_who_is_gone_are_lost_silently_and_who_is_back_gets_a_new_
 
 def test_the_same_seed_gives_the_same_digest_and_another_seed_another() -> None:
     faults = Faults(
-        until=5 * SECOND, weather=Weather(damage=0.05), breaks=1.0, partitions=1.0, crashes=1.0, stalls=1.0, jumps=1.0,
+        until=5 * SECOND, weather=LinkFaults(damage=0.05), breaks=1.0, partitions=1.0, crashes=1.0, stalls=1.0,
+        jumps=1.0,
         drift=500,
     )  # fmt: skip
 
     def digest(seed: int) -> tuple[str, list[Anomaly]]:
         world, _, _ = pair(faults, seed)
-        Adversary(world).begin()
+        FaultInjector(world).begin()
         world.run(10 * SECOND)
         return world.trace.digest(), world.anomalies
 
@@ -173,17 +174,17 @@ def test_the_same_seed_gives_the_same_digest_and_another_seed_another() -> None:
 
 
 def test_after_the_faults_everything_is_healed() -> None:
-    faults = Faults(until=10 * SECOND, weather=Weather(damage=0.1), partitions=2.0, crashes=1.0, stalls=1.0)
+    faults = Faults(until=10 * SECOND, weather=LinkFaults(damage=0.1), partitions=2.0, crashes=1.0, stalls=1.0)
     for seed in range(3):
         world, caller, _ = pair(faults, seed)
-        adversary = Adversary(world)
-        adversary.begin()
+        fault_injector = FaultInjector(world)
+        fault_injector.begin()
         world.run(10 * SECOND)
-        assert sum(adversary.struck.values()) > 10
+        assert sum(fault_injector.struck.values()) > 10
         assert all(host.up for host in world.hosts.values())
         assert not world.network.blocked("client", "server")
         assert not world.network.blocked("server", "client")
-        assert world.network.sky.weather.damage == 0
+        assert world.network.sky.faults.damage == 0
         heard = len(caller.heard)
         world.run(75 * SECOND)
         assert len(caller.heard) > heard

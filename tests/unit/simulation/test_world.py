@@ -15,8 +15,8 @@ from stentor.machine import (
     StopTimer,
     TimerFired,
 )
-from stentor.simulation.adversary import Adversary
 from stentor.simulation.disk import DiskFaults
+from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import Faults
 from stentor.simulation.host import Host
 from stentor.simulation.world import World
@@ -149,7 +149,7 @@ def test_what_was_appended_survives_power_cuts_and_failing_disks(seed: int) -> N
         return machines[-1]
 
     world.add("node", build).start()
-    Adversary(world).begin()
+    FaultInjector(world).begin()
     world.run(6 * SECOND)
     assert world.anomalies == []
     assert len(machines) > 5

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from stentor.model.record import Kind, Line, Record
+from stentor.model.record import Kind, Record, RecordHeader
 
 EVERYTHING = 1 << 30  # bytes: more than any of these tests reads
 
@@ -12,14 +12,14 @@ def events(sequence: int, length: int = 1, first: int = 0, publisher: int = 7, s
     first = first or sequence
     frame = b"%d:%d:%d|" % (publisher, first, length)
     frame += Random(frame).randbytes(max(0, size - len(frame)))
-    line = Line(sequence, length, publisher, 1, first, Kind.EVENTS, digest=len(frame))
+    line = RecordHeader(sequence, length, publisher, 1, first, Kind.EVENTS, digest=len(frame))
     return Record(line, frame, {3: b"", 5: b"\x01"}, time or 1000 + sequence, stored=2000 + sequence)
 
 
 def other(sequence: int, length: int = 1, kind: Kind = Kind.RESERVED, first: int = 0, publisher: int = 7) -> Record:
-    return Record(Line(sequence, length, publisher, 1, first or sequence, kind))
+    return Record(RecordHeader(sequence, length, publisher, 1, first or sequence, kind))
 
 
-def reserved(line: Line) -> Line:
+def reserved(line: RecordHeader) -> RecordHeader:
     """How a line looks whose record is damaged."""
     return line._replace(kind=Kind.RESERVED)

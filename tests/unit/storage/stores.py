@@ -9,14 +9,14 @@ from typing import Protocol
 import psycopg
 import pytest
 
-from stentor.model.chapter import LONGEST
 from stentor.model.record import Record
+from stentor.model.record_columns import LONGEST
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.directory import Directory
 from stentor.storage.filesystem import RealDirectory
 from stentor.storage.ledger import Ledger
+from stentor.storage.ledger_store import open_ledger
 from stentor.storage.segments import SegmentLedger
-from stentor.storage.shelf import open_ledger
 from stentor.storage.sqlite import SqliteLedger
 
 SEGMENT = 1 << 14

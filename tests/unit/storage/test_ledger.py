@@ -9,7 +9,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import STORES, Store, make_store
 
-from stentor.model.record import Entry, Fact, Holdings, Kind, Line, Record, Row
+from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
 from stentor.storage.ledger import Ledger
 
 pytestmark = pytest.mark.req("RD-23")
@@ -28,13 +28,13 @@ def ledger(store: Store) -> Iterator[Ledger]:
     ledger.close()
 
 
-def reopened(store: Store, ledger: Ledger) -> tuple[Ledger, Holdings]:
+def reopened(store: Store, ledger: Ledger) -> tuple[Ledger, LedgerContents]:
     ledger.close()
     again = store.open()
     return again, again.load()
 
 
-def lines(*records: Record) -> list[Line]:
+def lines(*records: Record) -> list[RecordHeader]:
     return [record.line for record in records]
 
 
@@ -51,8 +51,8 @@ def test_records_that_are_older_than_stored_times_are_as_old_as_their_events(led
 
 def test_a_new_ledger_is_empty_and_begins_with_number_1(store: Store) -> None:
     ledger = store.open()
-    holdings = ledger.load()
-    assert (holdings.facts, list(holdings.lines), list(holdings.rows), holdings.next) == ({}, [], [], 1)
+    contents = ledger.load()
+    assert (contents.facts, list(contents.lines), list(contents.rows), contents.next) == ({}, [], [], 1)
     assert ledger.scan(1, EVERYTHING) == ([], [])
     assert ledger.find(0) == 1
     assert ledger.rows("other", 1, 100) == []
@@ -80,11 +80,11 @@ def test_a_commit_is_there_after_reopening_whatever_it_holds(store: Store, ledge
         stored += [entry for entry in commit if isinstance(entry, Record)]
         rows += [entry for entry in commit if isinstance(entry, Row)]
         facts |= {entry.key: entry.value for entry in commit if isinstance(entry, Fact) and entry.value is not None}
-        ledger, holdings = reopened(store, ledger)
-        assert holdings.facts == facts
-        assert list(holdings.lines) == list(holdings.lines) == lines(*stored)
-        assert list(holdings.rows) == rows
-        assert holdings.next == max((record.line.end + 1 for record in stored), default=1)
+        ledger, contents = reopened(store, ledger)
+        assert contents.facts == facts
+        assert list(contents.lines) == list(contents.lines) == lines(*stored)
+        assert list(contents.rows) == rows
+        assert contents.next == max((record.line.end + 1 for record in stored), default=1)
         assert ledger.scan(1, EVERYTHING) == (stored, [])
     ledger.close()
 
@@ -93,8 +93,8 @@ def test_facts_are_replaced_and_deleted_the_last_one_of_a_commit_wins(store: Sto
     ledger.commit([Fact("a", b"1"), Fact("b", b"1"), Fact("c", b"1")])
     ledger.commit([Fact("a", b"2"), Fact("a", b"3"), Fact("b", None), Fact("never", None)])
     ledger.commit([Fact("c", None), Fact("c", b"4")])
-    ledger, holdings = reopened(store, ledger)
-    assert holdings.facts == {"a": b"3", "c": b"4"}
+    ledger, contents = reopened(store, ledger)
+    assert contents.facts == {"a": b"3", "c": b"4"}
     ledger.close()
 
 
@@ -120,13 +120,13 @@ def test_a_record_replaces_what_was_reserved_and_the_writer_writes_the_rest(stor
     middle = [other(5, 1), events(6, 3), other(9, 2)]
     ledger.commit([middle[1], middle[0], middle[2]])
     assert ledger.scan(1, EVERYTHING).records == [before, *middle, behind]
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == lines(before, *middle, behind)
-    assert holdings.next == 13
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.lines) == lines(before, *middle, behind)
+    assert contents.next == 13
     filled = [events(5), other(9, 2, Kind.VOID)]
     ledger.commit(filled)
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == lines(before, filled[0], middle[1], filled[1], behind)
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.lines) == lines(before, filled[0], middle[1], filled[1], behind)
     ledger.close()
 
 
@@ -136,8 +136,8 @@ def test_one_record_may_replace_many_and_one_of_its_own_commit(store: Store, led
     ledger.commit([whole, other(7, 10), events(7, 4), other(11, 6)])
     expected = lines(whole, events(7, 4), other(11, 6))
     assert [record.line for record in ledger.scan(1, EVERYTHING).records] == expected
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == expected
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.lines) == expected
     ledger.close()
 
 
@@ -148,17 +148,17 @@ def test_what_is_not_reserved_is_never_replaced_and_nothing_of_such_a_commit_is_
     ledger.commit([other(1, 5, kind), other(6, 5)])
     with pytest.raises(AssertionError, match="would replace"):
         ledger.commit([Fact("a", b"1"), events(11), events(5, 2)])
-    ledger, holdings = reopened(store, ledger)
-    assert (holdings.facts, holdings.next) == ({}, 11)
-    assert list(holdings.lines) == lines(other(1, 5, kind), other(6, 5))
+    ledger, contents = reopened(store, ledger)
+    assert (contents.facts, contents.next) == ({}, 11)
+    assert list(contents.lines) == lines(other(1, 5, kind), other(6, 5))
     ledger.close()
 
 
 def test_lines_are_made_one_by_one(store: Store, ledger: Ledger) -> None:
     count = 3000
     ledger.commit([events(1 + number) for number in range(count)])
-    ledger, holdings = reopened(store, ledger)
-    found = iter(holdings.lines)
+    ledger, contents = reopened(store, ledger)
+    found = iter(contents.lines)
     assert next(found).sequence == 1
     assert [line.sequence for line in found] == list(range(2, count + 1))
     ledger.close()
@@ -205,8 +205,8 @@ def test_rows_are_found_by_repository_and_number_in_order(store: Store, ledger: 
     ledger.commit([near[2], near[0]])
     for again in (False, True):
         if again:
-            ledger, holdings = reopened(store, ledger)
-            assert list(holdings.rows) == [*far, *near]
+            ledger, contents = reopened(store, ledger)
+            assert list(contents.rows) == [*far, *near]
         assert ledger.rows("near", 1, 200) == near
         assert ledger.rows("near", 1, 3) == near[:1]
         assert ledger.rows("near", 51, 51) == near[1:3]
@@ -222,8 +222,8 @@ def test_a_row_of_the_same_numbers_replaces_the_older_one(store: Store, ledger: 
     newer, longer = Row("near", events(5, 5).line), Row("near", events(5, 6).line)
     ledger.commit([older, longer])
     ledger.commit([newer])
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.rows) == ledger.rows("near", 1, 9) == [newer, longer]
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.rows) == ledger.rows("near", 1, 9) == [newer, longer]
     ledger.close()
 
 
@@ -236,9 +236,9 @@ def test_only_records_that_end_by_then_are_forgotten_facts_stay(store: Store, le
     ledger.collect(7)
     assert ledger.scan(1, EVERYTHING).records == records[2:]
     ledger.commit([Fact("b", b"2")])  # what need not be durable at once is by the next commit
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == lines(*records[2:])
-    assert holdings.facts == {"a": b"1", "b": b"2"}
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.lines) == lines(*records[2:])
+    assert contents.facts == {"a": b"1", "b": b"2"}
     ledger.collect(5)  # goes back nowhere
     assert ledger.scan(1, EVERYTHING).records == records[2:]
     ledger.close()
@@ -260,8 +260,8 @@ def test_rows_go_with_the_events_that_were_forgotten_and_stay_with_those_that_ar
     ledger.collect(25)
     assert ledger.rows("near", 0, 9999) == [across, later, unknown]
     ledger.commit([Fact("a", b"1")])
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.rows) == [across, later, unknown]
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.rows) == [across, later, unknown]
     ledger.collect(30)
     assert ledger.rows("near", 0, 9999) == [later, unknown], "what never was here was not forgotten"
     ledger.close()
@@ -291,12 +291,12 @@ def test_the_disk_does_not_fill_up_under_a_steady_load(store: Store, ledger: Led
         if number == 200:
             ledger, _ = reopened(store, ledger)
     assert max(usages[25:]) <= 1.25 * max(usages[8:25])
-    ledger, holdings = reopened(store, ledger)
-    assert [line.sequence for line in holdings.lines] == list(range(371, 400))
-    assert holdings.facts == {
+    ledger, contents = reopened(store, ledger)
+    assert [line.sequence for line in contents.lines] == list(range(371, 400))
+    assert contents.facts == {
         "registration": registration.value, "sync:a": b"399", **{f"guest:{number}": b"x" for number in range(395, 400)}
     }  # fmt: skip
-    assert [row.line.sequence for row in holdings.rows] == list(range(371, 400))
+    assert [row.line.sequence for row in contents.rows] == list(range(371, 400))
     assert [record.line.sequence for record in ledger.scan(0, EVERYTHING).records] == list(range(371, 400))
     ledger.close()
 
@@ -314,10 +314,10 @@ def test_damaged_contents_are_reported_and_never_served(store: Store, ledger: Le
     assert ledger.scan(1, EVERYTHING) == expected
     assert ledger.scan(4, 1) == ([records[2]], [reserved(records[1].line)])
     assert ledger.scan(8, 1) == ([], [reserved(records[3].line)])
-    ledger, holdings = reopened(store, ledger)
+    ledger, contents = reopened(store, ledger)
     noticed = (8,) if store.summed else (3, 8)
-    assert list(holdings.lines) == [reserved(line) if line.sequence in noticed else line for line in lines(*records)]
-    assert holdings.next == 9
+    assert list(contents.lines) == [reserved(line) if line.sequence in noticed else line for line in lines(*records)]
+    assert contents.next == 9
     assert ledger.scan(1, EVERYTHING) == expected
     assert ledger.find(0) == 1
     ledger.close()
@@ -336,8 +336,8 @@ def test_a_damaged_record_is_replaced_like_one_that_is_reserved(store: Store, le
     anew = [events(3, 3), other(6)]
     ledger.commit(anew)
     assert ledger.scan(1, EVERYTHING) == ([records[0], *anew, records[2]], [])
-    ledger, holdings = reopened(store, ledger)
-    assert list(holdings.lines) == lines(records[0], *anew, records[2])
+    ledger, contents = reopened(store, ledger)
+    assert list(contents.lines) == lines(records[0], *anew, records[2])
     ledger.close()
 
 

@@ -16,11 +16,11 @@ from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import PostgresqlStore
 
 from stentor.model.errors import ConfigError
-from stentor.model.record import Entry, Fact, Kind, Line, Row
+from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
 from stentor.storage import postgresql
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed, LedgerFull
+from stentor.storage.ledger_store import find_ledger_store, open_ledger
 from stentor.storage.postgresql import PostgresqlLedger, Server
-from stentor.storage.shelf import find_shelf, open_ledger
 
 pytestmark = pytest.mark.req("RD-23")
 
@@ -95,9 +95,9 @@ def test_a_server_that_is_killed_and_restarted_in_the_middle_of_commits_loses_an
     assert doubts.count(False) <= refused
     ledger.close()
     ledger = store.open()
-    holdings = ledger.load()
-    assert [line.sequence for line in holdings.lines] == list(range(1, number + 1))
-    assert holdings.facts == {"last": b"%d" % number}
+    contents = ledger.load()
+    assert [line.sequence for line in contents.lines] == list(range(1, number + 1))
+    assert contents.facts == {"last": b"%d" % number}
     assert ledger.scan(0, EVERYTHING) == ([events(each) for each in range(1, number + 1)], [])
     ledger.close()
 
@@ -247,7 +247,7 @@ def test_ledgers_of_one_database_do_not_meet(database: Database) -> None:
             assert list(ledger.load().lines) == []
             ledger.commit([events(1), Fact("topic", topic.encode()), Row("near", events(1).line)])
             ledger.close()
-    shelf = find_shelf(database.url, one)
+    shelf = find_ledger_store(database.url, one)
     assert shelf.topics() == sorted(topics)
     shelf.discard("a")
     shelf.discard("a")
@@ -258,13 +258,13 @@ def test_ledgers_of_one_database_do_not_meet(database: Database) -> None:
     ledger.close()
     for topic, facts in (("a", {}), ("a/b", {"topic": b"a/b"})):
         ledger = open_ledger(database.url, one, topic)
-        holdings = ledger.load()
-        assert (holdings.facts, list(holdings.lines)) == (facts, [])
+        contents = ledger.load()
+        assert (contents.facts, list(contents.lines)) == (facts, [])
         ledger.close()
     for topic in topics:
         ledger = open_ledger(database.url, two, topic)
-        holdings = ledger.load()
-        assert (holdings.facts, len(list(holdings.lines)), len(list(holdings.rows))) == (
+        contents = ledger.load()
+        assert (contents.facts, len(list(contents.lines)), len(list(contents.rows))) == (
             {"topic": topic.encode()},
             1,
             1,
@@ -274,11 +274,11 @@ def test_ledgers_of_one_database_do_not_meet(database: Database) -> None:
 
 def test_a_ledger_that_was_discarded_while_it_was_open_takes_nothing(store: PostgresqlStore) -> None:
     ledger = filled(store)
-    find_shelf(store.url, store.repository).discard("topic")
+    find_ledger_store(store.url, store.repository).discard("topic")
     with pytest.raises(LedgerFailed, match="opened or discarded"):
         ledger.commit([events(8)])
     ledger.close()
-    assert find_shelf(store.url, store.repository).topics() == []
+    assert find_ledger_store(store.url, store.repository).topics() == []
 
 
 # ---- errors
@@ -309,8 +309,8 @@ def test_a_database_without_space_refuses_a_commit_and_takes_more_when_it_has_ro
 
 def filled_again(store: PostgresqlStore) -> Ledger:
     ledger = store.open()
-    holdings = ledger.load()
-    assert (holdings.facts, holdings.next) == ({"a": b"1"}, 9)
+    contents = ledger.load()
+    assert (contents.facts, contents.next) == ({"a": b"1"}, 9)
     return ledger
 
 
@@ -335,7 +335,7 @@ def test_a_record_that_nobody_knows_any_more_keeps_its_place_and_no_more(store: 
     filled(store).close()
     store.change(f"UPDATE records SET publisher = 0, length = 99 WHERE {OURS} AND sequence = 3", store.repository)
     ledger = store.open()
-    unknown = Line(3, 4, 0, 0, 0, Kind.RESERVED)
+    unknown = RecordHeader(3, 4, 0, 0, 0, Kind.RESERVED)
     assert list(ledger.load().lines) == [events(1, 2).line, unknown, events(7).line]
     assert ledger.scan(5, EVERYTHING) == ([events(7)], [unknown])
     ledger.close()
@@ -390,7 +390,7 @@ def test_errors_of_the_configuration_say_what_is_wrong_and_no_password(
         assert "s3cret" not in str(raised.value)
         ledger.close()
         with pytest.raises((LedgerFailed, LedgerBusy)):
-            find_shelf(url, "r").topics()
+            find_ledger_store(url, "r").topics()
 
 
 @pytest.mark.parametrize("url", ["postgresql://[::1/x", "postgresql://h/x?colour=red"])

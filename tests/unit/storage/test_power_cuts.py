@@ -11,9 +11,9 @@ from xxhash import xxh3_64_intdigest
 
 from stentor.model.record import Entry, Fact, Kind, Record, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
-from stentor.storage.chain import Chain, Segment
-from stentor.storage.group import Group
+from stentor.storage.commit_group import CommitGroup
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
+from stentor.storage.segment_chain import Segment, SegmentChain
 from stentor.storage.segments import SegmentLedger
 
 pytestmark = pytest.mark.req("RD-23")
@@ -140,7 +140,7 @@ class Run:
             if self.random.random() < 0.2:
                 self.fused.fuse = self.random.randrange(1, 12)
             try:
-                holdings = ledger.load()
+                contents = ledger.load()
             except LedgerDamaged:
                 raise
             except (LedgerFailed, PowerLost) as failure:
@@ -153,10 +153,10 @@ class Run:
             found = Model()
             excerpt = ledger.scan(0, EVERYTHING)
             assert not excerpt.damaged
-            assert [record.line for record in excerpt.records] == list(holdings.lines)
+            assert [record.line for record in excerpt.records] == list(contents.lines)
             found.records = {record.line.sequence: record for record in excerpt.records}
-            found.rows = {(row.repository, row.line.sequence): row for row in holdings.rows}
-            found.facts, found.next = holdings.facts, holdings.next
+            found.rows = {(row.repository, row.line.sequence): row for row in contents.rows}
+            found.facts, found.next = contents.facts, contents.next
             self.compare(found)
             return ledger
         raise AssertionError("a sound disk opens")
@@ -285,11 +285,11 @@ def test_after_a_crash_exactly_what_was_acknowledged_is_there(faults: DiskFaults
 # ---- break a mechanism, and it must be seen
 
 
-SEAL = "stentor.storage.group.seal"
+SEAL = "stentor.storage.commit_group.seal"
 
 
 def no_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Chain, "_sync", lambda *_: None)
+    patch.setattr(SegmentChain, "_sync", lambda *_: None)
 
 
 def no_sync_of_the_directory(patch: pytest.MonkeyPatch) -> None:
@@ -297,13 +297,13 @@ def no_sync_of_the_directory(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_sync_before_the_next_file(patch: pytest.MonkeyPatch) -> None:
-    original = Chain._begin
+    original = SegmentChain._begin
 
-    def begin(self: Chain) -> Segment:
+    def begin(self: SegmentChain) -> Segment:
         self.durable = self.end
         return original(self)
 
-    patch.setattr(Chain, "_begin", begin)
+    patch.setattr(SegmentChain, "_begin", begin)
 
 
 def no_checksums(patch: pytest.MonkeyPatch) -> None:
@@ -315,18 +315,18 @@ def no_positions_in_checksums(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_rewriting_of_the_tail(patch: pytest.MonkeyPatch) -> None:
-    original = Chain._last
+    original = SegmentChain._last
 
-    def last(self: Chain, segment: Segment) -> Iterator[Group]:
+    def last(self: SegmentChain, segment: Segment) -> Iterator[CommitGroup]:
         with pytest.MonkeyPatch.context() as context:
             context.setattr(FusedFile, "write", lambda *_: None)
             yield from original(self, segment)
 
-    patch.setattr(Chain, "_last", last)
+    patch.setattr(SegmentChain, "_last", last)
 
 
 def no_poison(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Chain, "check", lambda _: None)
+    patch.setattr(SegmentChain, "check", lambda _: None)
 
 
 def nothing_is_moved(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.unit.storage.writer import SIZE
 
 from stentor.model.record import Fact
 from stentor.storage.ledger import LedgerFull
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 
 pytestmark = [pytest.mark.req("RD-23"), pytest.mark.parametrize("kind", ["segments", "sqlite"])]
 
@@ -32,13 +32,13 @@ def writer(where: str, count: int, *wrapper: str) -> subprocess.Popen[str]:
 def check(where: str, acknowledged: int, attempted: int) -> None:
     """All that was acknowledged is there, and perhaps one commit more, each as a whole."""
     ledger = open_ledger(where, "r", "t")
-    holdings = ledger.load()
-    count = holdings.next - 1
+    contents = ledger.load()
+    count = contents.next - 1
     assert acknowledged <= count <= attempted
-    assert [line.sequence for line in holdings.lines] == list(range(1, count + 1))
+    assert [line.sequence for line in contents.lines] == list(range(1, count + 1))
     assert ledger.scan(0, EVERYTHING) == ([events(number, size=SIZE) for number in range(1, count + 1)], [])
-    assert holdings.facts == ({"last": b"%d" % count} if count else {})
-    assert [row.line.sequence for row in holdings.rows] == list(range(1, count + 1))
+    assert contents.facts == ({"last": b"%d" % count} if count else {})
+    assert [row.line.sequence for row in contents.rows] == list(range(1, count + 1))
     ledger.close()
 
 
@@ -92,8 +92,8 @@ def test_a_full_disk_refuses_a_commit_keeps_the_others_and_takes_more_when_it_ha
     ledger.commit([events(number + 1, size=20_000)])
     ledger.close()
     ledger = open_ledger(f"{kind}:{small_disk}", "r", "t")
-    holdings = ledger.load()
-    assert holdings.facts == {"last": b"%d" % number}
+    contents = ledger.load()
+    assert contents.facts == {"last": b"%d" % number}
     expected = [events(each, size=20_000) for each in range(1, number + 2)]
     assert ledger.scan(0, EVERYTHING) == (expected, [])
     ledger.close()

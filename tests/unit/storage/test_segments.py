@@ -13,11 +13,11 @@ from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SEGMENT, SegmentStore
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, Line, Row
+from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.annex import encode_annex
+from stentor.storage.commit_group import HEADER_SIZE
 from stentor.storage.filesystem import RealDirectory
-from stentor.storage.group import HEADER_SIZE
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.segments import SegmentLedger
 
@@ -60,8 +60,8 @@ def test_a_full_disk_refuses_a_commit_keeps_the_others_and_takes_more_when_it_ha
     ledger.commit([events(2, size=SEGMENT)])
     disk.cut_power()
     ledger = SegmentLedger(disk, "topic", SEGMENT)
-    holdings = ledger.load()
-    assert holdings.facts == {"b": b"1"}
+    contents = ledger.load()
+    assert contents.facts == {"b": b"1"}
     assert ledger.scan(0, EVERYTHING) == ([events(1), events(2, size=SEGMENT)], [])
 
 
@@ -94,7 +94,7 @@ def test_a_write_that_fails_leaves_no_trace_if_it_was_for_want_of_space(sort: in
     ledger = SegmentLedger(directory, "topic", SEGMENT)
     ledger.load()
     ledger.commit([events(1)])
-    (file,) = ledger._chain._files.values()
+    (file,) = ledger._segments._files.values()
     original = type(file).write
 
     def torn(self: Any, offset: int, data: bytes) -> None:
@@ -137,7 +137,7 @@ def test_whatever_byte_rots_nothing_wrong_is_served_and_nothing_vanishes_in_sile
     records = [events(1, 2, size=60), events(3, size=30), other(4, 2), events(6, size=40)]
     row = Row("near", events(9).line)
     ledger = filled(disk, [records[0], Fact("a", b"1")], [records[1], records[2], row], [records[3]])
-    end = ledger._chain.end
+    end = ledger._segments.end
     ledger.close()
     files = snapshot(disk)
     ((name, content),) = files.items()
@@ -147,14 +147,14 @@ def test_whatever_byte_rots_nothing_wrong_is_served_and_nothing_vanishes_in_sile
         rotten[at] ^= 1 << at % 8
         ledger = SegmentLedger(restored({name: bytes(rotten)}), "topic", SEGMENT)
         try:
-            holdings = ledger.load()
+            contents = ledger.load()
         except LedgerFailed:
             verdicts["refused"] += 1
             continue
-        assert (holdings.facts, list(holdings.rows), holdings.next) == ({"a": b"1"}, [row], 7)
+        assert (contents.facts, list(contents.rows), contents.next) == ({"a": b"1"}, [row], 7)
         excerpt = ledger.scan(0, EVERYTHING)
         assert all(record in records for record in excerpt.records)
-        assert sorted([*(record.line for record in excerpt.records), *excerpt.damaged]) == list(holdings.lines)
+        assert sorted([*(record.line for record in excerpt.records), *excerpt.damaged]) == list(contents.lines)
         (line,) = excerpt.damaged
         assert line in [reserved(record.line) for record in records]
         verdicts["damaged"] += 1
@@ -255,7 +255,7 @@ def test_files_are_used_again_and_few_are_open(tmp_path: Path) -> None:
         if number % 10 == 0:
             ledger.collect(number - 5)
         seen.update(path.stat().st_ino for path in tmp_path.iterdir())
-        assert len(ledger._chain._files) <= 2
+        assert len(ledger._segments._files) <= 2
     assert len(seen) <= 15, "29 segments were filled"
     ledger.close()
 
@@ -279,7 +279,7 @@ def test_a_million_records_take_a_few_dozen_bytes_each() -> None:
     records = ledger._records
     count = 50_000
     for number in range(1, count + 1):
-        records.put(Line(number, 1, 7, 1, number, Kind.EVENTS, number << 40), (number * 300, 300), number)
+        records.put(RecordHeader(number, 1, 7, 1, number, Kind.EVENTS, number << 40), (number * 300, 300), number)
     assert sum(sys.getsizeof(column) for column in records._columns) / count < 72
     assert sum(1 for _ in records) == count
 
@@ -299,7 +299,7 @@ def test_streams_of_which_nothing_is_left_take_no_memory(tmp_path: Path) -> None
     ledger.commit([Fact("more", b"")])  # tells what was collected
     ledger.close()
     again = SegmentLedger(RealDirectory(tmp_path), "topic")
-    holdings = again.load()
+    contents = again.load()
     assert len(again._records._streams) < 2048
-    assert list(holdings.lines) == [row.line for row in holdings.rows] == [record.line for record in expected]
+    assert list(contents.lines) == [row.line for row in contents.rows] == [record.line for record in expected]
     again.close()

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import SqliteStore
 
-from stentor.model.record import Kind, Line, Record
+from stentor.model.record import Kind, Record, RecordHeader
 
 
-def filled(path: Path, count: int = 20, chapter: int = 4) -> tuple[SqliteStore, list[Line]]:
+def filled(path: Path, count: int = 20, chapter: int = 4) -> tuple[SqliteStore, list[RecordHeader]]:
     store = SqliteStore(path, chapter)
     ledger = store.open()
     ledger.load()
@@ -21,7 +21,7 @@ def filled(path: Path, count: int = 20, chapter: int = 4) -> tuple[SqliteStore, 
     return store, [record.line for record in records]
 
 
-def reopened(store: SqliteStore) -> list[Line]:
+def reopened(store: SqliteStore) -> list[RecordHeader]:
     ledger = store.open()
     found = list(ledger.load().lines)
     ledger.close()
@@ -107,7 +107,7 @@ def test_whatever_happens_they_tell_what_the_records_tell(tmp_path: Path, seed: 
     for ledger in ledgers:
         ledger.load()
     following, floor = 1, 0
-    aside: list[Line] = []
+    aside: list[RecordHeader] = []
     for _ in range(60):
         batch: list[Record] = []
         for _ in range(random.randrange(1, 6)):

@@ -6,7 +6,7 @@ from tests.unit.storage.records import events
 
 from stentor.model.record import Fact, Row
 from stentor.storage.ledger import LedgerError
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 
 SIZE = 2000
 

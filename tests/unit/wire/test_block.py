@@ -16,8 +16,8 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId, publisher_id, topic_id
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
+from stentor.wire.block_view import BlockView
 from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, SPARSE, UNIFORM
-from stentor.wire.sheaf import Sheaf
 
 ORIGIN = Origin(topic_id("t"), publisher_id("p", "n"), Incarnation(7), CatenationNumber(42), 1_700_000_000_000_000_000)
 
@@ -91,7 +91,7 @@ def picked(found: Block, rows: Sequence[int]) -> bytes | memoryview:
     """A frame with just these events of a block."""
     keep = np.zeros(found.count, np.bool_)
     keep[list(rows)] = True
-    ((frame, count),) = Sheaf([found]).pick(keep)
+    ((frame, count),) = BlockView([found]).pick(keep)
     assert count == len(rows)
     return frame
 
@@ -208,7 +208,7 @@ def test_the_largest_block_there_can_be() -> None:
     assert found.rows()[-3] == {"n": 65532, "who": "65532", "ok": True}
     keep = np.zeros(LARGEST_COUNT, np.bool_)
     keep[1::2] = True
-    chosen = [Block(frame, schema) for frame, _ in Sheaf([found]).pick(keep)]
+    chosen = [Block(frame, schema) for frame, _ in BlockView([found]).pick(keep)]
     assert sum(each.count for each in chosen) == LARGEST_COUNT // 2
     assert chosen[-1].last() == 42 + 65533
     assert chosen[-1].bodies()[-1] == b"65533"

@@ -20,6 +20,9 @@ from stentor.model.messages import (
     AccessReceipt,
     AccessReport,
     AccessRequest,
+    AdminReceipt,
+    AdminRequest,
+    AdminTask,
     AnyMessage,
     BundleReport,
     BundleRequest,
@@ -27,7 +30,6 @@ from stentor.model.messages import (
     ChallengeRequest,
     Credit,
     Digest,
-    Echo,
     ExplanationReport,
     ExplanationRequest,
     Farewell,
@@ -37,12 +39,11 @@ from stentor.model.messages import (
     Hello,
     Inventory,
     LinkCost,
-    Marker,
     MarkReceipt,
     Message,
     Missed,
-    Order,
-    OrderReceipt,
+    Ping,
+    Pong,
     Presence,
     ProfileChange,
     Receipt,
@@ -54,7 +55,6 @@ from stentor.model.messages import (
     StatusReport,
     StatusRequest,
     Subscription,
-    Task,
     Topic,
     Unsubscription,
     ViewReport,
@@ -101,8 +101,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Credit: st.builds(Credit, i64),
     Missed: st.builds(Missed, st.dictionaries(i64.map(SubscriptionId), i64, max_size=3)),
     Heartbeat: st.builds(Heartbeat, i64),
-    Marker: st.builds(Marker, i64),
-    Echo: st.builds(Echo, i64),
+    Ping: st.builds(Ping, i64),
+    Pong: st.builds(Pong, i64),
     StatusRequest: st.builds(StatusRequest, i64),
     StatusReport: st.builds(StatusReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
     Farewell: st.builds(Farewell, texts),
@@ -117,8 +117,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
         st.none() | st.dictionaries(i64, i64, max_size=3),
     ),
     ExplanationReport: st.builds(ExplanationReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
-    Order: st.builds(Order, i64, st.sampled_from(Task), texts, texts, floats),
-    OrderReceipt: st.builds(OrderReceipt, i64, st.none() | st.sampled_from(Refusal), texts),
+    AdminRequest: st.builds(AdminRequest, i64, st.sampled_from(AdminTask), texts, texts, floats),
+    AdminReceipt: st.builds(AdminReceipt, i64, st.none() | st.sampled_from(Refusal), texts),
     Presence: st.builds(
         Presence,
         texts,
@@ -186,7 +186,7 @@ def test_messages_look_the_same_for_ever() -> None:
 
 
 def test_a_field_that_a_newer_peer_added_is_passed_over() -> None:
-    assert decode(framed(b"\x93\xa6marker\x05\xa5extra")) == Marker(5)
+    assert decode(framed(b"\x93\xa6marker\x05\xa5extra")) == Ping(5)
 
 
 def test_a_field_with_a_default_may_be_left_out() -> None:

@@ -15,8 +15,8 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
+from stentor.wire.block_view import BlockView
 from stentor.wire.head import HEADER_SIZE, LAST_FIRST, SPARSE, UNIFORM
-from stentor.wire.sheaf import Sheaf
 
 ORIGIN = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST_FIRST - 100), -1)
 LATER = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST_FIRST - 90), 5)
@@ -47,11 +47,11 @@ def look_at_everything(frame: bytes, schema: Schema) -> None:
             found.rows,
             lambda: found.body(found.count - 1),
             found.times,
-            lambda: list(Sheaf([found]).pick(np.arange(found.count) % 2 == 0)),
-            lambda: list(Sheaf([found]).pick(np.arange(found.count) == found.count - 1)),
-            lambda: list(Sheaf([found, found]).pick(np.arange(2 * found.count) % 3 == 0)),
-            lambda: [Sheaf([found, found]).column(name) for name in schema.names],
-            lambda: Sheaf([found, found]).rows(),
+            lambda: list(BlockView([found]).pick(np.arange(found.count) % 2 == 0)),
+            lambda: list(BlockView([found]).pick(np.arange(found.count) == found.count - 1)),
+            lambda: list(BlockView([found, found]).pick(np.arange(2 * found.count) % 3 == 0)),
+            lambda: [BlockView([found, found]).column(name) for name in schema.names],
+            lambda: BlockView([found, found]).rows(),
             *(lambda name=name: found.column(name) for name in (*schema.names, "none")),
         ]
         for question in questions:
@@ -68,7 +68,7 @@ def frames() -> list[bytes]:
             dense = block.encode(ORIGIN, ALL_KINDS, columns, bodies)
             later = block.encode(LATER, ALL_KINDS, columns, bodies)
             keep = np.array([False, True, True, True, True, True, False, True])
-            joined = Sheaf([Block(dense, ALL_KINDS), Block(later, ALL_KINDS)]).pick(keep)
+            joined = BlockView([Block(dense, ALL_KINDS), Block(later, ALL_KINDS)]).pick(keep)
             made += [dense, *(bytes(frame) for frame, _ in joined)]
     one = [[column[0]] for column in COLUMNS]
     return [*made, block.encode(ORIGIN, ALL_KINDS, one, [b"lone"])]
@@ -236,7 +236,7 @@ def test_numbers_that_do_not_grow_are_refused_or_harmless() -> None:
         ]
         keep = np.array([True, False, True, True])
         with suppress(FrameError):
-            for frame, _ in Sheaf(blocks).pick(keep):
+            for frame, _ in BlockView(blocks).pick(keep):
                 look_at_everything(bytes(frame), EMPTY_SCHEMA)
 
 
@@ -254,10 +254,10 @@ def test_several_hostile_blocks_in_a_row_are_survived(plan: list[tuple[int, int,
             with suppress(FrameError):
                 blocks.append(Block(block.seal(origin, schema.id, count, flags, width, payload + bytes(20)), schema))
         if blocks:
-            sheaf = Sheaf(blocks)
-            keep = np.random.default_rng(seed).random(sheaf.count) < 0.7
+            view = BlockView(blocks)
+            keep = np.random.default_rng(seed).random(view.count) < 0.7
             with suppress(FrameError):
-                sheaf.column("n")
+                view.column("n")
             with suppress(FrameError):
-                for frame, _ in sheaf.pick(keep):
+                for frame, _ in view.pick(keep):
                     look_at_everything(bytes(frame), schema)

@@ -16,12 +16,12 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, SchemaId, TopicId
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
+from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.frame import SOFT_FRAME
-from stentor.wire.harvest import Harvest
 from stentor.wire.head import HEADER_SIZE, LARGEST_COUNT, LAST_FIRST, SPARSE, TIMES, UNIFORM
-from stentor.wire.layout import Layout
-from stentor.wire.sheaf import Sheaf, sheaves
-from stentor.wire.stretch import find_stretch
+from stentor.wire.row_selection import RowSelection
+from stentor.wire.run_layout import RunLayout
+from stentor.wire.uniform_run import find_uniform_run
 
 PRICES = Schema(("price",), (Kind.DECIMAL,))
 NUMBERS = Schema(("yes", "n", "price"), (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL))
@@ -108,12 +108,12 @@ def ways(frames: list[bytes], schema: Schema, rows: NDArray[np.intp]) -> list[Pi
     blocks = [Block(frame, schema) for frame in frames]
     keep = np.zeros(sum(each.count for each in blocks), np.bool_)
     keep[rows] = True
-    (sheaf,) = sheaves(data, 5, len(data) - 4, SCHEMAS)
-    again = Sheaf(blocks)
+    (view,) = block_views(data, 5, len(data) - 4, SCHEMAS)
+    again = BlockView(blocks)
     starts = [5 + sum(map(len, frames[:index])) for index in range(len(frames))]
-    picks: list[Picked] = [sheaf.pick(rows), sheaf.pick(keep), again.pick(rows), again.pick(keep)]
+    picks: list[Picked] = [view.pick(rows), view.pick(keep), again.pick(rows), again.pick(keep)]
     if len(rows):
-        picks.append(Harvest(Layout(data, np.array(starts)), schema, rows).frames(again.column))
+        picks.append(RowSelection(RunLayout(data, np.array(starts)), schema, rows).frames(again.column))
     return picks
 
 
@@ -169,15 +169,15 @@ def test_every_way_to_pick_gives_the_same_events(plans: list[Plan], schema: Sche
 def test_columns_and_rows_are_those_of_the_blocks(plans: list[Plan], schema: Schema, seed: int) -> None:
     frames = made(plans, schema, Random(seed))
     data = b"".join(frames)
-    (sheaf,) = sheaves(data, 0, len(data), SCHEMAS)
+    (view,) = block_views(data, 0, len(data), SCHEMAS)
     rows = [row for frame in frames for row in Block(frame, schema).rows()]
     for name in schema.names:
-        column = sheaf.column(name)
+        column = view.column(name)
         assert column is not None
         assert column.to_list() == [row.get(name) for row in rows]
-    assert sheaf.column("nothing") is None
-    assert sheaf.rows() == rows
-    assert sheaf.count == len(rows)
+    assert view.column("nothing") is None
+    assert view.rows() == rows
+    assert view.count == len(rows)
 
 
 @settings(deadline=None, max_examples=150)
@@ -203,7 +203,7 @@ def test_no_new_checksum_vouches_for_a_damaged_block(
     joined = b"".join(damaged)
     for quick in (True, False):
         try:
-            picked = (next(sheaves(joined, 0, len(joined), SCHEMAS)) if quick else of_blocks(damaged, schema)).pick(
+            picked = (next(block_views(joined, 0, len(joined), SCHEMAS)) if quick else of_blocks(damaged, schema)).pick(
                 rows
             )
         except FrameError:
@@ -216,8 +216,8 @@ def test_no_new_checksum_vouches_for_a_damaged_block(
         assert [frame for frame, _ in picked].count(bytes(broken)) == 1
 
 
-def of_blocks(frames: list[bytes], schema: Schema) -> Sheaf:
-    return Sheaf([Block(frame, schema) for frame in frames])
+def of_blocks(frames: list[bytes], schema: Schema) -> BlockView:
+    return BlockView([Block(frame, schema) for frame in frames])
 
 
 def run(count: int, size: int, blocks: int, schema: Schema = PRICES, number: int = 1000) -> list[bytes]:
@@ -230,11 +230,11 @@ def run(count: int, size: int, blocks: int, schema: Schema = PRICES, number: int
 def test_a_publisher_that_fills_its_batches_sends_stretches(schema: Schema, count: int, size: int) -> None:
     frames = run(count, size, 10, schema)
     data = b"".join(frames)
-    stretch = find_stretch(data, 0, len(data), schema)
+    stretch = find_uniform_run(data, 0, len(data), schema)
     assert stretch is not None
     assert stretch.count == 10 * count
     rows = np.arange(0, 10 * count, 7)
-    picked = stretch.pick(rows, Sheaf.over(stretch, schema).column)
+    picked = stretch.pick(rows, BlockView.over(stretch, schema).column)
     assert picked is not None
     check(picked, rows, frames, schema)
 
@@ -257,7 +257,7 @@ def test_a_block_that_is_different_makes_no_stretch(other: Plan, position: int) 
     plans = [Plan(32, 16)] * 3
     frames = made([*plans[:position], other, *plans[position:]], PRICES, Random(1))
     data = b"".join(frames)
-    assert find_stretch(data, 0, len(data), PRICES) is None
+    assert find_uniform_run(data, 0, len(data), PRICES) is None
     rows = np.arange(0, sum(Block(frame, PRICES).count for frame in frames), 5)
     for picked in ways(frames, PRICES, rows):
         check(picked, rows, frames, PRICES)
@@ -266,15 +266,15 @@ def test_a_block_that_is_different_makes_no_stretch(other: Plan, position: int) 
 def test_strings_make_no_stretch() -> None:
     frames = made([Plan(3, 16)] * 3, Schema(("who",), (Kind.STRING,)), Random(1))
     data = b"".join(frames)
-    assert find_stretch(data, 0, len(data), Schema(("who",), (Kind.STRING,))) is None
+    assert find_uniform_run(data, 0, len(data), Schema(("who",), (Kind.STRING,))) is None
 
 
 def test_contiguous_blocks_of_a_stretch_become_one_frame() -> None:
     frames = run(32, 16, 8)
     data = b"".join(frames)
-    (sheaf,) = sheaves(data, 0, len(data), SCHEMAS)
+    (view,) = block_views(data, 0, len(data), SCHEMAS)
     rows = np.arange(3, 256, 10)
-    ((frame, count),) = sheaf.pick(rows)
+    ((frame, count),) = view.pick(rows)
     assert count == len(rows)
     assert Block(frame, PRICES).flags == SPARSE | TIMES | UNIFORM
     check([(frame, count)], rows, frames, PRICES)
@@ -311,9 +311,9 @@ def test_frames_of_empty_events_make_sheaves_of_a_bounded_size() -> None:
     frame = block.encode(Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(1), 0), EMPTY_SCHEMA, (),
                          [b""] * 60_000)  # fmt: skip
     data = frame * 10
-    found = list(sheaves(data, 0, len(data), SCHEMAS))
-    assert sum(sheaf.count for sheaf in found) == 600_000
-    assert max(sheaf.count for sheaf in found) < 300_000
+    found = list(block_views(data, 0, len(data), SCHEMAS))
+    assert sum(view.count for view in found) == 600_000
+    assert max(view.count for view in found) < 300_000
 
 
 @settings(deadline=None, max_examples=100)
@@ -336,12 +336,12 @@ def test_a_hostile_run_with_right_checksums_is_survived(
     assume(all(struct.unpack_from("<H", each, 32)[0] for each in broken))  # which a run never has
     schemas = {**SCHEMAS, **{SchemaId(struct.unpack_from("<Q", each, 24)[0]): NUMBERS for each in broken}}
     try:
-        for sheaf in sheaves(data, 0, len(data), schemas):
-            for name in (*sheaf.schema.names, "none"):
-                sheaf.column(name)
+        for view in block_views(data, 0, len(data), schemas):
+            for name in (*view.schema.names, "none"):
+                view.column(name)
             for rate in (0.2, 0.6):
-                for frame, _ in sheaf.pick(chosen(Random(seed), sheaf.count, rate)):
-                    Block(frame, sheaf.schema).verify()
+                for frame, _ in view.pick(chosen(Random(seed), view.count, rate)):
+                    Block(frame, view.schema).verify()
     except FrameError:
         pass
 
@@ -349,7 +349,7 @@ def test_a_hostile_run_with_right_checksums_is_survived(
 def test_several_picks_of_one_sheaf_do_not_disturb_each_other() -> None:
     frames = run(32, 16, 6)
     data = b"".join(frames)
-    (sheaf,) = sheaves(data, 0, len(data), SCHEMAS)
+    (view,) = block_views(data, 0, len(data), SCHEMAS)
     for step in (7, 3, 50, 2, 7):
         rows = np.arange(step // 2, 192, step)
-        check(sheaf.pick(rows), rows, frames, PRICES)
+        check(view.pick(rows), rows, frames, PRICES)

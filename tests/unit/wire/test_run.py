@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
-from stentor.model.messages import Marker
+from stentor.model.messages import Ping
 from stentor.wire import block, frame
 from stentor.wire.block import Origin
 from stentor.wire.frame import EVENTS, measure
+from stentor.wire.frame_buffer import FrameBuffer
 from stentor.wire.head import FLOW
-from stentor.wire.intake import Intake
 from stentor.wire.run import cut, split
 
 
@@ -39,7 +39,7 @@ def flow(topic: int) -> bytes:
 
 FLOWS = {flow(topic): route for topic, route in ROUTES.items()}
 event_frames = st.builds(events, st.integers(1, 4), st.integers(1, 5), st.sampled_from([0, 1, 100]))
-control_frames = st.integers(0, 9).map(Marker).map(frame.encode)
+control_frames = st.integers(0, 9).map(Ping).map(frame.encode)
 unknown_frames = st.just(events(5))
 
 
@@ -113,10 +113,10 @@ def test_a_frame_that_says_it_is_shorter_than_a_header_stops_the_split(length: i
 def read(stream: bytes, cuts: list[int], largest: int = 1 << 20) -> list[bytes]:
     """Every frame of a stream that comes in pieces, as a node reads it."""
     frames: list[bytes] = []
-    intake = Intake()
+    buffer = FrameBuffer()
     edges = [0, *sorted(cuts), len(stream)]
     for start, end in itertools.pairwise(edges):
-        data = intake.take(stream[start:end])
+        data = buffer.take(stream[start:end])
         if data is None:
             continue
         position = 0
@@ -133,7 +133,7 @@ def read(stream: bytes, cuts: list[int], largest: int = 1 << 20) -> list[bytes]:
                 break
             _, length = measure(data, position, largest)
             if not length or position + length > len(data):
-                intake.hold(data, position)
+                buffer.hold(data, position)
                 break
             frames.append(data[position : position + length])
             position += length
@@ -149,7 +149,7 @@ def test_a_stream_cut_at_any_bytes_gives_the_same_frames(data: st.DataObject, fr
 
 
 def test_a_stream_that_comes_byte_by_byte_gives_the_same_frames() -> None:
-    frames = [events(1, 2, 5), frame.encode(Marker(1)), events(5), events(3), frame.encode(Marker(2))]
+    frames = [events(1, 2, 5), frame.encode(Ping(1)), events(5), events(3), frame.encode(Ping(2))]
     stream = b"".join(frames)
     assert read(stream, list(range(len(stream)))) == frames
 
@@ -169,27 +169,27 @@ def test_garbage_in_a_stream_never_loops_for_ever(frames: list[bytes], garbage: 
 
 def test_an_incomplete_frame_is_held_and_joined_once() -> None:
     whole = events(1, size=1000)
-    intake = Intake()
-    assert intake.take(whole[:3]) == whole[:3]
-    intake.hold(whole[:3], 0)
-    assert len(intake) == 3
-    assert intake.take(whole[3:5]) is None, "not enough to tell the length"
-    assert intake.take(whole[5:8]) == whole[:8]
-    intake.hold(b"xx" + whole[:8], 2)
+    buffer = FrameBuffer()
+    assert buffer.take(whole[:3]) == whole[:3]
+    buffer.hold(whole[:3], 0)
+    assert len(buffer) == 3
+    assert buffer.take(whole[3:5]) is None, "not enough to tell the length"
+    assert buffer.take(whole[5:8]) == whole[:8]
+    buffer.hold(b"xx" + whole[:8], 2)
     for at in range(8, len(whole) - 1, 100):
-        assert intake.take(whole[at : min(at + 100, len(whole) - 1)]) is None
-    assert len(intake) == len(whole) - 1
-    assert intake.take(whole[-1:] + b"next") == whole + b"next"
-    assert len(intake) == 0
+        assert buffer.take(whole[at : min(at + 100, len(whole) - 1)]) is None
+    assert len(buffer) == len(whole) - 1
+    assert buffer.take(whole[-1:] + b"next") == whole + b"next"
+    assert len(buffer) == 0
 
 
 def test_chunks_pass_untouched_while_nothing_is_held() -> None:
-    intake = Intake()
+    buffer = FrameBuffer()
     chunk = events(1)
-    assert intake.take(chunk) is chunk
-    intake.hold(chunk, len(chunk))
-    assert len(intake) == 0
-    assert intake.take(b"") == b""
+    assert buffer.take(chunk) is chunk
+    buffer.hold(chunk, len(chunk))
+    assert len(buffer) == 0
+    assert buffer.take(b"") == b""
 
 
 def test_a_small_part_of_a_chunk_does_not_keep_it_alive() -> None:

@@ -22,10 +22,17 @@ from stentor.model.communication import Role, bundle_of, end_name, inbox_of, rep
 from stentor.model.control import ControlEvent, PublisherOrder, Registration, TopicTask
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.protocols.delivery.post import AccessShared, Arrived, Heard, Linked, Post, ShareAccess
-from stentor.protocols.delivery.repository import Repository, TopicTick
+from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.storage.shelf import open_ledger
+from stentor.protocols.delivery.transport import (
+    AccessShared,
+    EventsReceived,
+    LetterReceived,
+    LinkUp,
+    SendLetter,
+    ShareAccess,
+)
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter
 from stentor.wire.block import Block, Origin, encode
 
@@ -40,7 +47,7 @@ class Member:
     def __init__(self, name: str, storage: str) -> None:
         self.name = name
         self.id = publisher_id(KEEPER, repository_name(name))
-        self.machine = Repository(TOPIC, RepositorySettings(name=name))
+        self.machine = TopicRepository(TOPIC, RepositorySettings(name=name))
         self.ledger = open_ledger(storage, name, TOPIC)
         self.spent: Counter[type] = Counter()  # ns, by what was heard
 
@@ -51,11 +58,11 @@ class Member:
         inputs = [happened]
         for each in inputs:
             for effect in self.machine.step(now, each):
-                if isinstance(effect, Post):
+                if isinstance(effect, SendLetter):
                     sent.append((effect.to, letter.write(effect.events, effect.blocks)))
                 else:
                     inputs += self._carry_out(effect)
-        if isinstance(happened, Heard):
+        if isinstance(happened, LetterReceived):
             self.spent[type(happened.events[0])] += time.perf_counter_ns() - begin
         return sent
 
@@ -85,7 +92,7 @@ class LocalBundle:
         self.members = {name: Member(name, f"{storage}:{folder / name}") for name in names}
         for name, member in self.members.items():
             self.tell(name, Opened(TOPIC, member.ledger.load()))
-            self.tell(name, Linked(KEEPER))
+            self.tell(name, LinkUp(KEEPER))
         for name in names:
             self.order(name, TopicTask.CREATE, repositories=tuple(names))
         self.pass_time(2000)
@@ -101,7 +108,7 @@ class LocalBundle:
         for member, (to, body) in letters:
             for other in self._listening(member, to):
                 said = letter.read(body)
-                answer = other.step(self.now, Heard(member.id, said.events, said.blocks))
+                answer = other.step(self.now, LetterReceived(member.id, said.events, said.blocks))
                 letters += [(other, each) for each in answer]
 
     def _listening(self, speaker: Member, to: str) -> list[Member]:
@@ -129,11 +136,11 @@ class LocalBundle:
     ) -> None:  # fmt: skip
         principals = (KEEPER,) * len(repositories)
         wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
-        self.tell(name, Heard(publisher_id("", OWNER), [wish], requester=OWNER))
+        self.tell(name, LetterReceived(publisher_id("", OWNER), [wish], requester=OWNER))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:
         """A client says something to one member."""
-        self.tell(name, Heard(publisher_id("", end_name(role, client, TOPIC)), [event]))
+        self.tell(name, LetterReceived(publisher_id("", end_name(role, client, TOPIC)), [event]))
 
     def publish(self, client: str, incarnation: int, first: int, count: int, size: int) -> None:
         """One event after the other, each stored before the next is sent."""
@@ -143,5 +150,5 @@ class LocalBundle:
             block = Block(encode(origin, EMPTY_SCHEMA, [], [bytes(size)]), EMPTY_SCHEMA)
             for name in self.members:
                 if name not in self.deaf:
-                    self.tell(name, Arrived([block]))
+                    self.tell(name, EventsReceived([block]))
                     self.hear(name, "publisher", client, PublisherOrder(TOPIC, client, incarnation, number, number))

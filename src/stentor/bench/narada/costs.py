@@ -15,9 +15,9 @@ from stentor.bench.narada.topologies import OTHERS, PUBLISHER, SUBSCRIBER
 from stentor.model.communication import Role, end_name
 from stentor.model.control import GossipRequest, GossipState, Recovery, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Line, Record
-from stentor.protocols.delivery.post import Heard, Post
-from stentor.storage.shelf import open_ledger
+from stentor.model.record import Kind, Record, RecordHeader
+from stentor.protocols.delivery.transport import LetterReceived, SendLetter
+from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter
 
 _AUDIENCE = dict.fromkeys(range(19), b"")
@@ -79,7 +79,7 @@ def _storage(folder: Path, trial: CostTrial) -> tuple[list[float], list[float]]:
     body = random.randbytes(trial.size)
     stored = []
     for number in range(1, trial.runs + 1):
-        record = Record(Line(number, 1, 1, 1, number, Kind.EVENTS, number), body, _AUDIENCE, time.time_ns())
+        record = Record(RecordHeader(number, 1, 1, 1, number, Kind.EVENTS, number), body, _AUDIENCE, time.time_ns())
         stored.append(_timed(partial(ledger.commit, [record])))
     numbers = random.sample(range(1, trial.runs + 1), trial.runs)
     found = [_timed(partial(ledger.scan, number, 1)) for number in numbers]
@@ -115,7 +115,7 @@ def _answer(bundle: LocalBundle, trial: CostTrial) -> float:
 
 
 def _held(member: Member) -> int:
-    return max((stream.held.last for stream in member.machine.store.streams.values()), default=0)
+    return max((stream.stored.last for stream in member.machine.log.streams.values()), default=0)
 
 
 def _responses(bundle: LocalBundle, role: Role, runs: int) -> list[float]:
@@ -125,7 +125,7 @@ def _responses(bundle: LocalBundle, role: Role, runs: int) -> list[float]:
     taken = []
     for number in range(2, runs + 2):
         recovery = Recovery(TOPIC, name, role, number, "", number)
-        taken.append(_timed(partial(near.step, bundle.now, Heard(sender, [recovery]))))
+        taken.append(_timed(partial(near.step, bundle.now, LetterReceived(sender, [recovery]))))
     return taken
 
 
@@ -137,14 +137,14 @@ def _gossip(bundle: LocalBundle, runs: int) -> tuple[list[float], list[float]]:
         bundle.now += 500_000_000
         begin = time.perf_counter_ns()
         near.machine.gossip.tell_state(bundle.now, near.machine.gossip.bundle.peers[_FAR])
-        (post,) = near.machine.dispatch.effects
-        assert isinstance(post, Post)
-        near.machine.dispatch.effects = []
+        (post,) = near.machine.feeds.effects
+        assert isinstance(post, SendLetter)
+        near.machine.feeds.effects = []
         body = letter.write(post.events)
         generated = time.perf_counter_ns()
         said = letter.read(body)
         assert isinstance(said.events[0], GossipState)
-        far.step(bundle.now, Heard(near.id, said.events, said.blocks))
+        far.step(bundle.now, LetterReceived(near.id, said.events, said.blocks))
         processed = time.perf_counter_ns()
         generation.append((generated - begin) / 1e6)
         processing.append((processed - generated) / 1e6)

@@ -15,7 +15,7 @@ from stentor.bench.lines import WorkerFailed, read_lines, say
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.log import Logger
 from stentor.runtime.repository import RepositoryHost
-from stentor.storage.shelf import find_shelf
+from stentor.storage.ledger_store import find_ledger_store
 
 _READY_WITHIN = 60.0
 
@@ -57,7 +57,7 @@ async def attend() -> None:
     host = RepositoryHost(
         RepositorySettings(name=revive.name),
         tuple(revive.addresses),
-        find_shelf(revive.storage, revive.name),
+        find_ledger_store(revive.storage, revive.name),
         log=witness,
     )
     host.start()

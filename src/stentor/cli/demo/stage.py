@@ -20,7 +20,7 @@ from stentor.cli.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
 from stentor.model.errors import StentorError
 from stentor.model.record import Kind
-from stentor.storage.shelf import open_ledger
+from stentor.storage.ledger_store import open_ledger
 
 BROKERS = ("demo/b1", "demo/b2", "demo/b3")
 REPOSITORIES = ("r1", "r2", "r3")

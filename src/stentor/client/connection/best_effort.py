@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from stentor.model.errors import Refused
 from stentor.model.ids import topic_id
 from stentor.model.topic import check_topic
-from stentor.nodes.application import RefuseFlow
+from stentor.nodes.client_api import RefuseFlow
 
 _MOST_TOPICS = 10_000  # that are remembered: a client that publishes on more of them waits again
 

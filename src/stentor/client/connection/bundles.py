@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from stentor.machine import Input
-from stentor.nodes.application import BundleWatched, TellBundle
+from stentor.nodes.client_api import BundleWatched, TellBundle
 
 Members = Mapping[str, str]  # repositories, and the principal of each
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from stentor.model.errors import LinkBroken, Unresponsive
-from stentor.nodes.application import Answer, Settle, Tell
+from stentor.nodes.client_api import Answer, AnswerQuery, CompleteFlush
 
 
 class Questions:
@@ -25,11 +25,11 @@ class Questions:
         finally:
             self._waiting.pop(token, None)
 
-    def answer(self, effect: Settle | Tell) -> None:
-        future = self._waiting.get(effect.answer.token if isinstance(effect, Tell) else effect.token)
+    def answer(self, effect: CompleteFlush | AnswerQuery) -> None:
+        future = self._waiting.get(effect.answer.token if isinstance(effect, AnswerQuery) else effect.token)
         if future is None or future.done():
             return
-        if isinstance(effect, Tell):
+        if isinstance(effect, AnswerQuery):
             future.set_result(effect.answer)
         elif effect.reason:
             future.set_exception(LinkBroken(f"the link to the broker broke ({effect.reason}): events may be lost"))

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from stentor.model.errors import LinkBroken
 from stentor.model.messages import SettlementReport, SettlementRequest
-from stentor.nodes.application import Answer, Question
+from stentor.nodes.client_api import Answer, Question
 
 _GRACE = 5.0  # seconds that the broker itself may be late
 

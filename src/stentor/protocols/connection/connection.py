@@ -10,7 +10,7 @@ from stentor.model.ids import Incarnation, LinkId, PublisherId, SchemaId, TopicI
 from stentor.model.messages import Credit, Heartbeat, Message
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, check_preamble
-from stentor.wire.intake import Intake
+from stentor.wire.frame_buffer import FrameBuffer
 
 SMALLEST_WINDOW = 64 << 10
 SILENCE = 3  # heartbeats without a word, after which a link is given up
@@ -19,16 +19,34 @@ SILENCE = 3  # heartbeats without a word, after which a link is given up
 class Connection:
     """What both ends know of a link. `greeted` is set when hello and welcome have been said."""
 
-    __slots__ = ("_beaten", "_granted", "_greeting", "address", "attempt", "greeted", "heard", "heartbeat",
-                 "incarnation", "intake", "largest_frame", "link", "name", "outbox", "principal", "publisher",
-                 "received", "taken", "window")  # fmt: skip
+    __slots__ = (
+        "_beaten",
+        "_granted",
+        "_greeting",
+        "address",
+        "attempt",
+        "buffer",
+        "greeted",
+        "heard",
+        "heartbeat",
+        "incarnation",
+        "largest_frame",
+        "link",
+        "name",
+        "outbox",
+        "principal",
+        "publisher",
+        "received",
+        "taken",
+        "window",
+    )  # fmt: skip
 
     def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
         self.link = link
         self.heard = self._beaten = now
         self.window = window  # bytes of events that we let the peer send ahead
         self.heartbeat = int(heartbeat * SECOND)
-        self.intake = Intake()
+        self.buffer = FrameBuffer()
         self.outbox = Outbox(link, queue)
         self.greeted = False
         self.name = self.principal = self.address = ""
@@ -62,7 +80,7 @@ class Connection:
             data = data[missing:]
             if not data:
                 return None
-        chunk = self.intake.take(data)
+        chunk = self.buffer.take(data)
         if chunk is not None:
             self.heard = now  # a damaged length makes us wait for a frame that never ends: that is silence, too
         return chunk

@@ -23,7 +23,8 @@ class Choosers(Protocol):
     def get(self, outbox: "Outbox", default: Mapping[SubscriptionId, int], /) -> Mapping[SubscriptionId, int]: ...
 
 
-Cargo = tuple[Buffer, int, Recipients, Choosers]  # event frames, how many events, who takes all, who chose how many
+# event frames, how many events, who takes all, who chose how many
+OutboundRun = tuple[Buffer, int, Recipients, Choosers]
 _NOTHING: Mapping[SubscriptionId, int] = {}
 
 
@@ -35,7 +36,7 @@ class Outbox:
 
     def __init__(self, link: LinkId, bound: int) -> None:
         self.link = link
-        self.fresh: list[Cargo] = []  # offered in this step; the forwarder appends here without a call
+        self.fresh: list[OutboundRun] = []  # offered in this step; the forwarder appends here without a call
         self._control: list[Buffer] = []
         self._waiting: deque[tuple[bytes, int, dict[SubscriptionId, int]]] = deque()  # what, how many, who misses them
         self._missed: Counter[SubscriptionId] = Counter()
@@ -104,7 +105,7 @@ class Outbox:
         self._drain(ready)
         self._trim()
 
-    def _queue(self, fresh: Iterable[Cargo]) -> None:
+    def _queue(self, fresh: Iterable[OutboundRun]) -> None:
         waiting = self._waiting
         for data, count, recipients, choosers in fresh:
             # a view of a chunk would keep all of the chunk, so the bound would not bound the memory

@@ -22,7 +22,7 @@ from stentor.model.communication import repository_name
 from stentor.model.control import ControlEvent, Registration, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.reading import PageRequest, ReaderAck, StockRequest
-from stentor.protocols.delivery.post import Heard
+from stentor.protocols.delivery.transport import LetterReceived
 
 FORMER = "former/"  # the key of a repository that left the bundle, and is heard until others have all that it has
 _QUESTIONS = (TopicTask.SHOW, TopicTask.STATUS)  # which anybody may ask, of many repositories at once
@@ -39,7 +39,7 @@ def is_repository(sender: int, name: str, principal: str) -> bool:
     return bool(principal) and _repository_id(principal, name) == sender
 
 
-def is_forged(heard: Heard, event: ControlEvent) -> bool:
+def is_forged(heard: LetterReceived, event: ControlEvent) -> bool:
     """Return whether a letter asks for something with the authority of somebody who did not write it.
 
     Nobody is answered then: whoever the letter names would believe the answer.

@@ -10,7 +10,7 @@ import msgspec
 from stentor.machine import MILLISECOND
 from stentor.model.control import ProbeAnswer
 from stentor.model.ids import fingerprint
-from stentor.protocols.delivery.patience import NEVER
+from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 
 _LOOKS = 3  # in a row that must tell the same: one alone may be a moment's chance

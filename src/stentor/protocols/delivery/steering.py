@@ -23,11 +23,11 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.dialogue import Attach, Complain, DrawLife, Forbid
+from stentor.protocols.delivery.endpoint_api import DrawLife, Forbid, ReportSteering, ReportTrouble
 from stentor.protocols.delivery.homing import Homing
-from stentor.protocols.delivery.patience import NEVER, Patience
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.retry_timer import NEVER, RetryTimer
 from stentor.protocols.delivery.steering_settings import SteeringSettings
+from stentor.protocols.delivery.transport import SendLetter
 
 FINAL = frozenset({
     Refusal.NOT_AUTHORISED, Refusal.UNAUTHENTICATED, Refusal.FORGED, Refusal.FENCED, Refusal.FILTER, Refusal.PROTOCOL,
@@ -65,7 +65,7 @@ class Steering:
         self.attempt = incarnation << _ATTEMPTS
         self.repository = ""  # that steers us, or is asked to
         self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
-        self.chorus = 0  # of those who want the same, at this repository
+        self.notice_group = 0  # of those who want the same, at this repository
         self.steered = False
         self._was_steered = False  # in this life
         self._newest: Denial | None = None  # by whom it was told that a newer life is known
@@ -82,8 +82,8 @@ class Steering:
         self._failures = 0  # since a repository steered us
         self._trouble = ""
         self._decision = self._complaint = NEVER
-        self._probing = Patience(settings.first_pause, settings.longest_pause)
-        self._asking = Patience(settings.answer, settings.answer)
+        self._probing = RetryTimer(settings.first_pause, settings.longest_pause)
+        self._asking = RetryTimer(settings.answer, settings.answer)
         self.homing = Homing(settings, name)
 
     @property
@@ -178,7 +178,7 @@ class Steering:
         if not self.repository or event.sender != self.repository:
             return False
         if isinstance(event, RecoveryResponse | Persistent | Rectify | Sync) and event.attempt != self.attempt:
-            return self.steered and isinstance(event, Persistent) and event.attempt == -self.chorus < 0
+            return self.steered and isinstance(event, Persistent) and event.attempt == -self.notice_group < 0
         if isinstance(event, Denial):
             if event.attempt in (0, self.attempt):  # 0: whenever we asked, it is so now
                 self._denied(now, event)
@@ -212,7 +212,7 @@ class Steering:
                 self._post_recovery()
         if self._complaint <= now:
             self._complaint = now + self._settings.complaint
-            self.effects.append(Complain(self._describe()))
+            self.effects.append(ReportTrouble(self._describe()))
 
     # ---- finding one
 
@@ -226,7 +226,7 @@ class Steering:
 
     def _start_over(self, now: int) -> None:
         self.attempt += 1
-        self.repository, self.steered, self.chorus = "", False, 0
+        self.repository, self.steered, self.notice_group = "", False, 0
         self._candidates.clear()
         self._answered.clear()
         self._expected.clear()
@@ -293,11 +293,11 @@ class Steering:
         self._post(inbox_of(repository_name(self.repository)), recovery)
 
     def _accepted(self, now: int, response: RecoveryResponse) -> None:
-        self.members, self.chorus = response.members, response.chorus
+        self.members, self.notice_group = response.members, response.chorus
         self._asking.rest()
         if not self.steered:
             self.homing.arrive(now, self.repository)
-            self.effects.append(Attach(self.repository, response.epoch, response.past, response.where))
+            self.effects.append(ReportSteering(self.repository, response.epoch, response.past, response.where))
         self.steered = self._was_steered = True
         self._failures = 0
         self._complaint = NEVER
@@ -323,4 +323,4 @@ class Steering:
         return self._trouble or f"no repository answers for topic {self._topic!r}: is it created?"
 
     def _post(self, to: str, event: ControlEvent) -> None:
-        self.effects.append(Post(to, (event,)))
+        self.effects.append(SendLetter(to, (event,)))

@@ -68,7 +68,7 @@ class AccessLog:
         """Some time has passed: a disk that was full may have space again."""
         self._is_resting = False
 
-    def settle(self) -> None:
+    def begin_write(self) -> None:
         """Begin a write if there is something to be written and none is under way."""
         if self._under_way or self._is_resting:
             return

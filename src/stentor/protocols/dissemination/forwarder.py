@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from stentor.machine import Buffer
-from stentor.matching.pairs import Events
+from stentor.matching.pairs.pair_index import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
 from stentor.model.count import counted
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
@@ -19,12 +19,12 @@ from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, 
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
-from stentor.protocols.dissemination.audience import Choice, Places
-from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import Destination, FlowTable, Route, RouteTable
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
+from stentor.protocols.dissemination.filtered_subscriptions import MatchedSubscriptions, Places
+from stentor.protocols.dissemination.routes import FlowTable, Route, RouteTable, Sink
 from stentor.wire import head
+from stentor.wire.block_view import block_views
 from stentor.wire.run import cut
-from stentor.wire.sheaf import sheaves
 
 _MOST_SCHEMAS = 65_536
 _SHARE = 64  # of a link's flows, one part is forgotten when there are too many: all at once would take long
@@ -32,16 +32,16 @@ _AT_ONCE = 256  # flows, topics and schemas that leave with their peer
 _NOBODY: Mapping[Any, Mapping[SubscriptionId, int]] = {}
 
 
-D = TypeVar("D", bound=Destination)
+D = TypeVar("D", bound=Sink)
 
 
 class Forwarder(Generic[D]):
-    """Applies routes to runs. `touched` collects, in order, the destinations that got something in this step."""
+    """Applies routes to runs. `unflushed` collects, in order, the destinations that got something in this step."""
 
-    def __init__(self, limits: Limits, heed: Callable[[Interest[D], bool], None] | None = None) -> None:
+    def __init__(self, limits: Limits, heed: Callable[[BrokerSubscription[D], bool], None] | None = None) -> None:
         self.table: RouteTable[D] = RouteTable(heed)
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
-        self.touched: dict[D, None] = {}
+        self.unflushed: dict[D, None] = {}
         self.unrouted = 0  # events that nobody wanted
         self._limits = limits
         self.leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
@@ -58,45 +58,45 @@ class Forwarder(Generic[D]):
                 route.events += count
                 routes[route] = None
                 piece = data[start:end] if end - start < small else cut(data, start, end)
-                choice = Choice(self.table.roster) if route.audiences else None
-                cargo = (piece, count, route.takers, _NOBODY if choice is None else choice)
+                matched = MatchedSubscriptions(self.table.slots) if route.filtered else None
+                cargo = (piece, count, route.takers, _NOBODY if matched is None else matched)
                 for sink in route.sinks:
                     sink(cargo)
-                if choice is not None:
-                    self._choose(route, data, start, end, choice)
+                if matched is not None:
+                    self._choose(route, data, start, end, matched)
                 elif not route.sinks:
                     self.unrouted += count
         finally:  # what went before a malformed block is on its way
             for route in routes:
-                self.touched.update(route.everything)
+                self.unflushed.update(route.everything)
         return total
 
-    def _choose(self, route: Route[D], data: bytes, start: int, end: int, choice: Choice[D]) -> None:
+    def _choose(self, route: Route[D], data: bytes, start: int, end: int, choice: MatchedSubscriptions[D]) -> None:
         """Match a run with the audiences, and hand out what was chosen."""
-        roster = self.table.roster
-        for sheaf in sheaves(data, start, end, self.schemas):
-            matched = [audience.match(sheaf) for audience in route.audiences]
+        slots = self.table.slots
+        for view in block_views(data, start, end, self.schemas):
+            matched = [filtered.match(view) for filtered in route.filtered]
             events, places = matched[0] if len(matched) == 1 else _joined(matched)
             if not len(events):
                 continue
             if route.everything:
                 choice.add(places)
             picked: dict[bytes, list[tuple[Buffer, int]]] = {}  # many may want the same
-            for destination, rows in roster.share(events, places, sheaf.count):
+            for destination, rows in slots.share(events, places, view.count):
                 if destination in route.everything:
                     continue
                 key = rows.tobytes()
                 if key not in picked:
-                    picked[key] = sheaf.pick(rows)
+                    picked[key] = view.pick(rows)
                 first = 0
                 for frame, count in picked[key]:
                     self._introduce(destination, frame)
                     some = places
                     if count < len(rows):
                         some = places[(events >= rows[first]) & (events <= rows[first + count - 1])]
-                    destination.fresh.append((frame, count, _NOBODY, Choice(roster).add(some)))
+                    destination.fresh.append((frame, count, _NOBODY, MatchedSubscriptions(slots).add(some)))
                     first += count
-                self.touched[destination] = None
+                self.unflushed[destination] = None
 
     def schema_of(self, data: bytes, position: int) -> Schema:
         """Return the schema of the frame that begins there, whose flow is known."""
@@ -113,7 +113,7 @@ class Forwarder(Generic[D]):
         if schema and schema not in destination.defined:
             destination.define(schema, SchemaDefinition(self.schemas[schema]))
 
-    def meet(
+    def open_flow(
         self,
         flows: FlowTable[D],
         flow: bytes,
@@ -144,7 +144,7 @@ class Forwarder(Generic[D]):
             if schema:
                 told |= destination.define(schema, SchemaDefinition(self.schemas[schema]))
             if told:
-                self.touched[destination] = None
+                self.unflushed[destination] = None
 
     def define_topic(self, flows: FlowTable[D], message: Topic, most: int | None = None) -> None:
         """A peer says what a topic's number means; a client may do so for `most` topics."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from stentor.matching.summary import Change, Summary
+from stentor.matching.profile_summary import Change, ProfileSummary
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, Stamp, Want, next_version
+from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, ProfileEntry, Stamp, next_version
 from stentor.model.topic import check_pattern
 
 T = TypeVar("T")
@@ -23,14 +23,14 @@ _AT_ONCE = 1000  # wants in a message
 Indexer = Callable[[bool, int, int, str, Filter | None], None]  # add or remove: level, member, pattern, filter
 
 
-class Standing:
+class MemberProfile:
     """The profile of a member as it was last told."""
 
     __slots__ = ("number", "predicates", "stamp", "wants")
 
     def __init__(self) -> None:
         self.stamp: Stamp = NEVER
-        self.wants: dict[Want, None] = {}
+        self.wants: dict[ProfileEntry, None] = {}
         self.predicates = 0  # wishes of clients behind it
         self.number: int | None = None  # its bit in the index; None if it is not there
 
@@ -46,16 +46,16 @@ class Profiles:
         index: Indexer,
     ) -> None:
         self.context = context
-        self.members: tuple[dict[str, Standing], ...] = tuple({} for _ in range(context.depth))
+        self.members: tuple[dict[str, MemberProfile], ...] = tuple({} for _ in range(context.depth))
         self._say, self._sharing, self._index = say, sharing, index
-        self._clients = Summary()
-        self._summaries: list[Summary | None] = [None] * context.depth  # of the units that we speak for
+        self._clients = ProfileSummary()
+        self._summaries: list[ProfileSummary | None] = [None] * context.depth  # of the units that we speak for
         self._counted: list[set[str]] = [set() for _ in range(context.depth)]  # members that a summary sums up
         self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
-        self._news: dict[int, dict[Want, bool]] = {}  # by level of the unit: what its profile gained or lost
+        self._news: dict[int, dict[ProfileEntry, bool]] = {}  # by level of the unit: what its profile gained or lost
         self._parts: dict[tuple[str, str], list[ProfileChange]] = {}  # profiles of which some is still to come
         self.boot = 0
-        self.members[0][context.name] = Standing()
+        self.members[0][context.name] = MemberProfile()
 
     # ---- what our own clients want
 
@@ -89,7 +89,7 @@ class Profiles:
         speaks = level == 0 or self._summaries[level] is not None
         return speaks and self._standing(level, self.context.units[level]).predicates != self._predicates(level)
 
-    def _publish(self, level: int, news: dict[Want, bool]) -> None:
+    def _publish(self, level: int, news: dict[ProfileEntry, bool]) -> None:
         """Tell what a unit of ours gained or lost, if that is much in several changes: what it gained first, so that
         nothing is unwanted in between, and among that marks last, so that all that was wished before one is known.
         """
@@ -97,11 +97,11 @@ class Profiles:
         predicates = self._predicates(level)
         ordered = sorted(news.items(), key=lambda each: 2 if not each[1] else each[0][0].startswith(MARKS))
         for some in _batches(ordered) if ordered else [()]:
-            standing = self._standing(level, unit)
+            profile = self._standing(level, unit)
             change = ProfileChange(
                 unit,
-                standing.stamp,
-                self._after(standing.stamp),
+                profile.stamp,
+                self._after(profile.stamp),
                 tuple(want for want, gained in some if gained),
                 tuple(want for want, gained in some if not gained),
                 predicates,
@@ -127,13 +127,13 @@ class Profiles:
         whole = self._assemble(name, change)
         if whole is None:
             return
-        standing = self._standing(level, whole.unit)
-        if whole.stamp <= standing.stamp:
+        profile = self._standing(level, whole.unit)
+        if whole.stamp <= profile.stamp:
             return  # known already
-        if whole.before != NEVER and whole.before != standing.stamp:
+        if whole.before != NEVER and whole.before != profile.stamp:
             return  # something before it is missing: the inventories that follow will tell
         if whole.unit == self.context.name:  # from a former life of ours: go on after it
-            standing.stamp = whole.stamp
+            profile.stamp = whole.stamp
             self._restate(0)
             return
         self._apply(level, whole)
@@ -163,16 +163,16 @@ class Profiles:
     def _restate(self, level: int) -> None:
         """Say all of a profile of ours anew, after a stamp that is newer than ours."""
         unit = self.context.units[level]
-        standing = self._standing(level, unit)
-        standing.stamp = self._after(standing.stamp)
+        profile = self._standing(level, unit)
+        profile.stamp = self._after(profile.stamp)
         for name in self._sharing(level):
-            self._say_all(name, unit, standing)
+            self._say_all(name, unit, profile)
 
-    def _say_all(self, name: str, unit: str, standing: Standing) -> None:
-        parts: list[tuple[Want, ...]] = list(_batches(standing.wants)) or [()]
+    def _say_all(self, name: str, unit: str, profile: MemberProfile) -> None:
+        parts: list[tuple[ProfileEntry, ...]] = list(_batches(profile.wants)) or [()]
         for place, wants in enumerate(parts):
             more = place < len(parts) - 1
-            self._say(name, ProfileChange(unit, NEVER, standing.stamp, wants, (), standing.predicates, more))
+            self._say(name, ProfileChange(unit, NEVER, profile.stamp, wants, (), profile.predicates, more))
 
     def _spread(self, level: int, change: ProfileChange, heard_from: str) -> None:
         size = len(change.added) + len(change.removed)
@@ -185,55 +185,55 @@ class Profiles:
                 self._say(name, change)
 
     def inventory(self, level: int) -> dict[str, Stamp]:
-        return {unit: standing.stamp for unit, standing in self.members[level].items() if standing.stamp != NEVER}
+        return {unit: profile.stamp for unit, profile in self.members[level].items() if profile.stamp != NEVER}
 
     def compare(self, name: str, level: int, stamps: dict[str, Stamp]) -> None:
         """Send a neighbour what it does not know of a scope."""
-        for unit, standing in sorted(self.members[level].items()):
-            if standing.stamp > stamps.get(unit, NEVER):
-                self._say_all(name, unit, standing)
+        for unit, profile in sorted(self.members[level].items()):
+            if profile.stamp > stamps.get(unit, NEVER):
+                self._say_all(name, unit, profile)
 
     def digest(self, level: int) -> int:
         return fingerprint("profiles", repr(sorted(self.inventory(level).items())))
 
     # ---- what it means
 
-    def _standing(self, level: int, unit: str) -> Standing:
-        standing = self.members[level].get(unit)
-        if standing is None:
-            standing = self.members[level][unit] = Standing()
-            standing.number = self._numbers[level].get(unit)
-        return standing
+    def _standing(self, level: int, unit: str) -> MemberProfile:
+        profile = self.members[level].get(unit)
+        if profile is None:
+            profile = self.members[level][unit] = MemberProfile()
+            profile.number = self._numbers[level].get(unit)
+        return profile
 
     def _apply(self, level: int, change: ProfileChange) -> None:
         """A member wants more or less than before."""
-        standing = self._standing(level, change.unit)
-        added: Iterable[Want] = [want for want in change.added if want not in standing.wants]
-        removed: Iterable[Want] = [want for want in change.removed if want in standing.wants]
+        profile = self._standing(level, change.unit)
+        added: Iterable[ProfileEntry] = [want for want in change.added if want not in profile.wants]
+        removed: Iterable[ProfileEntry] = [want for want in change.removed if want in profile.wants]
         if change.before == NEVER:
             kept = dict.fromkeys(change.added)
-            removed = [want for want in standing.wants if want not in kept]
+            removed = [want for want in profile.wants if want not in kept]
         for want in removed:
-            del standing.wants[want]
-            self._forget(level, change.unit, standing, want)
+            del profile.wants[want]
+            self._forget(level, change.unit, profile, want)
         for want in added:
-            standing.wants[want] = None
-            self._learn(level, change.unit, standing, want)
-        standing.stamp, standing.predicates = change.stamp, change.predicates
+            profile.wants[want] = None
+            self._learn(level, change.unit, profile, want)
+        profile.stamp, profile.predicates = change.stamp, change.predicates
 
-    def _learn(self, level: int, unit: str, standing: Standing, want: Want) -> None:
-        if standing.number is not None:
-            self._index(True, level, standing.number, want[0], _filter(want))
+    def _learn(self, level: int, unit: str, profile: MemberProfile, want: ProfileEntry) -> None:
+        if profile.number is not None:
+            self._index(True, level, profile.number, want[0], _filter(want))
         if level + 1 < self.context.depth and unit in self._counted[level + 1]:
             self._note(level + 1, self._summary(level + 1).add(want[0], _filter(want)))
 
-    def _forget(self, level: int, unit: str, standing: Standing, want: Want) -> None:
-        if standing.number is not None:
-            self._index(False, level, standing.number, want[0], _filter(want))
+    def _forget(self, level: int, unit: str, profile: MemberProfile, want: ProfileEntry) -> None:
+        if profile.number is not None:
+            self._index(False, level, profile.number, want[0], _filter(want))
         if level + 1 < self.context.depth and unit in self._counted[level + 1]:
             self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
 
-    def _summary(self, level: int) -> Summary:
+    def _summary(self, level: int) -> ProfileSummary:
         summary = self._summaries[level]
         assert summary is not None, "only whoever speaks for a unit sums it up"
         return summary
@@ -243,21 +243,21 @@ class Profiles:
     def renumber(self, level: int, numbers: dict[str, int]) -> None:
         """The bits of a scope's members; our own unit has none, since what is inside it is matched anyway."""
         self._numbers[level] = numbers
-        for unit, standing in self.members[level].items():
+        for unit, profile in self.members[level].items():
             number = numbers.get(unit)
-            if number == standing.number:
+            if number == profile.number:
                 continue
-            for want in standing.wants:
-                if standing.number is not None:
-                    self._index(False, level, standing.number, want[0], _filter(want))
+            for want in profile.wants:
+                if profile.number is not None:
+                    self._index(False, level, profile.number, want[0], _filter(want))
                 if number is not None:
                     self._index(True, level, number, want[0], _filter(want))
-            standing.number = number
+            profile.number = number
 
     def forget(self, level: int, unit: str) -> None:
         """A unit is no member any more: nobody counts it, and it has no number. If it comes back, it tells all anew."""
-        standing = self.members[level].get(unit)
-        if standing is not None and standing.number is None:
+        profile = self.members[level].get(unit)
+        if profile is not None and profile.number is None:
             del self.members[level][unit]
 
     def sum_up(self, level: int, members: set[str] | None) -> None:
@@ -269,7 +269,7 @@ class Profiles:
             self._news.pop(level, None)
             return
         if self._summaries[level] is None:
-            self._summaries[level] = Summary()
+            self._summaries[level] = ProfileSummary()
         elif members == counted:
             return
         summary = self._summary(level)
@@ -305,7 +305,7 @@ class Profiles:
         return None if self._summaries[level] is None else self._counted[level]
 
 
-def check_wants(wants: Iterable[Want]) -> None:
+def check_wants(wants: Iterable[ProfileEntry]) -> None:
     for pattern, where in wants:
         try:
             check_pattern(pattern)
@@ -321,5 +321,5 @@ def _batches(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
         yield some
 
 
-def _filter(want: Want) -> Filter | None:
+def _filter(want: ProfileEntry) -> Filter | None:
     return Filter(want[1]) if want[1] else None

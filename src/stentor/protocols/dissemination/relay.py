@@ -20,7 +20,8 @@ from stentor.model.ids import SchemaId, TopicId
 from stentor.policies.channel import Channel
 from stentor.policies.forwarding import Chosen, Forwarding
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.routing import Destination, FlowTable, Route
+from stentor.protocols.dissemination.routes import FlowTable, Route, Sink
+from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
 from stentor.wire.head import count_of, flow_of, frames_of
 from stentor.wire.parcel import (
@@ -40,16 +41,15 @@ from stentor.wire.parcel import (
     wrap,
 )
 from stentor.wire.run import split
-from stentor.wire.sheaf import Sheaf, sheaves
 
-D = TypeVar("D", bound=Destination)
+D = TypeVar("D", bound=Sink)
 Rows = NDArray[np.bool_]
 _MOST_PLANS = 16_384
 _MOST_MIXED = 4096  # events in a parcel with a mask for each: masks take room, too
 _NOBODY: Mapping[Any, Any] = {}  # misses a parcel by name, if it is dropped
 
 
-class Hop(Generic[D]):
+class NextHop(Generic[D]):
     """A neighbour, as event routing sees it."""
 
     __slots__ = ("channel", "destination", "key", "level", "name")
@@ -62,23 +62,23 @@ class Hop(Generic[D]):
         self.channel = channel
 
 
-class Share(NamedTuple, Generic[D]):
+class HopShare(NamedTuple, Generic[D]):
     """What a next hop gets, and for whom."""
 
-    hop: Hop[D]
+    hop: NextHop[D]
     masks: Masks
     label: Label
 
 
-class Plan(NamedTuple, Generic[D]):
+class MaskPlan(NamedTuple, Generic[D]):
     """What becomes of parcels with the same masks."""
 
     enters: bool  # our unit, at the level of the link
     onward: Masks
-    shares: tuple[Share[D], ...]
+    shares: tuple[HopShare[D], ...]
 
 
-class Journey(NamedTuple):
+class ParcelHistory(NamedTuple):
     """Where events have been, and what they are about."""
 
     hops: int
@@ -86,7 +86,7 @@ class Journey(NamedTuple):
     matchings: bytes  # how many brokers matched them for the members of each level
 
 
-_BEGINNING = Journey(0, 0, bytes(8))
+_BEGINNING = ParcelHistory(0, 0, bytes(8))
 
 
 class Relay(Generic[D]):
@@ -97,9 +97,9 @@ class Relay(Generic[D]):
         self._selective = all(policy.selective for policy in policies)
         self.own = [0] * context.depth  # our bit at each level
         self.members = [0] * context.depth  # the others that can be reached
-        self._hops: list[tuple[Hop[D], Masks]] = []
-        self._plans: dict[bytes, Plan[D]] = {}
-        self._shares: dict[tuple[tuple[int, int], ...], tuple[Share[D], ...]] = {}
+        self._hops: list[tuple[NextHop[D], Masks]] = []
+        self._plans: dict[bytes, MaskPlan[D]] = {}
+        self._shares: dict[tuple[tuple[int, int], ...], tuple[HopShare[D], ...]] = {}
         self.relayed = 0  # events that were handed on
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
@@ -107,7 +107,7 @@ class Relay(Generic[D]):
         self.circling = 0  # events that had been at too many brokers
         self.most_matchings = 0
 
-    def reroute(self, own: Sequence[int], members: Sequence[int], hops: list[tuple[Hop[D], Masks]]) -> None:
+    def reroute(self, own: Sequence[int], members: Sequence[int], hops: list[tuple[NextHop[D], Masks]]) -> None:
         """The routing cache has changed: who can be reached, and over which neighbour."""
         self.own, self.members, self._hops = list(own), list(members), hops
         self._plans.clear()
@@ -121,17 +121,17 @@ class Relay(Generic[D]):
             return
         for route, start, end, count in runs:
             if route.demands or not (self._selective or route is self._forwarder.table.denied):
-                self._disperse(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
+                self._route_run(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
 
     # ---- parcels
 
-    def receive(self, hop: Hop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
+    def receive(self, hop: NextHop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
         """Take in a parcel that begins here; returns how many events came for us or ours."""
         length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
         first = at + HEADER_SIZE + 8 * bits.bit_count()
         plan = self._plans.get(addressed(data, at, first) + hop.key)
         if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
-            self._send(plan.shares, data, first, at + length, events, Journey(hops + 1, contents, matchings))
+            self._send(plan.shares, data, first, at + length, events, ParcelHistory(hops + 1, contents, matchings))
             return 0
         parcel = parse(data, at)
         if parcel.levels[0] < hop.level or parcel.levels[-1] >= self._context.depth:
@@ -139,7 +139,7 @@ class Relay(Generic[D]):
         if parcel.hops >= MOST_HOPS:
             self.circling += parcel.events
             return 0
-        journey = Journey(parcel.hops + 1, parcel.contents, parcel.matchings)
+        journey = ParcelHistory(parcel.hops + 1, parcel.contents, parcel.matchings)
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
         if plan is None:
@@ -154,20 +154,20 @@ class Relay(Generic[D]):
         elif hop.level:
             for route, start, end, count in runs:
                 upper: dict[int, Chosen] = dict(plan.onward)
-                self._disperse(route, inner, start, end, count, upper, None, hop.level, journey)
-        return self._arrive(inner, runs, parcel.matchings[hop.level])
+                self._route_run(route, inner, start, end, count, upper, None, hop.level, journey)
+        return self._deliver_locally(inner, runs, parcel.matchings[hop.level])
 
-    def _plan(self, key: bytes, level: int, masks: Masks) -> Plan[D]:
+    def _plan(self, key: bytes, level: int, masks: Masks) -> MaskPlan[D]:
         own = self.own[level]
         enters = bool(masks.get(level, 0) & own)
         onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        plan = self._plans[key] = Plan(enters, onward, self.divide(onward))
+        plan = self._plans[key] = MaskPlan(enters, onward, self.split_by_hop(onward))
         return plan
 
     def _receive_mixed(
-        self, hop: Hop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: Journey, largest: int
+        self, hop: NextHop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: ParcelHistory, largest: int
     ) -> int:
         """A parcel whose events are for different members."""
         assert parcel.arrays is not None
@@ -183,9 +183,11 @@ class Relay(Generic[D]):
                 part = masks[first : first + count]
                 upper[level] = part & ~own if level == hop.level else part
             some = entering[first : first + count]
-            self._disperse(route, inner, start, end, count, upper, some, hop.level, journey)
+            self._route_run(route, inner, start, end, count, upper, some, hop.level, journey)
             if some.any():
-                arrived += self._arrive_some(flows, inner[start:end], some, parcel.matchings[hop.level], largest)
+                arrived += self._deliver_some_locally(
+                    flows, inner[start:end], some, parcel.matchings[hop.level], largest
+                )
             first += count
         return arrived
 
@@ -198,33 +200,33 @@ class Relay(Generic[D]):
             kind, length = measure(inner, position, largest)
             if kind != EVENTS or position + length > len(inner) or not count_of(inner, position):
                 raise FrameError(Refusal.CORRUPT, "a parcel that holds something else than whole frames of events")
-            self._forwarder.meet(flows, flow_of(inner, position), None)
+            self._forwarder.open_flow(flows, flow_of(inner, position), None)
             more, position = split(inner, position, flows.routes)
             runs += more
         if sum(run[3] for run in runs) != count:
             raise FrameError(Refusal.CORRUPT, "a parcel that holds another number of events than it says")
         return runs
 
-    def _arrive(self, inner: bytes, runs: list[tuple[Route[D], int, int, int]], matchings: int) -> int:
+    def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[D], int, int, int]], matchings: int) -> int:
         """Events for our own clients, as far as these want them."""
         self.most_matchings = max(self.most_matchings, matchings + 1)
         count = self._forwarder.forward(inner, runs)
         self.entered += count
         return count
 
-    def _arrive_some(self, flows: FlowTable[D], inner: bytes, some: Rows, matchings: int, largest: int) -> int:
+    def _deliver_some_locally(self, flows: FlowTable[D], inner: bytes, some: Rows, matchings: int, largest: int) -> int:
         if not some.all():
             frames: list[bytes | memoryview] = []
             first = 0
-            for sheaf in sheaves(inner, 0, len(inner), self._forwarder.schemas):
-                frames += [frame for frame, _ in sheaf.pick(some[first : first + sheaf.count])]
-                first += sheaf.count
+            for view in block_views(inner, 0, len(inner), self._forwarder.schemas):
+                frames += [frame for frame, _ in view.pick(some[first : first + view.count])]
+                first += view.count
             inner = b"".join(frames)
-        return self._arrive(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
+        return self._deliver_locally(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
 
     # ---- deciding
 
-    def _disperse(
+    def _route_run(
         self,
         route: Route[D],
         data: bytes,
@@ -234,16 +236,16 @@ class Relay(Generic[D]):
         upper: dict[int, Chosen],
         entering: Rows | None,
         below: int,
-        journey: Journey,
+        journey: ParcelHistory,
     ) -> None:
         """Send a run on: to whom `upper` says, and to the members of the levels `below` that want it, as far as its
         events are `entering` the unit that holds these; None is all.
         """
         if end - start < len(data):
             journey = journey._replace(contents=0)  # a part of a parcel may be about less than the whole
-        looks = any(demand.filtered[level] is not None for demand in route.demands for level in range(below))
+        looks = any(interests.filtered[level] is not None for interests in route.demands for level in range(below))
         if (not looks or count == 1) and entering is None and all(isinstance(mask, int) for mask in upper.values()):
-            lone = next(sheaves(data, start, end, self._forwarder.schemas)) if looks else None
+            lone = next(block_views(data, start, end, self._forwarder.schemas)) if looks else None
             masks = {level: mask for level, mask in upper.items() if isinstance(mask, int)}
             for level in range(below):
                 mask = self.choose(route, level, lone)
@@ -251,25 +253,25 @@ class Relay(Generic[D]):
                 if mask:
                     masks[level] = mask
             if masks:
-                self._send(self.divide(masks), data, start, end, count, self._counted(journey, below))
+                self._send(self.split_by_hop(masks), data, start, end, count, self._counted(journey, below))
             return
         first = 0
-        parts: list[tuple[Sheaf, MaskArrays]] = []
-        for sheaf in sheaves(data, start, end, self._forwarder.schemas):
+        parts: list[tuple[BlockView, MaskArrays]] = []
+        for view in block_views(data, start, end, self._forwarder.schemas):
             chosen: MaskArrays = {
-                level: _spread(mask if isinstance(mask, int) else mask[first : first + sheaf.count], sheaf.count)
+                level: _spread(mask if isinstance(mask, int) else mask[first : first + view.count], view.count)
                 for level, mask in upper.items()
             }
-            some = None if entering is None else entering[first : first + sheaf.count]
+            some = None if entering is None else entering[first : first + view.count]
             if some is None or some.any():
                 for level in range(below):
-                    mask = _spread(self.choose(route, level, sheaf), sheaf.count)
+                    mask = _spread(self.choose(route, level, view), view.count)
                     chosen[level] = mask if some is None else np.where(some, mask, np.uint64(0))
-            parts.append((sheaf, chosen))
-            first += sheaf.count
+            parts.append((view, chosen))
+            first += view.count
         self._send_mixed(parts, self._counted(journey, below))
 
-    def _counted(self, journey: Journey, below: int) -> Journey:
+    def _counted(self, journey: ParcelHistory, below: int) -> ParcelHistory:
         if not below:
             return journey
         self.matched += 1
@@ -280,7 +282,7 @@ class Relay(Generic[D]):
         """Which members of a level shall have the events; without filters there is no need to look at a batch."""
         return self._policies[level].destinations(lambda: wanted(route, level, batch), self.members[level])
 
-    def divide(self, masks: Masks) -> tuple[Share[D], ...]:
+    def split_by_hop(self, masks: Masks) -> tuple[HopShare[D], ...]:
         """Masks by next hop; what has no next hop is stranded."""
         key = tuple(sorted(masks.items()))
         shares = self._shares.get(key)
@@ -291,7 +293,7 @@ class Relay(Generic[D]):
             for hop, reach in self._hops:
                 share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
                 if share:
-                    found.append(Share(hop, share, label(share)))
+                    found.append(HopShare(hop, share, label(share)))
             shares = self._shares[key] = tuple(found)
         return shares
 
@@ -299,12 +301,12 @@ class Relay(Generic[D]):
 
     def _send(
         self,
-        shares: tuple[Share[D], ...],
+        shares: tuple[HopShare[D], ...],
         data: bytes,
         start: int,
         end: int,
         count: int,
-        journey: Journey,
+        journey: ParcelHistory,
     ) -> None:
         """Hand a run to the next hops, as it is."""
         if not shares:
@@ -318,19 +320,19 @@ class Relay(Generic[D]):
 
     def _send_piece(
         self,
-        shares: tuple[Share[D], ...],
+        shares: tuple[HopShare[D], ...],
         data: bytes,
         start: int,
         end: int,
         count: int,
-        journey: Journey,
+        journey: ParcelHistory,
     ) -> None:
         hops, contents, matchings = journey
         for hop, masks, labelled in shares:
             if hop.channel is not None:
                 some = [
-                    (sheaf, {level: _spread(mask, sheaf.count) for level, mask in masks.items()})
-                    for sheaf in sheaves(data, start, end, self._forwarder.schemas)
+                    (view, {level: _spread(mask, view.count) for level, mask in masks.items()})
+                    for view in block_views(data, start, end, self._forwarder.schemas)
                 ]
                 self._send_mixed(some, journey, only=hop)
                 continue
@@ -339,26 +341,28 @@ class Relay(Generic[D]):
                 self._introduce(destination, contents, data, start, end)
             parcel = head(labelled, end - start, count, hops, contents, matchings) + data[start:end]
             destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
-            self._forwarder.touched[destination] = None
+            self._forwarder.unflushed[destination] = None
             self.relayed += count
 
-    def _send_mixed(self, parts: list[tuple[Sheaf, MaskArrays]], journey: Journey, only: Hop[D] | None = None) -> None:
+    def _send_mixed(
+        self, parts: list[tuple[BlockView, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
+    ) -> None:
         """Hand each next hop the events that are for members behind it, in order."""
         for hop, reach in self._hops:
             if only is not None and hop is not only:
                 continue
-            for sheaf, masks in parts:
+            for view, masks in parts:
                 chosen = {level: masks[level] & np.uint64(mask) for level, mask in reach.items() if level in masks}
-                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(sheaf.count, np.bool_))
+                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(view.count, np.bool_))
                 if hop.channel is not None and kept.any():
-                    kept &= hop.channel.admits(sheaf)
+                    kept &= hop.channel.admits(view)
                 rows = kept.nonzero()[0]
                 for start in range(0, len(rows), _MOST_MIXED):
                     some = rows[start : start + _MOST_MIXED]
-                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, sheaf.pick(some), journey)
+                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, view.pick(some), journey)
 
     def _ship(
-        self, hop: Hop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: Journey
+        self, hop: NextHop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: ParcelHistory
     ) -> None:
         frames = [frame for frame, _ in picked]
         count = sum(events for _, events in picked)
@@ -369,7 +373,7 @@ class Relay(Generic[D]):
             self._introduce(hop.destination, contents, inner, 0, len(inner))
         parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings)
         hop.destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
-        self._forwarder.touched[hop.destination] = None
+        self._forwarder.unflushed[hop.destination] = None
         self.relayed += count
 
     def _introduce(self, destination: D, contents: int, data: bytes, start: int, end: int) -> None:
@@ -383,10 +387,10 @@ class Relay(Generic[D]):
 
 def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
     """Which members of a level want the events."""
-    found: Chosen = reduce(or_, [demand.whole[level] for demand in route.demands], 0)
+    found: Chosen = reduce(or_, [interests.whole[level] for interests in route.demands], 0)
     if batch is not None:
-        for demand in route.demands:
-            index = demand.filtered[level]
+        for interests in route.demands:
+            index = interests.filtered[level]
             if index is not None and isinstance(found, int) and batch.count == 1:
                 found |= index.match_one(batch.rows()[0])
             elif index is not None:

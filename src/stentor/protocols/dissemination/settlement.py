@@ -154,7 +154,7 @@ class Settlement:
             self._queued = self._asking + self._queued
             self._remove_mark()
 
-    def settle(self, *, is_told: bool) -> None:
+    def end_step(self, *, is_told: bool) -> None:
         """Look at what this step brought; `is_told` is whether our profile holds all that our clients want."""
         if not self._is_restless:
             return

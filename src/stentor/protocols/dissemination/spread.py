@@ -170,10 +170,10 @@ class AccessSpread:
         self._log.retry()
         self.is_restless = True
 
-    def settle(self) -> None:
+    def end_step(self) -> None:
         """The end of a step: write and tell what it brought."""
         self.is_restless = False
-        self._log.settle()
+        self._log.begin_write()
         for name, transfer in self._transfers.items():
             for message in transfer.send(self.charters, self._new_token):
                 self._say(name, message)

@@ -12,15 +12,15 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.model.topic import check_pattern
 from stentor.policies.access import Denied
-from stentor.protocols.dissemination.interest import Interest, Reader
-from stentor.protocols.dissemination.routing import Destination, RouteTable
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
+from stentor.protocols.dissemination.routes import RouteTable, Sink
 
-D = TypeVar("D", bound=Destination)
+D = TypeVar("D", bound=Sink)
 _AT_ONCE = 32  # interests that leave with their client
 _SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
-Admit = Callable[[str, Filter | None], Reader | Denied | None]  # what a pattern means to whoever asks; None is all
-Wishes = dict[SubscriptionId, Interest[D]]  # what one client asked for
+Admit = Callable[[str, Filter | None], ReadAccess | Denied | None]  # what a pattern means to whoever asks; None is all
+Wishes = dict[SubscriptionId, BrokerSubscription[D]]  # what one client asked for
 
 
 class Subscriptions(Generic[D]):
@@ -30,7 +30,7 @@ class Subscriptions(Generic[D]):
         self._table = table
         self._limits = limits
         self._numbers = 0
-        self.leaving: deque[Interest[D]] = deque()  # those whose client is gone
+        self.leaving: deque[BrokerSubscription[D]] = deque()  # those whose client is gone
         self.refused: Counter[str] = Counter()
 
     def subscribe(
@@ -49,7 +49,7 @@ class Subscriptions(Generic[D]):
             if (known.pattern, known.filter) == (message.pattern, where):
                 return Receipt(message.id)  # said twice, meant once
             return self._refuse(message, Refusal.PROTOCOL, f"subscription {message.id} is in force for something else")
-        if len(wishes) >= limits.subscriptions_per_client or len(self._table.interests) >= limits.subscriptions:
+        if len(wishes) >= limits.subscriptions_per_client or len(self._table.subscriptions) >= limits.subscriptions:
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
             )
@@ -57,19 +57,21 @@ class Subscriptions(Generic[D]):
         if isinstance(access, Denied):
             return self._refuse(message, access.code, access.reason)
         self._numbers += 1
-        interest = Interest(self._numbers, message.id, destination, message.pattern, where, access=access)
-        wishes[message.id] = interest
-        self._table.add(interest)
-        return self._check_evaluation(interest, wishes, message) or Receipt(message.id)
+        subscription = BrokerSubscription(self._numbers, message.id, destination, message.pattern, where, access=access)
+        wishes[message.id] = subscription
+        self._table.add(subscription)
+        return self._check_evaluation(subscription, wishes, message) or Receipt(message.id)
 
-    def _check_evaluation(self, interest: Interest[D], wishes: Wishes[D], message: Subscription) -> Receipt | None:
+    def _check_evaluation(
+        self, subscription: BrokerSubscription[D], wishes: Wishes[D], message: Subscription
+    ) -> Receipt | None:
         """Take a subscription back if its filter is one too many of those that are evaluated for every event."""
         table, most = self._table, int(self._limits.evaluation * SECOND)
-        mine = table.evaluated_for[interest.destination]
-        if not interest.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
+        mine = table.evaluated_for[subscription.destination]
+        if not subscription.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
             return None
         del wishes[message.id]
-        table.remove(interest)
+        table.remove(subscription)
         return self._refuse(
             message,
             Refusal.TOO_MANY,
@@ -78,9 +80,9 @@ class Subscriptions(Generic[D]):
         )
 
     def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
-        interest = wishes.pop(message.id, None)
-        if interest is not None:
-            self._table.remove(interest)
+        subscription = wishes.pop(message.id, None)
+        if subscription is not None:
+            self._table.remove(subscription)
         return Receipt(message.id)
 
     def revoke(self, wishes: Wishes[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
@@ -91,11 +93,11 @@ class Subscriptions(Generic[D]):
 
     def withdraw(self, wishes: Wishes[D], destination: D) -> None:
         """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""
-        self._table.roster.abandon(destination)
-        self.leaving += [interest for interest in wishes.values() if interest.filter is not None]
-        for interest in wishes.values():
-            if interest.filter is None:
-                self._table.remove(interest)
+        self._table.slots.abandon(destination)
+        self.leaving += [subscription for subscription in wishes.values() if subscription.filter is not None]
+        for subscription in wishes.values():
+            if subscription.filter is None:
+                self._table.remove(subscription)
         wishes.clear()
         self.tidy(_AT_ONCE)
 

@@ -15,7 +15,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint
 from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp, next_version
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 LEASE = 720  # heartbeats for which a member that cannot be reached keeps its place: an hour
 PATIENCE = 6  # heartbeats before a unit's speaker is contradicted by one who cannot reach it
@@ -48,7 +48,7 @@ class Gateways:
         report: Callable[[str, str, dict[str, str | int | float]], None],
     ) -> None:
         self.context = Context(path)
-        self.graph = Connectivity(self.context)
+        self.graph = ConnectivityGraph(self.context)
         self.neighbours: dict[str, Neighbour] = {}
         self.generation = 0  # counts changes of the graph
         self.parted: list[str] = []  # members that we knew and cannot reach

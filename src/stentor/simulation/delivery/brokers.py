@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stentor.machine import MILLISECOND, Input
 from stentor.model.charter import Charter
-from stentor.protocols.delivery.post import AccessShared, ShareAccess, Vouched
+from stentor.protocols.delivery.transport import AccessShared, ShareAccess, Vouched
 from stentor.simulation.schedule import Schedule
 
 _LATE = 0.1  # of what brokers say comes late

@@ -10,8 +10,8 @@ from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.post import Heard, Linked, Post, Unlinked
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
+from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 
 _AGAIN = 150 * MILLISECOND
 
@@ -22,7 +22,7 @@ class Ask(Input, frozen=True, tag="ask"):
     to: str
 
 
-class Wish(msgspec.Struct):
+class OwnerRequest(msgspec.Struct):
     """Something that the owner wants done; any one of the repositories may do it."""
 
     registration: Registration
@@ -30,12 +30,12 @@ class Wish(msgspec.Struct):
     then: Callable[[RegistrationReceipt], None] | None = None
 
 
-class Owner(Actor):
+class Owner(SimProcess):
     """A machine of its own: nothing goes wrong with it but the post."""
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage, "owner", "owner")
-        self.wishes: deque[Wish] = deque()  # of which the first one is asked for
+    def __init__(self, world: DeliveryWorld) -> None:
+        super().__init__(world, "owner", "owner")
+        self.wishes: deque[OwnerRequest] = deque()  # of which the first one is asked for
         self.refused: list[RegistrationReceipt] = []
         self.believed = BundleMembers()  # all repositories that there are
         self._token = 0
@@ -58,7 +58,7 @@ class Owner(Actor):
     ) -> None:
         self._token += 1
         registration = Registration(TOPIC, self.name, self._token, task, self.principal, **details)  # type: ignore[arg-type]
-        self.wishes.append(Wish(registration, ask, then))
+        self.wishes.append(OwnerRequest(registration, ask, then))
 
     def _ask(self) -> None:
         self._ask_now()
@@ -66,25 +66,25 @@ class Owner(Actor):
 
     def _ask_now(self) -> None:
         if self.wishes:
-            self.handle(Ask(self.stage.random.choice(self.wishes[0].ask)))
+            self.handle(Ask(self.world.random.choice(self.wishes[0].ask)))
 
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         match happened:
             case Ask(to) if self.wishes:
-                registration = msgspec.structs.replace(self.wishes[0].registration, after=self.stage.brokers.ended)
-                return [Post(request_topic(self.name, to), (registration,))]
-            case Heard():
+                registration = msgspec.structs.replace(self.wishes[0].registration, after=self.world.brokers.ended)
+                return [SendLetter(request_topic(self.name, to), (registration,))]
+            case LetterReceived():
                 for event in happened.events:
                     if isinstance(event, RegistrationReceipt) and self.believed.wrote(happened.sender, event.sender):
                         self._receive(event)
-            case Linked() | Unlinked():
+            case LinkUp() | LinkDown():
                 pass
         return []
 
     def _receive(self, receipt: RegistrationReceipt) -> None:
         if not self.wishes or receipt.token != self.wishes[0].registration.token:
             return
-        if (receipt.sender, receipt.token) not in self.stage.book.receipts:
+        if (receipt.sender, receipt.token) not in self.world.history.receipts:
             self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
         if receipt.code is Refusal.BUSY or (receipt.code is Refusal.UNKNOWN and "earlier" in receipt.reason):
             return  # that one has a topic of this name which was deleted: another one is asked, or this one again

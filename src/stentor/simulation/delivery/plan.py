@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.simulation.delivery.post_office import Weather
+from stentor.simulation.delivery.letter_network import LetterFaults
 
 FAULTS = (
     "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "reader-end", "roam",
@@ -28,7 +28,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pause: int  # between an author's turns
     duration: int  # of the troubles
     keep: int  # in units of AGE_UNIT; 0 is for ever
-    weather: Weather
+    weather: LetterFaults
     strikes: tuple[tuple[int, str], ...]  # when what happens
     window: int
     tail: int
@@ -71,10 +71,10 @@ def draw_plan(random: Random) -> Plan:
     )
 
 
-def draw_weather(random: Random) -> Weather:
+def draw_weather(random: Random) -> LetterFaults:
     if random.random() < 0.25:
-        return Weather()
-    return Weather(
+        return LetterFaults()
+    return LetterFaults(
         loss=random.choice((0.0, 0.02, 0.1, 0.2)),
         duplication=random.choice((0.0, 0.05)),
         slow=random.choice((1, 5, 20)) * MILLISECOND,
@@ -122,7 +122,7 @@ def draw_visits(random: Random, plan: Plan) -> Plan:
     if random.random() >= 0.1:
         return plan
     ends = [(random.randrange(plan.duration), "reader-end") for _ in range(random.randrange(2, 8))]
-    return msgspec.structs.replace(plan, visits=True, weather=Weather(), strikes=tuple(sorted(ends)))
+    return msgspec.structs.replace(plan, visits=True, weather=LetterFaults(), strikes=tuple(sorted(ends)))
 
 
 def draw_scribes(random: Random, plan: Plan) -> Plan:

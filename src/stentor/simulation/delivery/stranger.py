@@ -21,7 +21,6 @@ from stentor.model.control import (
     GossipFacts,
     GossipState,
     GossipVoid,
-    Held,
     Migrate,
     Persistent,
     Probe,
@@ -33,7 +32,8 @@ from stentor.model.control import (
     RegistrationReceipt,
     RepositoryAck,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
     SubscriberAck,
     SubscriberNak,
     Sync,
@@ -43,10 +43,10 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.model.request_topic import request_topic
-from stentor.protocols.delivery.post import Post
-from stentor.simulation.delivery.actor import TOPIC, Actor, Stage
-from stentor.simulation.delivery.post_office import Addressee
-from stentor.simulation.delivery.scholar import Scholar
+from stentor.protocols.delivery.transport import SendLetter
+from stentor.simulation.delivery.letter_network import Addressee
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
+from stentor.simulation.delivery.stored_reader import SimStoredReader
 from stentor.wire.block import Block, Origin, encode
 
 _OFTEN = 0.3  # of what it could answer it answers
@@ -56,14 +56,16 @@ _ABOVE_ALL = 0  # a level that every end prefers
 Answer = tuple[str, ControlEvent, Sequence[Block]]
 
 
-class Stranger(Actor):
+class Stranger(SimProcess):
     """Somebody with a certificate, to whom nothing was granted."""
 
     is_stranger = True
 
-    def __init__(self, stage: Stage, members: Callable[[], list[str]], twins: Sequence[Actor], seed: int) -> None:
+    def __init__(
+        self, world: DeliveryWorld, members: Callable[[], list[str]], twins: Sequence[SimProcess], seed: int
+    ) -> None:
         """`members` are the repositories in whose names it speaks; it has the id of one of its `twins`."""
-        super().__init__(stage, "stranger", "stranger")
+        super().__init__(world, "stranger", "stranger")
         self._twin = Random(f"{seed}/twin").choice(twins)
         self.id = self._twin.id
         self._members = members
@@ -88,12 +90,12 @@ class Stranger(Actor):
         if not self.alive:
             self.begin(self)
             self.connect()
-            self.stage.office.overhear = self._overhear
+            self.world.office.overhear = self._overhear
 
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         return []
 
-    def _overhear(self, sender: Addressee, post: Post) -> None:
+    def _overhear(self, sender: Addressee, post: SendLetter) -> None:
         members = self._members()
         if sender is self or not members:
             return
@@ -102,12 +104,12 @@ class Stranger(Actor):
             if forge is not None and self._random.random() < _OFTEN:
                 claimed = self._random.choice(members)
                 for to, answer, blocks in forge(claimed, event):
-                    self.stage.seen["forged"] += 1
-                    self._send(Post(to, (answer,), blocks))
+                    self.world.seen["forged"] += 1
+                    self._send(SendLetter(to, (answer,), blocks))
 
-    def _send(self, post: Post) -> None:
+    def _send(self, post: SendLetter) -> None:
         delay = self._random.randrange(MILLISECOND)
-        self.later(delay, lambda: self.stage.office.post(self, post))
+        self.later(delay, lambda: self.world.office.post(self, post))
 
     # ---- to ends
 
@@ -129,12 +131,12 @@ class Stranger(Actor):
 
     def _tell_of_lies(self, to: str, name: str, attempt: int) -> list[Answer]:
         """An event that nobody has published, of a publisher that there is."""
-        publishers = list(self.stage.book.published)
+        publishers = list(self.world.history.published)
         if not publishers:
             return []
         publisher, incarnation = self._random.choice(publishers)
         number = self._random.choice((1, 2, _FAR))
-        told = Persistent(TOPIC, name, attempt, 0, 1, (Stretch(1, 1, publisher, incarnation, number),))
+        told = Persistent(TOPIC, name, attempt, 0, 1, (SequenceRun(1, 1, publisher, incarnation, number),))
         return [(to, told, ()), (to, Retransmission(TOPIC, name), [_lie(publisher, incarnation, number)])]
 
     def _on_order(self, name: str, order: PublisherOrder) -> list[Answer]:
@@ -151,7 +153,7 @@ class Stranger(Actor):
     # ---- to readers and owners
 
     def _on_stock_request(self, name: str, request: StockRequest) -> list[Answer]:
-        lie = (Held(7, 1, 0, ((1, 3),)),)
+        lie = (StreamRanges(7, 1, 0, ((1, 3),)),)
         stock = Stock(TOPIC, name, request.token, members=(name,), done=request.done, parts=(lie,))
         return [(inbox_of(request.sender), stock, ())]
 
@@ -169,9 +171,9 @@ class Stranger(Actor):
 
     def _on_gossip_state(self, name: str, state: GossipState) -> list[Answer]:
         """It has everything, of which all is done with; nothing of it is to be found; and whoever it is, it leaves."""
-        far = tuple(Held(each.publisher, each.incarnation, _FAR, ()) for each in state.held)
-        gone = tuple(Held(each.publisher, each.incarnation, 0, ((1, 99),)) for each in state.held)
-        rows = tuple(Stretch(99, 1, each.publisher, each.incarnation, 9) for each in state.held)
+        far = tuple(StreamRanges(each.publisher, each.incarnation, _FAR, ()) for each in state.held)
+        gone = tuple(StreamRanges(each.publisher, each.incarnation, 0, ((1, 99),)) for each in state.held)
+        rows = tuple(SequenceRun(99, 1, each.publisher, each.incarnation, 9) for each in state.held)
         removed = tuple((f"member/{member}", _FAR, name, b"") for member in self._members())
         forged = (
             msgspec.structs.replace(state, sender=name, held=far, whole=True, principal=self.principal),
@@ -188,8 +190,8 @@ class Stranger(Actor):
 
     def _request(self, repository: str) -> ControlEvent:
         name, principal = self._twin.name, self._twin.principal
-        if isinstance(self._twin, Scholar):
-            read = tuple(Held(publisher, life, _FAR, ()) for publisher, life in self.stage.book.published)
+        if isinstance(self._twin, SimStoredReader):
+            read = tuple(StreamRanges(publisher, life, _FAR, ()) for publisher, life in self.world.history.published)
             return ReaderAck(TOPIC, name, self._twin.short, principal, read)
         task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
         return Registration(

@@ -7,17 +7,17 @@ from random import Random
 from stentor.machine import SECOND, Report
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
-from stentor.protocols.delivery.post import Post
-from stentor.simulation.delivery.actor import TOPIC, Stage
-from stentor.simulation.delivery.post_office import Addressee, PostOffice
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
+from stentor.protocols.delivery.transport import SendLetter
+from stentor.simulation.delivery.letter_network import Addressee, LetterNetwork
+from stentor.simulation.delivery.process import TOPIC, DeliveryWorld
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.doorman import Doorman
+from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.fabric.plan import NODES
 from stentor.simulation.host import Factory, Host
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.topology import Link, Topology
+from stentor.simulation.overlay.topology import Link, Topology
 from stentor.simulation.world import World
 from stentor.wire.block import Block
 
@@ -35,17 +35,17 @@ class FabricWorld(World):
             self.anomalies.append(Anomaly("unhandled", f"{host.name}: {report.details['trace']}"))
 
 
-class _NoOffice(PostOffice):
+class _NoOffice(LetterNetwork):
     """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
 
-    def post(self, sender: Addressee, post: Post) -> None:
+    def post(self, sender: Addressee, post: SendLetter) -> None:
         self.overhear(sender, post)
 
     def publish(self, sender: Addressee, block: Block, to: str = "") -> None:
         pass
 
 
-class FabricStage(Stage):
+class FabricStage(DeliveryWorld):
     """What all actors of a run share, and the brokers that connect them."""
 
     def __init__(self, seed: int, world: FabricWorld, units: Sequence[str]) -> None:

@@ -9,11 +9,21 @@ from typing import Any
 
 from stentor.machine import Effect, Input, Machine
 from stentor.model.ids import Incarnation
-from stentor.nodes.application import Confirm, Connect, Deny, Disconnect, Halt, MakeRoom, Moved, Settle, TurnEnded
 from stentor.nodes.client import Settings
-from stentor.protocols.delivery.dialogue import Forbid
-from stentor.protocols.delivery.post import Arrived, Heard, Post, Publish
-from stentor.simulation.delivery.actor import Actor
+from stentor.nodes.client_api import (
+    CompleteFlush,
+    ConfirmSubscription,
+    Connect,
+    DenySubscription,
+    Disconnect,
+    Halt,
+    Moved,
+    ResumePublishing,
+    TurnEnded,
+)
+from stentor.protocols.delivery.endpoint_api import Forbid
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, Publish, SendLetter
+from stentor.simulation.delivery.process import SimProcess
 from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
 from stentor.simulation.fabric.watched import WatchedTrail
 
@@ -34,11 +44,11 @@ class _Application:
         self.told, self.died = actor.act, actor.died
 
 
-class Housed(Actor):
+class Housed(SimProcess):
     """Comes before the class of an actor among the bases, and puts it on a host."""
 
-    stage: FabricStage
-    trail: WatchedTrail
+    world: FabricStage
+    traces: WatchedTrail
 
     def __init__(self, stage: FabricStage, *args: Any, **kwargs: Any) -> None:
         super().__init__(stage, *args, **kwargs)
@@ -65,7 +75,7 @@ class Housed(Actor):
         return self._node if self._node is not None else Nobody()
 
     def begin(self, machine: Machine) -> None:
-        self.trail = WatchedTrail()
+        self.traces = WatchedTrail()
         super().begin(machine)
         self._node = self.compose(machine)
 
@@ -76,7 +86,7 @@ class Housed(Actor):
     def link_settings(self, incarnation: Incarnation) -> Settings:
         return Settings(
             name=self.name,
-            addresses=self.stage.draw_addresses(self.node if self.is_repository else ""),
+            addresses=self.world.draw_addresses(self.node if self.is_repository else ""),
             incarnation=incarnation,
             window=_WINDOW,
             buffer=_WINDOW,
@@ -99,35 +109,35 @@ class Housed(Actor):
         """It is told where to go when its node is made."""
 
     def roam(self, pause: int) -> None:  # noqa: ARG002
-        self.host.handle(Moved(self.stage.draw_addresses()))
+        self.host.handle(Moved(self.world.draw_addresses()))
 
     def later(self, delay: int, action: Callable[[], None]) -> None:
         """Unless it crashes before, and when its process runs."""
         life = self.life
-        self.stage.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
+        self.world.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
 
     # ---- steps
 
     def handle(self, happened: Input) -> None:
         if self._is_building:
-            self.stage.world.tell(self.seat, happened)
+            self.world.world.tell(self.seat, happened)
         else:
             self.host.handle(happened)
 
     def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None:
         """The machine inside the node has made a step."""
         for happened in inputs:
-            if isinstance(happened, Arrived | Heard):
-                self.stage.book.watch(self.name, self.node, happened.blocks)
+            if isinstance(happened, EventsReceived | LetterReceived):
+                self.world.history.watch(self.name, self.node, happened.blocks)
         first, *more = inputs or (TurnEnded(),)  # a repository that has opened a ledger may have heard nothing
         did = self.did(first, effects)
         for happened in more:
             did += self.did(happened, [])
-        rows = self.trail.take_fresh()
-        if self.trail.on:
+        rows = self.traces.take_fresh()
+        if self.traces.on:
             self.testify(did, rows)
         for effect in effects:
-            if isinstance(effect, Post | Publish):
+            if isinstance(effect, SendLetter | Publish):
                 self._acts[type(effect)](effect)
         self.observe()
 
@@ -142,7 +152,7 @@ class Housed(Actor):
             case Halt() if Forbid in self._acts:
                 self._acts[Forbid](Forbid(effect.code, effect.reason))
                 self.crash("halts")  # its application is told an error, and ends
-            case Confirm() | Deny() | Settle() | MakeRoom():
+            case ConfirmSubscription() | DenySubscription() | CompleteFlush() | ResumePublishing():
                 pass  # the machine inside is told what it must know of that
             case _:
                 self._acts[type(effect)](effect)

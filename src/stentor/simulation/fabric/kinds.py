@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
-from stentor.nodes.end import End
-from stentor.protocols.delivery.post import Post
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.protocols.delivery.repository import Repository
-from stentor.protocols.delivery.retrieval import Retrieval
-from stentor.simulation.delivery import hearing
-from stentor.simulation.delivery.actor import TOPIC, Actor
-from stentor.simulation.delivery.author import Author
-from stentor.simulation.delivery.cast import Kinds
-from stentor.simulation.delivery.depot import YEAR, Depot
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.repository.repository import TopicRepository
+from stentor.protocols.delivery.stored.read_client import StoredReadClient
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.transport import SendLetter
+from stentor.simulation.checkers import trace_checker
 from stentor.simulation.delivery.owner import Owner
-from stentor.simulation.delivery.reader import Reader
-from stentor.simulation.delivery.scholar import Scholar
-from stentor.simulation.delivery.scribe import Scribe
+from stentor.simulation.delivery.participants import Kinds
+from stentor.simulation.delivery.process import TOPIC, SimProcess
+from stentor.simulation.delivery.publisher import SimPublisher
+from stentor.simulation.delivery.repository import YEAR, SimRepository
+from stentor.simulation.delivery.resuming_publisher import SimResumingPublisher
+from stentor.simulation.delivery.stored_reader import SimStoredReader
 from stentor.simulation.delivery.stranger import Stranger
+from stentor.simulation.delivery.subscriber import SimSubscriber
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.fabric.brokers import FabricStage
 from stentor.simulation.fabric.housed import Housed, Nobody
@@ -40,9 +40,9 @@ class HousedOwner(Housed, Owner):
         return effects
 
 
-class HousedScholar(Housed, Scholar):
+class HousedStoredReader(Housed, SimStoredReader):
     def compose(self, machine: Machine) -> Machine:
-        assert isinstance(machine, Retrieval)
+        assert isinstance(machine, StoredReadClient)
         machine.__class__ = WatchedRetrieval
         assert isinstance(machine, WatchedRetrieval)
         machine.watch = self.stepped
@@ -52,7 +52,7 @@ class HousedScholar(Housed, Scholar):
 class Forge(Input, frozen=True, tag="forge"):
     """A stranger has thought of a letter."""
 
-    post: Post
+    post: SendLetter
 
 
 class HousedStranger(Housed, Stranger):
@@ -64,35 +64,35 @@ class HousedStranger(Housed, Stranger):
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         return [happened.post] if isinstance(happened, Forge) else []
 
-    def _send(self, post: Post) -> None:
+    def _send(self, post: SendLetter) -> None:
         self.later(0, lambda: self.handle(Forge(post)))
 
 
 def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
-    trail = actor.trail
-    end = End(actor.link_settings(actor.stage.begin_life(actor.name)), TOPIC, machine)
-    end._post.trail = machine.trail = trail
-    return end
+    trail = actor.traces
+    endpoint = ReliableEndpoint(actor.link_settings(actor.world.begin_life(actor.name)), TOPIC, machine)
+    endpoint._post.traces = machine.trail = trail
+    return endpoint
 
 
-class HousedAuthor(Housed, Author):
+class HousedPublisher(Housed, SimPublisher):
     def compose(self, machine: Machine) -> Machine:
         assert isinstance(machine, ReliablePublisher)
-        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.traces)
 
 
-class HousedScribe(HousedAuthor, Scribe):
+class HousedResumingPublisher(HousedPublisher, SimResumingPublisher):
     pass
 
 
-class HousedReader(Housed, Reader):
+class HousedSubscriber(Housed, SimSubscriber):
     def compose(self, machine: Machine) -> Machine:
         assert isinstance(machine, ReliableSubscriber)
-        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.trail)
+        return watched_end(self.link_settings(self._incarnation), TOPIC, machine, self.stepped, self.traces)
 
 
-class HousedDepot(Housed, Depot):
+class HousedRepository(Housed, SimRepository):
     """A repository node over its ledgers; the checkers look at the topic of the run alone."""
 
     def __init__(self, stage: FabricStage, *args: Any, **kwargs: Any) -> None:
@@ -103,7 +103,7 @@ class HousedDepot(Housed, Depot):
         self._acts[CloseLedger] = self._fall_asleep
 
     def new_disk(self, ledger: str) -> SimulatedDisk:
-        return self.stage.new_disk(self.seat, ledger)
+        return self.world.new_disk(self.seat, ledger)
 
     @property
     def wall(self) -> int:
@@ -112,29 +112,29 @@ class HousedDepot(Housed, Depot):
     def _build(self) -> Machine:
         if self.dead:
             return Nobody()
-        self._lead = YEAR + self.stage.now - self.host.now
+        self._lead = YEAR + self.world.now - self.host.now
         self.begin(Nobody())
         assert self._node is not None
         return self._node
 
     def compose(self, machine: Machine) -> Machine:  # noqa: ARG002
-        link = self.link_settings(self.stage.begin_life(self.name))
+        link = self.link_settings(self.world.begin_life(self.name))
         topics = self.ledgers.topics()
-        return WatchedNode(link, self.settings, topics, TOPIC, self, self.trail)
+        return WatchedNode(link, self.settings, topics, TOPIC, self, self.traces)
 
-    def manages(self, repository: Repository) -> None:
+    def manages(self, repository: TopicRepository) -> None:
         """Also one that had left, and was invited again."""
         self.repository = repository
         if self.left:
             self.left = self.leaving = False
 
     def replied(self, token: int) -> None:
-        self.stage.book.receipts.add((self.short, token))
+        self.world.history.receipts.add((self.short, token))
 
     def cut_power(self, why: str = "power cut") -> None:
         self.note(why)
         self.host.crash(power=True, silent=True)
-        self.stage.seen["power-cut"] += 1
+        self.world.seen["power-cut"] += 1
 
     def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None:
         for happened in inputs:
@@ -145,8 +145,8 @@ class HousedDepot(Housed, Depot):
         if self.repository is not None and self.repository.is_open:
             self._is_opening = False
 
-    def testify(self, did: hearing.Told, rows: list[Trace]) -> None:
-        Actor.testify(self, did, rows)
+    def testify(self, did: trace_checker.Told, rows: list[Trace]) -> None:
+        SimProcess.testify(self, did, rows)
         self.check_noted(rows)
 
     # ---- the ledgers
@@ -157,22 +157,22 @@ class HousedDepot(Housed, Depot):
     def _fall_asleep(self, effect: CloseLedger) -> None:
         """Its ledger is left as a crash would leave it: the next machine begins with what is on the disk."""
         if effect.ledger == TOPIC:
-            self.stage.seen["asleep"] += 1
+            self.world.seen["asleep"] += 1
 
     def _load(self, ledger: str) -> None:
         try:
-            holdings = self.ledgers.open(ledger)
+            contents = self.ledgers.open(ledger)
         except LedgerDamaged as damaged:
             if ledger == TOPIC:
                 self.destroyed(damaged)
-            self.handle(Opened(ledger, Holdings(), str(damaged), wall=self.wall))
+            self.handle(Opened(ledger, LedgerContents(), str(damaged), wall=self.wall))
             return
         except LedgerError as error:
-            self.handle(Opened(ledger, Holdings(), str(error), wall=self.wall))
+            self.handle(Opened(ledger, LedgerContents(), str(error), wall=self.wall))
             return
         if ledger == TOPIC:
-            self.look_into(holdings)
-        self.handle(Opened(ledger, holdings, wall=self.wall))
+            self.look_into(contents)
+        self.handle(Opened(ledger, contents, wall=self.wall))
 
     def writing(self, commit: Commit) -> None:
         if commit.ledger == TOPIC:
@@ -204,4 +204,12 @@ class HousedDepot(Housed, Depot):
         self.ledgers.queue(TOPIC, lambda: self.throw_away(registry))
 
 
-HOUSED = Kinds(HousedOwner, HousedDepot, HousedAuthor, HousedScribe, HousedReader, HousedScholar, HousedStranger)
+HOUSED = Kinds(
+    HousedOwner,
+    HousedRepository,
+    HousedPublisher,
+    HousedResumingPublisher,
+    HousedSubscriber,
+    HousedStoredReader,
+    HousedStranger,
+)

@@ -2,18 +2,18 @@
 
 from stentor.machine import MILLISECOND, SECOND, StopRequested
 from stentor.nodes.conclusion import Conclude
-from stentor.simulation.delivery.cast import Cast
-from stentor.simulation.delivery.mischief import Mischief
+from stentor.simulation.delivery.fault_script import FaultScript
+from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.fabric.brokers import FabricStage
-from stentor.simulation.fabric.kinds import HousedDepot
+from stentor.simulation.fabric.kinds import HousedRepository
 from stentor.simulation.fabric.watched import WatchedRepository
 
 
-class FabricMischief(Mischief):
+class FabricMischief(FaultScript):
     """Nodes end in good order, and machines of repositories fail at what somebody said."""
 
-    def __init__(self, cast: Cast) -> None:
-        super().__init__(cast)
+    def __init__(self, participants: Participants) -> None:
+        super().__init__(participants)
         self._strikes |= {
             "stop-broker": self._stop_broker,
             "stop-repository": self._stop_repository,
@@ -22,34 +22,34 @@ class FabricMischief(Mischief):
 
     @property
     def _fabric(self) -> FabricStage:
-        assert isinstance(self._stage, FabricStage)
-        return self._stage
+        assert isinstance(self._world, FabricStage)
+        return self._world
 
     def _stop_broker(self) -> bool:
         """It says farewell to everybody, and is back after a while."""
         world = self._fabric.world
-        host = world.hosts[self._stage.random.choice(list(self._fabric.addresses.values()))]
+        host = world.hosts[self._world.random.choice(list(self._fabric.addresses.values()))]
         start = host.starts
         world.tell(host.name, StopRequested())
-        self._stage.after(200 * MILLISECOND, lambda: host.crash(power=False) if host.starts == start else None)
+        self._world.after(200 * MILLISECOND, lambda: host.crash(power=False) if host.starts == start else None)
         world.restart(host, SECOND)
         return True
 
     def _stop_repository(self) -> bool:
         """It tells its last traces, then it ends, as a supervisor has it."""
-        depot = self._depot()
-        if not isinstance(depot, HousedDepot):
+        repository = self._depot()
+        if not isinstance(repository, HousedRepository):
             return False
-        depot.handle(Conclude())
-        depot.later(200 * MILLISECOND, lambda: depot.handle(StopRequested()))
-        depot.later(250 * MILLISECOND, lambda: depot.crash("stops"))
-        self._fabric.world.restart(depot.host, SECOND)
+        repository.handle(Conclude())
+        repository.later(200 * MILLISECOND, lambda: repository.handle(StopRequested()))
+        repository.later(250 * MILLISECOND, lambda: repository.crash("stops"))
+        self._fabric.world.restart(repository.host, SECOND)
         return True
 
     def _stumble(self) -> bool:
         """A machine fails at the next letter: another one takes its place, and the sender is not heard for a minute."""
-        depot = self._depot()
-        if depot is None or not isinstance(depot.repository, WatchedRepository):
+        repository = self._depot()
+        if repository is None or not isinstance(repository.repository, WatchedRepository):
             return False
-        depot.repository.stumbles = True
+        repository.repository.stumbles = True
         return True

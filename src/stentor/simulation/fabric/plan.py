@@ -19,7 +19,7 @@ from stentor.simulation.delivery.plan import (
     draw_units,
 )
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
-from stentor.simulation.faults import DAMAGES, Faults, Weather
+from stentor.simulation.faults import DAMAGES, Faults, LinkFaults
 
 # What befalls links is the adversary's; a host does a whole step or none; no letter outlives the link it was sent on.
 _NOT_HERE = {"partition", "cut-in-step", "echo"}
@@ -67,7 +67,7 @@ def draw_faults(seed: int) -> Faults:
         return rate * random.uniform(0.3, 1.0) if random.random() < 0.4 else 0.0
 
     return Faults(
-        weather=Weather(
+        weather=LinkFaults(
             mean_delay=random.choice((1, 1, 5)) * MILLISECOND,
             cut=0.1,
             damage=some(random.choice((0.01, 0.002))),

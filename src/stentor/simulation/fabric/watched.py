@@ -13,19 +13,19 @@ from stentor.model.errors import Refused
 from stentor.model.trace import Trace
 from stentor.nodes.client import Settings
 from stentor.nodes.containment import senders_of
-from stentor.nodes.end import End
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.protocols.delivery.repository import Repository
-from stentor.protocols.delivery.retrieval import Retrieval
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.stored.read_client import StoredReadClient
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 
 Watch = Callable[[Sequence[Input], list[Effect]], None]
 
 
-class WatchedTrail(Trail):
+class WatchedTrail(TraceBuffer):
     """Remembers the rows of a step apart from those that wait until they are told."""
 
     __slots__ = ("fresh",)
@@ -67,7 +67,7 @@ class WatchedSubscriber(ReliableSubscriber):
         return effects
 
 
-class WatchedRetrieval(Retrieval):
+class WatchedRetrieval(StoredReadClient):
     watch: Watch
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -80,7 +80,7 @@ class Stumble(Exception):
     """A machine fails at what a peer said, for a reason that nobody thought of."""
 
 
-class WatchedRepository(Repository):
+class WatchedRepository(TopicRepository):
     watch: Watch
     stumbles = False  # at the next message of a peer
 
@@ -93,8 +93,8 @@ class WatchedRepository(Repository):
 
 
 def watched_end(
-    link: Settings, topic: str, machine: ReliablePublisher | ReliableSubscriber, watch: Watch, trail: Trail
-) -> End:
+    link: Settings, topic: str, machine: ReliablePublisher | ReliableSubscriber, watch: Watch, trail: TraceBuffer
+) -> ReliableEndpoint:
     """Return the node of a publisher or subscriber, whose machine is watched from now on."""
     where: str | None = None
     if isinstance(machine, ReliablePublisher):
@@ -105,15 +105,15 @@ def watched_end(
     machine.watch = watch
     if isinstance(machine, WatchedSubscriber):
         where = machine.wanted
-    end = End(link, topic, machine, where)
-    end._post.trail = machine.trail = trail
-    return end
+    endpoint = ReliableEndpoint(link, topic, machine, where)
+    endpoint._post.traces = machine.traces = trail
+    return endpoint
 
 
 class NodeWatcher(Protocol):
     """Who judges what a repository node does."""
 
-    def manages(self, repository: Repository) -> None:
+    def manages(self, repository: TopicRepository) -> None:
         """A machine for the topic begins, the first one or another after one that failed."""
         ...
 
@@ -134,13 +134,13 @@ class WatchedNode(RepositoryNode):
         topics: Sequence[str],
         watched: str,
         watcher: NodeWatcher,
-        trail: Trail,
+        trail: TraceBuffer,
     ) -> None:
         super().__init__(link, settings, topics)
-        self._post.trail = trail
+        self._post.traces = trail
         self._watched, self._watcher = watched, watcher
 
-    def _machine(self, topic: str) -> Repository:
+    def _machine(self, topic: str) -> TopicRepository:
         machine = super()._machine(topic)
         if topic == self._watched:
             machine.__class__ = WatchedRepository

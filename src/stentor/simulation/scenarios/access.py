@@ -15,19 +15,19 @@ from stentor.model.charter import Charter
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
-from stentor.nodes.network import GatewaySettings, NetworkSettings
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination.access_log import LOG, AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.spread import AccessListener
-from stentor.simulation.adversary import Adversary
+from stentor.simulation.clients.teller import Confirmed, Connected, Teller, Told
 from stentor.simulation.disk import DiskFaults, SimulatedDisk
-from stentor.simulation.faults import Faults, Weather
+from stentor.simulation.fault_injector import FaultInjector
+from stentor.simulation.faults import Faults, LinkFaults
 from stentor.simulation.host import Factory, Host
 from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.overlay.topology import Topology
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.teller import Confirmed, Connected, Teller, Told
-from stentor.simulation.topology import Topology
 from stentor.simulation.world import World
 from stentor.storage.segment import SUFFIX, SegmentLog
 
@@ -50,7 +50,7 @@ def _draw_faults(random: Random) -> Faults:
         until=random.choice((2 * SECOND, 4 * SECOND)),
         # Only bits flip: a stream that loses some bytes and repeats as many is not found out at once, and nor is a
         # receipt that is lost with them.
-        weather=Weather(mean_delay=random.choice(_DELAYS), cut=0.1, damage=some(0.01), damages=("flipped",)),
+        weather=LinkFaults(mean_delay=random.choice(_DELAYS), cut=0.1, damage=some(0.01), damages=("flipped",)),
         disk=DiskFaults(sync_error=some(0.03), full=some(0.1)),
         breaks=some(5.0),
         partitions=some(1.5),
@@ -134,7 +134,7 @@ class _Stage:
         self.random = random = Random(f"{seed}/{SCENARIO.name}")
         self.world = world = _World(seed, _draw_faults(random), keep_trace)
         self.trouble = world.faults.until
-        self.adversary = Adversary(world)
+        self.fault_injector = FaultInjector(world)
         self.topology = Topology(random, random.randint(1, 2), random.choices((1, 2, 3, 4, 6), (5, 15, 30, 30, 20))[0])
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.truth: dict[str, Charter] = {}  # what repositories know; gossip makes it the same for all of them
@@ -264,7 +264,7 @@ class _Stage:
                 self.anomaly("unsafe-ack", f"{broker} confirmed {topic} (token {token}), which {name} had not on disk")
 
     def run(self) -> None:
-        self.adversary.begin()
+        self.fault_injector.begin()
         self.world.run(self.trouble + _REPAIR + _CALM)
         truth = {topic: charter for topic, charter in self.truth.items() if charter.is_live}
         digests = {name: broker.network.access.digest for name, broker in self.brokers().items()}
@@ -301,7 +301,7 @@ class _Stage:
         )
         for host in world.hosts.values():
             counts.update(host.disk.faults_seen)
-        return dict(sorted((counts + self.adversary.struck + world.network.sky.seen + world.failures).items()))
+        return dict(sorted((counts + self.fault_injector.struck + world.network.sky.seen + world.failures).items()))
 
 
 def _is_over(facts: tuple[SharedFact, ...]) -> bool:

@@ -12,14 +12,14 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
-from stentor.simulation.adversary import Adversary
-from stentor.simulation.application import LARGEST_BURST, Application
-from stentor.simulation.checkers import Ledger, Published
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.clients.application import LARGEST_BURST, Application
+from stentor.simulation.clients.client_history import Sessions
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
-from stentor.simulation.faults import DAMAGES, Faults, Weather
-from stentor.simulation.life import Sessions
+from stentor.simulation.fault_injector import FaultInjector
+from stentor.simulation.faults import DAMAGES, Faults, LinkFaults
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.world import World
@@ -48,7 +48,7 @@ def _draw_faults(random: Random) -> Faults:
 
     return Faults(
         until=random.choices((4 * SECOND, 8 * SECOND, 20 * SECOND), (65, 30, 5))[0],
-        weather=Weather(
+        weather=LinkFaults(
             mean_delay=random.choice((1, 5, 50)) * MILLISECOND,
             damage=some(random.choice((0.02, 0.005))),
             damages=random.choice((DAMAGES, DAMAGES, *((kind,) for kind in DAMAGES))),
@@ -72,8 +72,8 @@ class _Stage:
         self.world = world = World(seed, _draw_faults(random), keep_trace=keep_trace)
         self.trouble = world.faults.until
         self.end = self.trouble + _END
-        self.ledger = Ledger(world.anomalies)
-        self.adversary = Adversary(world)
+        self.oracle = DeliveryOracle(world.anomalies)
+        self.fault_injector = FaultInjector(world)
         self.applications: list[Application] = []
         self.most_queued = 0
         self._incarnations: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class _Stage:
             return self._incarnations[name]
 
         rest = self.trouble + 4 * SECOND
-        application = Application(self.world, host, settings, self.ledger, new_incarnation, rest)
+        application = Application(self.world, host, settings, self.oracle, new_incarnation, rest)
         self.applications.append(application)
         self.world.add(host, application.factory, application)
 
@@ -117,7 +117,7 @@ class _Stage:
 
     def run(self) -> None:
         world = self.world
-        self.adversary.begin()
+        self.fault_injector.begin()
         for time in range(SECOND, self.end, SECOND):
             world.schedule.at(time, self._check_bounds)
         world.run(self.trouble + _CALM)
@@ -176,7 +176,7 @@ class _Stage:
     def _check_deliveries(self) -> None:
         """What was published while publisher and subscriber were connected, and stayed so, was delivered."""
         sources = {life.name: life for application in self.applications for life in application.lives}
-        sent = [each for each in self.ledger.events.values() if self._covered(sources[each.source].linked, each)]
+        sent = [each for each in self.oracle.events.values() if self._covered(sources[each.source].linked, each)]
         for application in self.applications:
             for wish in [*application.gone, *application.life.wishes.values()]:
                 lost = [event for event in wish.reader.missing(sent) if self._covered(wish.confirmed, event)]
@@ -197,8 +197,8 @@ class _Stage:
             {
                 "steps": world.trace.steps,
                 "clients": len(self.applications),
-                "published": len(self.ledger.events),
-                "delivered": self.ledger.deliveries,
+                "published": len(self.oracle.events),
+                "delivered": self.oracle.deliveries,
                 "missed": sum(
                     wish.missed
                     for application in self.applications
@@ -215,7 +215,7 @@ class _Stage:
         )
         for host in world.hosts.values():
             counts += host.disk.faults_seen
-        return dict(sorted((counts + self.adversary.struck + world.network.sky.seen + world.failures).items()))
+        return dict(sorted((counts + self.fault_injector.struck + world.network.sky.seen + world.failures).items()))
 
 
 def _name(events: list[Published]) -> str:

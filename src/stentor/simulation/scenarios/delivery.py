@@ -4,9 +4,10 @@ from collections import Counter
 from random import Random
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.simulation.delivery.actor import MOST_STEPS, TOPIC, Endless, Stage
-from stentor.simulation.delivery.cast import Cast
-from stentor.simulation.delivery.mischief import Mischief
+from stentor.simulation.checkers.final_checks import FinalChecks
+from stentor.simulation.delivery.fault_script import FaultScript
+from stentor.simulation.delivery.letter_network import CALM, LetterNetwork
+from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import (
     Plan,
     draw_ages,
@@ -25,13 +26,12 @@ from stentor.simulation.delivery.plan import (
     draw_units,
     draw_visits,
 )
-from stentor.simulation.delivery.post_office import CALM, PostOffice
+from stentor.simulation.delivery.process import MOST_STEPS, TOPIC, DeliveryWorld, Endless
 from stentor.simulation.delivery.recovery import recover
-from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.schedule import Schedule
-from stentor.simulation.trace import Trace
 
 
 class _Play:
@@ -40,9 +40,9 @@ class _Play:
     def __init__(self, seed: int, keep_trace: bool) -> None:
         schedule = Schedule()
         schedule.now = SECOND
-        office = PostOffice(schedule, Random(f"{seed}/post"), TOPIC)
-        self.stage = Stage(seed, schedule, Trace(keep_trace), office, [])
-        plan = draw_units(Random(f"{seed}/units"), draw_plan(self.stage.random))
+        office = LetterNetwork(schedule, Random(f"{seed}/post"), TOPIC)
+        self.world = DeliveryWorld(seed, schedule, ReplayTrace(keep_trace), office, [])
+        plan = draw_units(Random(f"{seed}/units"), draw_plan(self.world.random))
         plan = draw_scribes(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
         plan = draw_lives(Random(f"{seed}/lives"), plan)
@@ -56,47 +56,52 @@ class _Play:
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
         self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
-        self.stage.book.calm = self.plan.visits
-        self.cast = Cast(self.stage, self.plan, seed)
-        self.mischief = Mischief(self.cast)
-        self.verdict = Verdict(self.cast)
+        self.world.history.calm = self.plan.visits
+        self.participants = Participants(self.world, self.plan, seed)
+        self.fault_script = FaultScript(self.participants)
+        self.final_checks = FinalChecks(self.participants)
 
     def run(self) -> None:
         try:
-            self.cast.found()
+            self.participants.found()
             self._suffer()
-            self.stage.office.weather = CALM
-            recover(self.cast, self.mischief, self.verdict, MOST_STEPS)
-            self.verdict.judge()
+            self.world.office.faults = CALM
+            recover(self.participants, self.fault_script, self.final_checks, MOST_STEPS)
+            self.final_checks.judge()
         except Endless as endless:
-            self.stage.anomalies.append(Anomaly("endless", str(endless)))
+            self.world.anomalies.append(Anomaly("endless", str(endless)))
 
     def _suffer(self) -> None:
-        stage, plan = self.stage, self.plan
-        stage.office.weather = plan.weather
-        begin = stage.now
-        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
-        for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
-            late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
-            stage.after(stage.random.randrange(late), client.start)
-        for stranger in self.cast.strangers:
+        world, plan = self.world, self.plan
+        world.office.faults = plan.weather
+        begin = world.now
+        # there is a past
+        latecomers = [each for each in self.participants.subscribers if each.page.since.startswith("epoch")]
+        for client in [
+            *self.participants.publishers,
+            *self.participants.subscribers,
+            *self.participants.stored_readers,
+        ]:
+            late = plan.duration if world.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
+            world.after(world.random.randrange(late), client.start)
+        for stranger in self.participants.strangers:
             stranger.start()
         for time, what in plan.strikes:
-            stage.schedule.run(begin + time)
-            self.mischief.strike(what)
-        stage.schedule.run(begin + plan.duration)
+            world.schedule.run(begin + time)
+            self.fault_script.strike(what)
+        world.schedule.run(begin + plan.duration)
 
     def statistics(self) -> dict[str, int]:
-        counts = Counter({"steps": self.stage.trace.steps})
-        for depot in self.cast.depots.values():
-            counts.update(depot.disk.faults_seen)
-        return dict(sorted((counts + self.stage.seen + self.stage.office.seen).items()))
+        counts = Counter({"steps": self.world.trace.steps})
+        for repository in self.participants.repositories.values():
+            counts.update(repository.disk.faults_seen)
+        return dict(sorted((counts + self.world.seen + self.world.office.seen).items()))
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
     play = _Play(seed, keep_trace)
     play.run()
-    return Outcome.of(SCENARIO.name, seed, play.stage.trace, play.stage.anomalies, play.statistics())
+    return Outcome.of(SCENARIO.name, seed, play.world.trace, play.world.anomalies, play.statistics())
 
 
 SCENARIO = Scenario("delivery", "reliable delivery over 1 to 4 repositories; links, disks and processes fail", run)

@@ -6,16 +6,16 @@ import msgspec
 
 from stentor.machine import MILLISECOND
 from stentor.nodes.containment import REFUSED_FOR
-from stentor.simulation.adversary import Adversary
-from stentor.simulation.delivery.cast import Cast
+from stentor.simulation.checkers.final_checks import FinalChecks
+from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import LONGEST
 from stentor.simulation.delivery.recovery import recover
-from stentor.simulation.delivery.verdict import Verdict
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.fabric.brokers import FabricStage, FabricWorld
 from stentor.simulation.fabric.kinds import HOUSED
 from stentor.simulation.fabric.mischief import FabricMischief
 from stentor.simulation.fabric.plan import draw_fabric, draw_faults
+from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 
@@ -29,24 +29,24 @@ class _Play:
         self.plan = draw_fabric(seed)
         self.world = FabricWorld(seed, draw_faults(seed), keep_trace=keep_trace)
         self.stage = FabricStage(seed, self.world, self.plan.nodes)
-        self.cast = Cast(self.stage, self.plan, seed, HOUSED)
-        self.mischief = FabricMischief(self.cast)
-        self.verdict = Verdict(self.cast)
-        self.adversary = Adversary(self.world)
+        self.participants = Participants(self.stage, self.plan, seed, HOUSED)
+        self.mischief = FabricMischief(self.participants)
+        self.final_checks = FinalChecks(self.participants)
+        self.fault_injector = FaultInjector(self.world)
 
     def run(self) -> None:
-        sky, weather = self.world.network.sky, self.world.faults.weather
-        sky.weather = msgspec.structs.replace(weather, damage=0.0)
+        sky, faults = self.world.network.sky, self.world.faults.weather
+        sky.faults = msgspec.structs.replace(faults, damage=0.0)
         self._have_disks(SOUND_DISK)
         self.stage.open()
-        self.cast.found()
-        sky.weather = weather
+        self.participants.found()
+        sky.faults = faults
         self._suffer()
         longest = LONGEST + (REFUSED_FOR if self.stage.seen["stumble"] else 0)
-        recover(self.cast, self.mischief, self.verdict, _MOST_STEPS, longest)
+        recover(self.participants, self.mischief, self.final_checks, _MOST_STEPS, longest)
         if self.world.trace.steps >= _MOST_STEPS:
             self.world.anomalies.append(Anomaly("endless", f"{self.world.trace.steps} steps"))
-        self.verdict.judge()
+        self.final_checks.judge()
 
     def _have_disks(self, faults: DiskFaults) -> None:
         for disk in [disk for host in self.world.hosts.values() for disk in host.disks]:
@@ -57,12 +57,17 @@ class _Play:
         begin = stage.now
         world.faults = msgspec.structs.replace(world.faults, until=begin + plan.duration)
         self._have_disks(world.faults.disk)
-        self.adversary.begin()
-        latecomers = [each for each in self.cast.readers if each.page.since.startswith("epoch")]  # there is a past
-        for client in [*self.cast.authors, *self.cast.readers, *self.cast.scholars]:
+        self.fault_injector.begin()
+        # there is a past
+        latecomers = [each for each in self.participants.subscribers if each.page.since.startswith("epoch")]
+        for client in [
+            *self.participants.publishers,
+            *self.participants.subscribers,
+            *self.participants.stored_readers,
+        ]:
             late = plan.duration if stage.random.random() < 0.3 or client in latecomers else 50 * MILLISECOND
             stage.after(stage.random.randrange(late), client.start)
-        for stranger in self.cast.strangers:
+        for stranger in self.participants.strangers:
             stranger.start()
         for time, what in plan.strikes:
             world.run(begin + time)
@@ -75,7 +80,7 @@ class _Play:
         for host in world.hosts.values():
             for disk in host.disks:
                 counts += disk.faults_seen
-        counts += self.stage.seen + self.adversary.struck + world.network.sky.seen + world.failures
+        counts += self.stage.seen + self.fault_injector.struck + world.network.sky.seen + world.failures
         return dict(sorted(counts.items()))
 
 

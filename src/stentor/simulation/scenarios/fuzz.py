@@ -41,24 +41,24 @@ from stentor.model.control import ControlEvent, GossipState, Recovery, Registrat
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
-from stentor.model.record import Holdings
+from stentor.model.record import LedgerContents
 from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
-from stentor.nodes.application import Deliver, Offered, TurnEnded, Wished
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.end import End
-from stentor.nodes.network import NetworkSettings
-from stentor.nodes.orders import LEFT
+from stentor.nodes.client_api import Deliver, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.network.network import NetworkSettings
+from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.dialogue import Assure, Awaited, Entrusted, Release, Wanted
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
+from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, Entrusted, MoreRequested, Release
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.doorman import Doorman
+from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.host import Host
-from stentor.simulation.odd import LETTERS, MESSAGES, OddMessages, odd_events
 from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.world import World
@@ -116,11 +116,11 @@ class _Ledgers:
             case _:
                 pass  # what a client tells its application
 
-    def _load(self, topic: str) -> Holdings:
+    def _load(self, topic: str) -> LedgerContents:
         disk = self._disks.setdefault(topic, SimulatedDisk(self._world.stream(f"disk/{topic}")))
         ledger = self._open[topic] = SegmentLedger(disk, topic, 1 << 20)
         held = ledger.load()
-        return Holdings(held.facts, list(held.lines), list(held.rows), held.next)
+        return LedgerContents(held.facts, list(held.lines), list(held.rows), held.next)
 
     def _answer(self, happened: Input) -> None:
         self._world.tell(self._host, happened)
@@ -331,7 +331,7 @@ class _Listener:
             self._seen["news"] += 1
         elif isinstance(effect, Release):
             self._seen["orders"] += sum(portion.block.count for portion in effect.portions)
-        elif isinstance(effect, Assure) and effect.code is None:
+        elif isinstance(effect, ConfirmDurable) and effect.code is None:
             self._seen["assured"] += 1
 
     def died(self) -> None:
@@ -360,8 +360,12 @@ class _Stage:
         )
         self._add("owner", lambda: Client(self._link("owner")), 200 * MILLISECOND, _Listener(self.seen))
         self._add("reader", lambda: Client(self._link("reader")), 200 * MILLISECOND, _Listener(self.seen))
-        shop = End(self._link(end_name("publisher", "shop", TOPIC)), TOPIC, ReliablePublisher(TOPIC, "shop", _LIFE))
-        till = End(self._link(end_name("subscriber", "till", TOPIC)), TOPIC, ReliableSubscriber(TOPIC, "till", _LIFE))
+        shop = ReliableEndpoint(
+            self._link(end_name("publisher", "shop", TOPIC)), TOPIC, ReliablePublisher(TOPIC, "shop", _LIFE)
+        )
+        till = ReliableEndpoint(
+            self._link(end_name("subscriber", "till", TOPIC)), TOPIC, ReliableSubscriber(TOPIC, "till", _LIFE)
+        )
         self._add("shop", lambda: shop, 600 * MILLISECOND, _Listener(self.seen))
         self._add("till", lambda: till, 600 * MILLISECOND, _Listener(self.seen))
         attack = _Attack(random, inside=self.inside)
@@ -395,8 +399,8 @@ class _Stage:
             offered = Offered(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
-        self._tell("reader", Wished(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
-        self._tell("till", Wanted(), 650 * MILLISECOND)
+        self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
+        self._tell("till", MoreRequested(), 650 * MILLISECOND)
 
     def _tell(self, name: str, happened: Input, at: int) -> None:
         self.world.schedule.at(at, lambda: self.world.tell(name, happened))
@@ -405,7 +409,7 @@ class _Stage:
         over = _BEGIN + _VOLLEYS * (_PAUSE + 10 * MILLISECOND) + _CHECKED_AFTER
         for name, inputs in {
             "owner": (Offered(_NEWS, {}, b"still here", 0), TurnEnded()),
-            "shop": (Entrusted({}, b"still here", 0), TurnEnded(), Awaited(1)),
+            "shop": (Entrusted({}, b"still here", 0), TurnEnded(), DurabilityAwaited(1)),
         }.items():
             for happened in inputs:
                 self._tell(name, happened, over)

@@ -5,8 +5,8 @@ from random import Random
 from stentor.machine import MILLISECOND
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.trace import Trace
 from stentor.storage.segment import LogDamaged, LogFailed, LogFull, SegmentLog
 
 _OPERATIONS = 100
@@ -26,7 +26,7 @@ class _Run:
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.random = Random(f"{seed}/log")
         self.disk = SimulatedDisk(Random(f"{seed}/disk"), self.random.choice(_FAULTS))
-        self.trace = Trace(keep_trace)
+        self.trace = ReplayTrace(keep_trace)
         self.anomalies: list[Anomaly] = []
         self.statistics = dict.fromkeys(
             ("records", "acknowledged", "syncs", "kills", "power-cuts", "rewrites", "torn-tails"), 0

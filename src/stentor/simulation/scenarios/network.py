@@ -13,21 +13,21 @@ from stentor.machine import MILLISECOND, SECOND, StopRequested
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import Broker
+from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
-from stentor.nodes.network import GatewaySettings, NetworkSettings
-from stentor.simulation.adversary import Adversary
-from stentor.simulation.application import Application
-from stentor.simulation.atlas import Atlas, Spot
-from stentor.simulation.checkers import Ledger, Published
-from stentor.simulation.faults import DAMAGES, Faults, Weather
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
+from stentor.simulation.checkers.recording_relay import RecordingRelay
+from stentor.simulation.checkers.settlement_checker import SettlementChecker
+from stentor.simulation.clients.application import Application
+from stentor.simulation.clients.workload import TOPICS, draw_attributes
+from stentor.simulation.fault_injector import FaultInjector
+from stentor.simulation.faults import DAMAGES, Faults, LinkFaults
 from stentor.simulation.host import Factory
 from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.overlay.topology import Topology
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.settling import SettlementChecker
-from stentor.simulation.topology import Topology
-from stentor.simulation.witness import Witness
-from stentor.simulation.workload import TOPICS, draw_attributes
 from stentor.simulation.world import World
 
 _CALM = 11 * SECOND  # after the last fault, whatever it left behind is found out, and speakers had their patience
@@ -55,7 +55,7 @@ def _draw_faults(random: Random, brokers: int) -> Faults:
 
     return Faults(
         until=random.choice((2 * SECOND, 3 * SECOND, 5 * SECOND)),
-        weather=Weather(
+        weather=LinkFaults(
             mean_delay=random.choice(quick),
             cut=0.1,
             damage=some(random.choice((0.02, 0.005))),
@@ -78,11 +78,11 @@ class _Stage:
         size = _draw_size(random)
         self.world = world = World(seed, _draw_faults(random, size), keep_trace=keep_trace)
         self.trouble = world.faults.until
-        self.ledger = Ledger(world.anomalies)
-        self.adversary = Adversary(world)
+        self.oracle = DeliveryOracle(world.anomalies)
+        self.fault_injector = FaultInjector(world)
         self.applications: list[Application] = []
-        struck = self.adversary.struck
-        self.settlement = SettlementChecker(world, self.ledger, self.brokers, self.applications, struck)
+        struck = self.fault_injector.struck
+        self.settlement = SettlementChecker(world, self.oracle, self.brokers, self.applications, struck)
         self.topology = Topology(random, random.randint(1, 4), size)
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
@@ -112,7 +112,7 @@ class _Stage:
         def build() -> Broker:
             broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
             if not self.world.faults.weather.damage:  # a damaged stream may repeat bytes before it is found out
-                Witness.watch(broker.network.relay, self.world.anomalies)
+                RecordingRelay.watch(broker.network.relay, self.world.anomalies)
             return broker
 
         return build
@@ -135,7 +135,7 @@ class _Stage:
 
         homes = tuple(brokers) if self.random.random() < 0.5 else ()
         rest = self.trouble + 2 * SECOND
-        application = Application(self.world, name, settings, self.ledger, new_incarnation, rest, homes)
+        application = Application(self.world, name, settings, self.oracle, new_incarnation, rest, homes)
         application.on_settled = self.settlement.settled
         self.applications.append(application)
         self.world.add(name, application.factory, application)
@@ -152,7 +152,7 @@ class _Stage:
 
     def run(self) -> None:
         world = self.world
-        self.adversary.begin()
+        self.fault_injector.begin()
         for time in range(SECOND, self.trouble + _END, SECOND):
             world.schedule.at(time, self._check_matchings)
         world.run(self.trouble + _CALM)
@@ -234,7 +234,7 @@ class _Stage:
         """What brokers know of the network is right, at one of the times when we look."""
         events = [(self.random.choice(TOPICS), draw_attributes(self.random)) for _ in range(_SAMPLES)]
         for _ in range(_LOOKS):
-            found = list(Atlas(self._spots()).check(events))
+            found = list(NetworkOracle(self._spots()).check(events))
             if not found:
                 return
             self.world.run(self.world.now + _PAUSE)
@@ -251,8 +251,8 @@ class _Stage:
             if application.life.active and application.settling:
                 self.anomaly("unsettled", f"{application.life.name} was never told that all brokers know what it wants")
 
-    def _spots(self) -> dict[str, Spot]:
-        spots = {}
+    def _spots(self) -> dict[str, BrokerView]:
+        brokers = {}
         for name, broker in self.brokers().items():
             neighbours = broker.network.gateways.neighbours
             links = {peer: each.cost for peer, each in neighbours.items() if not each.suspected}
@@ -263,12 +263,12 @@ class _Stage:
                 for wish in application.life.wishes.values()
             ]
             numbers, address = self.topology.brokers[name], self.addresses[name]
-            spots[name] = Spot(numbers, address, links, tuple(wants), broker.network)
-        return spots
+            brokers[name] = BrokerView(numbers, address, links, tuple(wants), broker.network)
+        return brokers
 
     def _check_deliveries(self, start: int) -> None:
         """What was published in the end reached everyone who wanted it."""
-        final = [event for event in self.ledger.events.values() if event.time >= start]
+        final = [event for event in self.oracle.events.values() if event.time >= start]
         for application in self.applications:
             for wish in application.life.wishes.values():
                 lost = wish.reader.missing(final)
@@ -282,8 +282,8 @@ class _Stage:
                 "steps": world.trace.steps,
                 "brokers": len(self.addresses),
                 "clients": len(self.applications),
-                "published": len(self.ledger.events),
-                "delivered": self.ledger.deliveries,
+                "published": len(self.oracle.events),
+                "delivered": self.oracle.deliveries,
                 "moves": sum(application.moves for application in self.applications),
                 "links": sum(len(life.linked) for each in self.applications for life in each.lives),
                 "redirected": world.reports["debug: client redirected"],
@@ -295,7 +295,7 @@ class _Stage:
                 "most-matchings": self.most_matchings,
             }
         )
-        return dict(sorted((counts + self.adversary.struck + world.network.sky.seen + world.failures).items()))
+        return dict(sorted((counts + self.fault_injector.struck + world.network.sky.seen + world.failures).items()))
 
 
 def _draw_size(random: Random) -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stentor.machine import SECOND
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId, TopicId
-from stentor.model.messages import Credit, Heartbeat, Marker, Message, Topic
+from stentor.model.messages import Credit, Heartbeat, Message, Ping, Topic
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import FRAME_OVERHEAD, LARGEST_GREETING, PREAMBLE, decode, encode
 
@@ -28,23 +28,23 @@ def said(made: Connection, now: int = 0) -> list[Message]:
 
 def test_the_first_bytes_of_a_link_are_the_preamble() -> None:
     made = Connection(LinkId(1), 0, WINDOW, 1000, 5.0)
-    made.outbox.post(Marker(1))
-    assert made.outbox.release() == [PREAMBLE, encode(Marker(1))]
+    made.outbox.post(Ping(1))
+    assert made.outbox.release() == [PREAMBLE, encode(Ping(1))]
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=8))
 def test_the_preamble_may_come_in_pieces(cuts: list[int]) -> None:
-    stream = PREAMBLE + encode(Marker(7))
+    stream = PREAMBLE + encode(Ping(7))
     made = connection()
     found = b""
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     for start, end in itertools.pairwise(edges):
         data = made.feed(0, stream[start:end])
         if data is not None:
-            made.intake.hold(data, 0)
+            made.buffer.hold(data, 0)
             found = data
-    assert found == encode(Marker(7))
+    assert found == encode(Ping(7))
     assert made.received == len(stream)
 
 
@@ -153,10 +153,10 @@ def test_it_beats_on_a_busy_link_too_and_tells_its_position() -> None:
     assert made.beat(5 * SECOND)
     assert said(made, 5 * SECOND) == [Heartbeat(len(PREAMBLE))]
     assert not made.beat(9 * SECOND)
-    made.outbox.post(Marker(1))
+    made.outbox.post(Ping(1))
     made.outbox.release()
     assert made.beat(10 * SECOND)
-    written = len(PREAMBLE) + len(encode(Heartbeat(len(PREAMBLE)))) + len(encode(Marker(1)))
+    written = len(PREAMBLE) + len(encode(Heartbeat(len(PREAMBLE)))) + len(encode(Ping(1)))
     assert said(made, 10 * SECOND) == [Heartbeat(written)]
 
 
@@ -164,7 +164,7 @@ def test_a_frame_that_never_ends_is_silence() -> None:
     """A damaged length would make us wait for ever, with heartbeats for its body."""
     made = connection()
     made.feed(0, PREAMBLE)
-    made.intake.hold(encode(Marker(1))[:8], 0)
+    made.buffer.hold(encode(Ping(1))[:8], 0)
     for second in range(1, 16):
         assert made.feed(second * SECOND, b"") is None
     assert made.silent(15 * SECOND + 1)
@@ -174,7 +174,7 @@ def test_what_one_end_claims_the_other_finds() -> None:
     one, other = Connection(LinkId(1), 0, 1000, 1000, 5.0), Connection(LinkId(2), 0, 1000, 1000, 5.0)
     one.outbox.grant(1000)
     for number in range(5):
-        one.outbox.post(Marker(number))
+        one.outbox.post(Ping(number))
         one.carry(bytes(70), 1)
         one.beat(5 * SECOND * (number + 1))
         for data in one.outbox.release():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from stentor.machine import Buffer
 from stentor.model.ids import LinkId, SubscriptionId
-from stentor.model.messages import Heartbeat, Marker, Message, Missed
+from stentor.model.messages import Heartbeat, Message, Missed, Ping
 from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.frame import CONTROL, decode, encode
 
@@ -40,13 +40,13 @@ def test_control_leaves_without_credit_and_in_front_of_events() -> None:
     box = outbox(credit=100)
     (piece,) = pieces(10, 1)
     offer(box, piece)
-    box.post(Marker(1))
-    box.post(Marker(2))
-    assert said(box.release()) == [Marker(1), Marker(2), piece]
+    box.post(Ping(1))
+    box.post(Ping(2))
+    assert said(box.release()) == [Ping(1), Ping(2), piece]
     starved = outbox()
     offer(starved, piece)
-    starved.post(Marker(3))
-    assert said(starved.release()) == [Marker(3)]
+    starved.post(Ping(3))
+    assert said(starved.release()) == [Ping(3)]
     assert starved.slow
 
 
@@ -215,7 +215,7 @@ def test_whatever_happens_order_counts_and_bounds_hold(steps: list[tuple[str, in
         elif what == "grant":
             box.grant(size)
         elif what == "post":
-            box.post(Marker(markers))
+            box.post(Ping(markers))
             markers += 1
         else:
             for word in said(box.release()):
@@ -238,6 +238,6 @@ def test_whatever_happens_order_counts_and_bounds_hold(steps: list[tuple[str, in
 def test_a_frame_posted_raw_is_control_too() -> None:
     box = outbox()
     box.post_frame(b"STENTOR\x01")
-    box.post(Marker(1))
-    assert box.release() == [b"STENTOR\x01", encode(Marker(1))]
-    assert box.position == 8 + len(encode(Marker(1)))
+    box.post(Ping(1))
+    assert box.release() == [b"STENTOR\x01", encode(Ping(1))]
+    assert box.position == 8 + len(encode(Ping(1)))

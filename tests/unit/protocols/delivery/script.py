@@ -18,16 +18,24 @@ from stentor.model.control import (
     RecoveryResponse,
     Rectify,
     Retransmission,
-    Stretch,
+    SequenceRun,
     SubscriberAck,
     SubscriberNak,
     Sync,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
-from stentor.protocols.delivery.dialogue import Acknowledged, Assure, Awaited, Forbid, Portion, Release, Wanted
-from stentor.protocols.delivery.post import Arrived, Heard, Linked, Post, Unlinked, Vouched
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber, SubscriberTick
+from stentor.protocols.delivery.endpoint_api import (
+    Acknowledged,
+    ConfirmDurable,
+    DurabilityAwaited,
+    Forbid,
+    MoreRequested,
+    Release,
+    ReleasedBatch,
+)
 from stentor.protocols.delivery.settings import SubscriberSettings
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber, SubscriberTick
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, LinkDown, LinkUp, SendLetter, Vouched
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
 
@@ -115,27 +123,27 @@ class Repository:
         """About so many of the next events."""
         if self.attempt is None or (self.told == self.end and not asked):
             return []
-        previous, stretches = self.told, list[Stretch]()
-        while self.told < self.end and len(stretches) < most:
+        previous, runs = self.told, list[SequenceRun]()
+        while self.told < self.end and len(runs) < most:
             self.told += 1
             there = self.sequence.get(self.told)
             if there is not None and self.mine(there[0]) and there[0] not in self.acked:
-                stretches.append(Stretch(self.told, 1, *there[0]))
+                runs.append(SequenceRun(self.told, 1, *there[0]))
         self.issued = max(self.issued, self.told)
-        joined = self._join(stretches)
+        joined = self._join(runs)
         if self.rectify:
             self.rectify = False
             return [(Rectify("t", self.name, self.attempt, self.sync, self.told, joined, self.redelivered), [])]
         return [(Persistent("t", self.name, self.attempt, previous, self.told, joined, self.redelivered), [])]
 
-    def _join(self, stretches: list[Stretch]) -> tuple[Stretch, ...]:
-        joined: list[Stretch] = []
+    def _join(self, stretches: list[SequenceRun]) -> tuple[SequenceRun, ...]:
+        joined: list[SequenceRun] = []
         for each in stretches:
             if joined and each.sequence % 3:  # leave some apart
                 last = joined[-1]
                 step = each.sequence - last.sequence
                 if step == last.count == each.first - last.first and each.publisher == last.publisher:
-                    joined[-1] = Stretch(last.sequence, step + 1, last.publisher, last.incarnation, last.first)
+                    joined[-1] = SequenceRun(last.sequence, step + 1, last.publisher, last.incarnation, last.first)
                     continue
             joined.append(each)
         return tuple(joined)
@@ -204,7 +212,7 @@ class Stage:
         self._timer = -1
         self.step(Vouched("t", dict.fromkeys(self.repositories, "keeper")))
         self.link()
-        self.step(Wanted())
+        self.step(MoreRequested())
 
     # ---- time
 
@@ -221,11 +229,11 @@ class Stage:
 
     def link(self) -> None:
         self.linked = True
-        self.step(Linked("alice"))
+        self.step(LinkUp("alice"))
 
     def unlink(self) -> None:
         self.linked = False
-        self.step(Unlinked())
+        self.step(LinkDown())
 
     # ---- the subscriber
 
@@ -242,11 +250,11 @@ class Stage:
             for portion in effect.portions:
                 self._take(portion)
             if self.greedy:
-                self.at(self.now, lambda: self.step(Wanted()))
-        elif isinstance(effect, Assure):
+                self.at(self.now, lambda: self.step(MoreRequested()))
+        elif isinstance(effect, ConfirmDurable):
             assert effect.code is None
             self.assured.append(effect.token)
-        elif isinstance(effect, Post):
+        elif isinstance(effect, SendLetter):
             for event in effect.events:
                 if isinstance(event, SubscriberAck):
                     self._check(event)
@@ -259,7 +267,7 @@ class Stage:
             self._timer = -1
             self.step(TimerFired(SubscriberTick()))
 
-    def _take(self, portion: Portion) -> None:
+    def _take(self, portion: ReleasedBatch) -> None:
         events = events_of(portion.block)
         assert portion.position == len(self.released) + 1
         for event in events:
@@ -283,7 +291,7 @@ class Stage:
             self.acknowledge(self.open[0], self.open[-1])
 
     def wait_for(self, token: int) -> None:
-        self.step(Awaited(token))
+        self.step(DurabilityAwaited(token))
 
     def _check(self, ack: SubscriberAck) -> None:
         """Nothing is acknowledged that the application is not done with."""
@@ -295,14 +303,14 @@ class Stage:
 
     # ---- the network
 
-    def _send(self, post: Post) -> None:
+    def _send(self, post: SendLetter) -> None:
         """From the subscriber."""
         for repository in self.repositories.values():
             if post.to in (bundle_of("t"), inbox_of(repository_name(repository.name))):
                 for delay in self.weather.arrivals():
                     self.at(self.now + delay, lambda to=repository: self._hear(to, post))  # type: ignore[misc]
 
-    def _hear(self, repository: Repository, post: Post) -> None:
+    def _hear(self, repository: Repository, post: SendLetter) -> None:
         if not repository.up:
             return
         for event in post.events:
@@ -321,19 +329,19 @@ class Stage:
     def _answer(self, repository: Repository, answers: list[tuple[ControlEvent, list[Block]]]) -> None:
         life = self.life
         for event, blocks in answers:
-            heard = Heard(repository.number, [event], blocks)
+            heard = LetterReceived(repository.number, [event], blocks)
             for delay in self.weather.arrivals():
                 self.at(self.now + delay, lambda heard=heard: self._deliver(life, heard))  # type: ignore[misc]
 
-    def _deliver(self, life: int, happened: Heard | Arrived) -> None:
+    def _deliver(self, life: int, happened: LetterReceived | EventsReceived) -> None:
         if not self.linked or life != self.life:
             return
-        if isinstance(happened, Heard):
+        if isinstance(happened, LetterReceived):
             for event in happened.events:
                 if isinstance(event, Persistent | Rectify):
-                    for stretch in event.stretches:
-                        for row in range(stretch.count):
-                            self.told.add((stretch.publisher, stretch.incarnation, stretch.first + row))
+                    for run in event.stretches:
+                        for row in range(run.count):
+                            self.told.add((run.publisher, run.incarnation, run.first + row))
         self.step(happened)
 
     def publish(self, whole: Block, store_after: int = 3 * MILLISECOND) -> None:
@@ -343,7 +351,7 @@ class Stage:
             seen = whole if len(numbers) == whole.count else some(whole, numbers)
             life = self.life
             for delay in self.weather.arrivals():
-                self.at(self.now + delay, lambda: self._deliver(life, Arrived([seen])))
+                self.at(self.now + delay, lambda: self._deliver(life, EventsReceived([seen])))
         for repository in self.repositories.values():
             skip = self.random.choice((0, 0, 0, 1, 4))
             # repositories store all, sooner or later; each stream in order, unless it was given up and found again

@@ -13,25 +13,39 @@ from stentor.model.control import (
     GossipFacts,
     GossipState,
     GossipVoid,
-    Held,
     Persistent,
     Probe,
     ProbeAnswer,
     RecoveryResponse,
     RepositoryAck,
     Retransmission,
-    Stretch,
+    SequenceRun,
+    StreamRanges,
 )
 from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, Stock, StockRequest
 from stentor.model.span import Spans
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers, introduced, is_repository
-from stentor.protocols.delivery.dialogue import Assure, Attach, Awaited, Entrusted, Release, TurnEnded, Wanted
-from stentor.protocols.delivery.post import Heard, Linked, Post, Publish, Vouched
-from stentor.protocols.delivery.reliable_publisher import ReliablePublisher
-from stentor.protocols.delivery.reliable_subscriber import ReliableSubscriber
-from stentor.protocols.delivery.retrieval import Enquired, Give, Retrieval, Sought, Tell
+from stentor.protocols.delivery.endpoint_api import (
+    ConfirmDurable,
+    DurabilityAwaited,
+    Entrusted,
+    MoreRequested,
+    Release,
+    ReportSteering,
+    TurnEnded,
+)
+from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
+from stentor.protocols.delivery.stored.read_client import (
+    AvailabilityRequested,
+    DeliverPage,
+    PagesRequested,
+    ReportAvailable,
+    StoredReadClient,
+)
+from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
+from stentor.protocols.delivery.transport import LetterReceived, LinkUp, Publish, SendLetter, Vouched
 
 pytestmark = pytest.mark.req("RD-31")
 
@@ -73,35 +87,35 @@ def fact(key: str, principal: str, version: int = 1) -> SharedFact:
 def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: int, name: str) -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
     publisher.step(0, MEMBERS)
-    publisher.step(0, Linked("alice"))
+    publisher.step(0, LinkUp("alice"))
     attempt = publisher.steering.attempt
     publisher.step(0, Entrusted({}, b"an order", 5))
     effects = publisher.step(0, TurnEnded())
-    effects += publisher.step(0, Awaited(1))
+    effects += publisher.step(0, DurabilityAwaited(1))
     for forged in (
         ProbeAnswer("t", name, attempt, True, (name,), 0),
         RecoveryResponse("t", name, attempt, 1, (name,)),
         RepositoryAck("t", name, 3, 1, (), (1,)),
     ):
-        effects += publisher.step(1, Heard(sender, [forged]))
-    assert not [each for each in effects if isinstance(each, Assure | Attach | Publish)]
+        effects += publisher.step(1, LetterReceived(sender, [forged]))
+    assert not [each for each in effects if isinstance(each, ConfirmDurable | ReportSteering | Publish)]
     honest = [
-        publisher.step(2, Heard(R, [event]))
+        publisher.step(2, LetterReceived(R, [event]))
         for event in (
             ProbeAnswer("t", "r", attempt, True, ("r",)),
             RecoveryResponse("t", "r", attempt, 1, ("r",)),
             RepositoryAck("t", "r", 3, 1, (), (1,)),
         )
     ]
-    assert Assure(1, 1) in honest[-1]
+    assert ConfirmDurable(1, 1) in honest[-1]
 
 
 @pytest.mark.parametrize(("sender", "name"), IMPOSTORS)
 def test_a_subscriber_is_not_handed_what_a_stranger_forged(sender: int, name: str) -> None:
     subscriber = ReliableSubscriber("t", "billing", Incarnation(3))
     subscriber.step(0, MEMBERS)
-    subscriber.step(0, Linked("alice"))
-    subscriber.step(0, Wanted())
+    subscriber.step(0, LinkUp("alice"))
+    subscriber.step(0, MoreRequested())
     assert released(subscriber, sender, name) == []
     assert released(subscriber, R, "r") == [b"9.1.1"]
 
@@ -112,34 +126,34 @@ def released(subscriber: ReliableSubscriber, sender: int, name: str) -> list[byt
     told = (
         ProbeAnswer("t", name, attempt, True, (name,), 0),
         RecoveryResponse("t", name, attempt, 1, (name,)),
-        Persistent("t", name, attempt, 0, 1, (Stretch(1, 1, 9, 1, 1),)),
+        Persistent("t", name, attempt, 0, 1, (SequenceRun(1, 1, 9, 1, 1),)),
     )
     effects: list[Effect] = []
     for event in told:
-        effects += subscriber.step(1, Heard(sender, [event]))
-    effects += subscriber.step(1, Heard(sender, [Retransmission("t", name)], [frame(9, 1, 1)]))
+        effects += subscriber.step(1, LetterReceived(sender, [event]))
+    effects += subscriber.step(1, LetterReceived(sender, [Retransmission("t", name)], [frame(9, 1, 1)]))
     portions = [portion for each in effects if isinstance(each, Release) for portion in each.portions]
     return [body for portion in portions for body in portion.block.bodies()]
 
 
 def test_nobody_is_believed_before_the_broker_has_said_who_the_members_are() -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
-    publisher.step(0, Linked("alice"))
-    answer = Heard(R, [ProbeAnswer("t", "r", publisher.steering.attempt, True, ("r",))])
+    publisher.step(0, LinkUp("alice"))
+    answer = LetterReceived(R, [ProbeAnswer("t", "r", publisher.steering.attempt, True, ("r",))])
     assert publisher.step(1, answer) == []
-    asked = [each for each in publisher.step(2, MEMBERS) if isinstance(each, Post)]
+    asked = [each for each in publisher.step(2, MEMBERS) if isinstance(each, SendLetter)]
     assert [each.to for each in asked] == [bundle_of("t")], "who answered before is asked again, at once"
     assert isinstance(asked[0].events[0], Probe)
-    assert [each.to for each in publisher.step(3, answer) if isinstance(each, Post)] == ["$to/repository:r"]
+    assert [each.to for each in publisher.step(3, answer) if isinstance(each, SendLetter)] == ["$to/repository:r"]
 
 
 def test_an_end_leaves_a_repository_that_is_no_member_any_more() -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
     publisher.step(0, Vouched("t", {"r": "keeper", "q": "keeper"}))
-    publisher.step(0, Linked("alice"))
+    publisher.step(0, LinkUp("alice"))
     attempt = publisher.steering.attempt
-    publisher.step(1, Heard(R, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
-    publisher.step(1, Heard(R, [RecoveryResponse("t", "r", attempt, 1, ("r",))]))
+    publisher.step(1, LetterReceived(R, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
+    publisher.step(1, LetterReceived(R, [RecoveryResponse("t", "r", attempt, 1, ("r",))]))
     assert publisher.steering.steered
     publisher.step(2, Vouched("t", {"q": "keeper"}))
     assert not publisher.steering.steered
@@ -151,34 +165,38 @@ def test_an_end_leaves_a_repository_that_is_no_member_any_more() -> None:
 
 @pytest.mark.parametrize(("sender", "name"), IMPOSTORS)
 def test_a_reader_is_answered_by_members_only(sender: int, name: str) -> None:
-    reader = Retrieval("me", "reports")
-    reader.step(0, Linked("alice", "b1"))
+    reader = StoredReadClient("me", "reports")
+    reader.step(0, LinkUp("alice", "b1"))
     reader.step(0, MEMBERS)
-    reader.step(0, Enquired(1, StockRequest("t", "", 0, "", "", "beginning")))
-    stock = Stock("t", name, 1, members=(name,), parts=((Held(9, 1, 0, ((1, 1),)),),))
-    assert not [each for each in reader.step(1, Heard(sender, [stock])) if isinstance(each, Tell)]
-    told = reader.step(1, Heard(R, [msgspec.structs.replace(stock, sender="r")]))
-    assert [each.available.repository for each in told if isinstance(each, Tell)] == ["r"]
+    reader.step(0, AvailabilityRequested(1, StockRequest("t", "", 0, "", "", "beginning")))
+    stock = Stock("t", name, 1, members=(name,), parts=((StreamRanges(9, 1, 0, ((1, 1),)),),))
+    assert not [each for each in reader.step(1, LetterReceived(sender, [stock])) if isinstance(each, ReportAvailable)]
+    told = reader.step(1, LetterReceived(R, [msgspec.structs.replace(stock, sender="r")]))
+    assert [each.available.repository for each in told if isinstance(each, ReportAvailable)] == ["r"]
 
-    effects = reader.step(2, Sought(2, "t", Position({(9, 1): Spans([(1, 1)])}), "", ["r"]))
-    (request,) = [each.events[0] for each in effects if isinstance(each, Post)]
+    effects = reader.step(2, PagesRequested(2, "t", Position({(9, 1): Spans([(1, 1)])}), "", ["r"]))
+    (request,) = [each.events[0] for each in effects if isinstance(each, SendLetter)]
     assert isinstance(request, PageRequest)
     page = Page("t", name, request.token, bases=(0,), covered=request.wanted)
-    assert not [each for each in reader.step(3, Heard(sender, [page], [frame(9, 1, 1)])) if isinstance(each, Give)]
-    given = reader.step(3, Heard(R, [msgspec.structs.replace(page, sender="r")], [frame(9, 1, 1)]))
-    assert [each.token for each in given if isinstance(each, Give)] == [2]
+    assert not [
+        each
+        for each in reader.step(3, LetterReceived(sender, [page], [frame(9, 1, 1)]))
+        if isinstance(each, DeliverPage)
+    ]
+    given = reader.step(3, LetterReceived(R, [msgspec.structs.replace(page, sender="r")], [frame(9, 1, 1)]))
+    assert [each.token for each in given if isinstance(each, DeliverPage)] == [2]
 
 
 def test_a_member_of_another_bundle_does_not_answer_for_a_topic() -> None:
-    reader = Retrieval("me", "reports")
-    reader.step(0, Linked("alice", "b1"))
+    reader = StoredReadClient("me", "reports")
+    reader.step(0, LinkUp("alice", "b1"))
     reader.step(0, MEMBERS)
     reader.step(0, Vouched("u", {"q": "keeper"}))
-    reader.step(0, Enquired(1, StockRequest("t", "", 0, "", "", "beginning")))
+    reader.step(0, AvailabilityRequested(1, StockRequest("t", "", 0, "", "", "beginning")))
     other = publisher_id("keeper", repository_name("q"))
     for topic in ("t", "u"):
-        told = reader.step(1, Heard(other, [Stock(topic, "q", 1, members=("q",))]))
-        assert not [each for each in told if isinstance(each, Tell)]
+        told = reader.step(1, LetterReceived(other, [Stock(topic, "q", 1, members=("q",))]))
+        assert not [each for each in told if isinstance(each, ReportAvailable)]
 
 
 # ---- repositories
@@ -190,25 +208,25 @@ def test_a_stranger_tells_repositories_nothing() -> None:
     versions, heard = repository.registry.versions(), repository.gossip.bundle.peers["r2"].heard
     bundle.now += 1
     forged = (
-        GossipState(TOPIC, "r2", True, (Held(9, 1, 100, ()),), 1, principal="mallory"),
-        GossipAck(TOPIC, "r2", (Stretch(1, 1, 9, 1, 1),), (7,)),
-        GossipVoid(TOPIC, "r2", (Held(9, 1, 0, ((1, 5),)),)),
+        GossipState(TOPIC, "r2", True, (StreamRanges(9, 1, 100, ()),), 1, principal="mallory"),
+        GossipAck(TOPIC, "r2", (SequenceRun(1, 1, 9, 1, 1),), (7,)),
+        GossipVoid(TOPIC, "r2", (StreamRanges(9, 1, 0, ((1, 5),)),)),
         GossipFacts(TOPIC, "r2", (("member/r2", 1 << 40, "r2", b""),), "mallory"),
         GossipFacts(TOPIC, "r2", (fact("member/r2", "mallory", 1 << 40),), "mallory"),
     )
     for sender in (MALLORY, publisher_id("mallory", repository_name("r2"))):
-        bundle.step("r1", Heard(sender, forged))
+        bundle.step("r1", LetterReceived(sender, forged))
     assert repository.registry.versions() == versions
-    assert not repository.store.streams
+    assert not repository.log.streams
     assert repository.gossip.bundle.peers["r2"].heard == heard
 
 
 def test_a_repository_that_left_is_believed_until_others_have_what_it_has_also_after_they_begin_again() -> None:
     bundle = PaperBundle("r1", "r2")
     registry = bundle.repositories["r1"].registry
-    registry.learn(tuple(registry.shared(each.key) for each in registry.remove_member("r2")))
+    registry.merge(tuple(registry.shared(each.key) for each in registry.remove_member("r2")))
     again = PaperBundle("r1", create=False).repositories["r1"].registry
-    again.learn(registry.newer_than({}))
+    again.merge(registry.newer_than({}))
     assert again.members == ("r1",)
     assert again.believed.wrote(publisher_id(KEEPER, repository_name("r2")), "r2")
     assert not again.believed.wrote(MALLORY, "r2")

@@ -84,7 +84,7 @@ def test_each_event_once_and_in_order_whatever_is_lost(seed: int) -> None:
     assert subscriber.chain is not None
     repository = stage.repositories[subscriber.chain.repository]
     assert subscriber.chain.sync == repository.sync == repository.end
-    assert subscriber.bodies.size == 0
+    assert subscriber.buffer.size == 0
     assert not subscriber.chain.runs
 
 

@@ -7,11 +7,11 @@ from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import Denial, Migrate, Probe, ProbeAnswer, Recovery, RecoveryResponse, RepositoryAck, Sync
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.protocols.delivery.dialogue import Attach, Complain, Forbid
-from stentor.protocols.delivery.patience import NEVER
-from stentor.protocols.delivery.post import Post
+from stentor.protocols.delivery.endpoint_api import Forbid, ReportSteering, ReportTrouble
+from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.steering_settings import SteeringSettings
+from stentor.protocols.delivery.transport import SendLetter
 
 ALL = ("a", "b", "c")
 IDS = {name: publisher_id("keeper", repository_name(name)) for name in ALL}
@@ -36,12 +36,12 @@ def said(steering: Steering) -> list[Effect]:
     return effects
 
 
-def probe(attempt: int = FIRST) -> Post:
-    return Post(bundle_of("t"), (Probe("t", "me", "subscriber", attempt),))
+def probe(attempt: int = FIRST) -> SendLetter:
+    return SendLetter(bundle_of("t"), (Probe("t", "me", "subscriber", attempt),))
 
 
-def recovery(name: str, attempt: int = FIRST) -> Post:
-    return Post(inbox_of(repository_name(name)), (introduction(attempt),))
+def recovery(name: str, attempt: int = FIRST) -> SendLetter:
+    return SendLetter(inbox_of(repository_name(name)), (introduction(attempt),))
 
 
 def answer(
@@ -78,7 +78,7 @@ def test_the_first_to_answer_is_chosen_when_all_have_answered() -> None:
     assert not steering.steered
     assert accept(steering, 4, "b")
     assert steering.steered
-    assert said(steering) == [Attach("b", 7)]
+    assert said(steering) == [ReportSteering("b", 7)]
     assert steering.due == NEVER
 
 
@@ -121,7 +121,7 @@ def test_probes_are_repeated_with_pauses_and_the_application_is_told() -> None:
             else:
                 effects.append(effect)
     assert times == [100, 300, 700, 1500, 3100, 5100, 7100, 9100, 11100]
-    assert effects == [Complain("no repository answers for topic 't': is it created?")] * 2
+    assert effects == [ReportTrouble("no repository answers for topic 't': is it created?")] * 2
 
 
 @pytest.mark.req("RD-13")
@@ -236,7 +236,7 @@ def test_one_that_does_not_know_the_topic_is_left_out_and_not_asked_at_once() ->
         steering.tick(steering.due)
     said(steering)
     steering.tick(steering.due)
-    assert Complain("repository a of topic 't': no such topic here") in said(steering)
+    assert ReportTrouble("repository a of topic 't': no such topic here") in said(steering)
 
 
 @pytest.mark.req("RD-21")
@@ -362,4 +362,4 @@ def test_who_is_moved_by_hand_goes_there_and_stays() -> None:
     assert accept(steering, 1, "c")
     assert steering.due == NEVER
     assert not steering.hear(2, IDS["c"], Migrate("t", "c", "stranger"))
-    assert said(steering) == [Attach("c", 7), probe(FIRST + 2)], "nobody vouches for that one"
+    assert said(steering) == [ReportSteering("c", 7), probe(FIRST + 2)], "nobody vouches for that one"

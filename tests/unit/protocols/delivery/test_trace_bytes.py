@@ -8,8 +8,8 @@ from stentor.machine import SECOND
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
 from stentor.model.trace import SCHEMA, Trace, TraceKind, audience_body, to_columns
-from stentor.protocols.delivery.dialogue import Portion
-from stentor.protocols.delivery.trail import Trail
+from stentor.protocols.delivery.endpoint_api import ReleasedBatch
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.wire.block import Block, Origin, encode
 
 RATE, SECONDS, SIZE = 300, 60, 40
@@ -36,15 +36,15 @@ def stored(now: int, block: Block) -> Iterator[Trace]:
 
 def share(batch: int, *, sums: bool) -> float:
     """How many bytes all ends of a topic tell for each byte that is stored of it."""
-    publisher, repository, subscriber = trails = [Trail(sums=sums) for _ in range(3)]
+    publisher, repository, subscriber = trace_buffers = [TraceBuffer(sums=sums) for _ in range(3)]
     data = told = 0
     due = SECOND
 
     def tell(now: int) -> int:
         size = 0
-        for trail in trails:
-            if trail.rows and trail.is_due(now):
-                columns, bodies = to_columns(trail.take(now), "somebody", 0)
+        for traces in trace_buffers:
+            if traces.rows and traces.is_due(now):
+                columns, bodies = to_columns(traces.take(now), "somebody", 0)
                 origin = Origin(topic_id("$"), PublisherId(1), Incarnation(1), CatenationNumber(1), now)
                 size += len(encode(origin, SCHEMA, columns, bodies)) + RECORD
         return size
@@ -54,7 +54,7 @@ def share(batch: int, *, sums: bool) -> float:
         publisher.publish(now, "t", "shop", (7, 1), span, len(block.frame), block.time)
         for row in stored(now, block):
             repository.add(row)
-        subscriber.release(now, "t", "billing", [Portion(block, span[0], False, "r1", *span)])
+        subscriber.release(now, "t", "billing", [ReleasedBatch(block, span[0], False, "r1", *span)])
         subscriber.acknowledge(now, "t", "billing", (7, 1), [span])
         data += len(block.frame) + RECORD
         if now >= due:

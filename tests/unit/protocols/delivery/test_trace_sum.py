@@ -8,8 +8,8 @@ import pytest
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.span import Spans
 from stentor.model.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import delay_of
-from stentor.protocols.delivery.trail import Trail
 
 
 def stored(first: int, last: int, start: int = 0, at: int = 0, life: int = 1, **wanted: list[tuple[int, int]]) -> Trace:
@@ -45,10 +45,10 @@ def told(rows: list[Trace]) -> Counter[tuple[str, int, int, str]]:
 
 
 def summed(rows: list[Trace]) -> list[Trace]:
-    trail = Trail(sums=True)
+    traces = TraceBuffer(sums=True)
     for row in rows:
-        trail.add(row)
-    return trail.take(0)
+        traces.add(row)
+    return traces.take(0)
 
 
 def test_what_goes_on_is_one_row_also_when_other_streams_lie_between() -> None:
@@ -110,31 +110,31 @@ def test_whatever_is_summed_up_no_number_is_lost_or_made_up(seed: int) -> None:
 
 
 def test_sums_are_told_when_they_are_worth_it_or_after_ten_seconds() -> None:
-    trail = Trail(sums=True)
-    trail.add(stored(1, 1, at=SECOND))
-    assert not trail.is_due(2 * SECOND)
-    assert trail.is_due(11 * SECOND)
+    traces = TraceBuffer(sums=True)
+    traces.add(stored(1, 1, at=SECOND))
+    assert not traces.is_due(2 * SECOND)
+    assert traces.is_due(11 * SECOND)
     for number in range(2, 2000):
-        trail.add(stored(number, number, at=SECOND))
-    assert trail.is_due(2 * SECOND)
-    every = Trail()
+        traces.add(stored(number, number, at=SECOND))
+    assert traces.is_due(2 * SECOND)
+    every = TraceBuffer()
     every.add(stored(1, 1, at=SECOND))
     assert every.is_due(SECOND), "what is not summed up does not wait"
 
 
 def test_published_events_are_cut_where_windows_begin() -> None:
-    trail = Trail(sums=True)
+    traces = TraceBuffer(sums=True)
     for number in range(1, 31):
-        trail.publish(number, "t", "shop", (7, 1), (number, number), 10, number * SECOND)
-    assert [(row.first, row.last) for row in trail.take(0)] == [(1, 9), (10, 19), (20, 29), (30, 30)]
+        traces.publish(number, "t", "shop", (7, 1), (number, number), 10, number * SECOND)
+    assert [(row.first, row.last) for row in traces.take(0)] == [(1, 9), (10, 19), (20, 29), (30, 30)]
 
 
 def test_delays_are_counted_by_how_long_they_are() -> None:
-    trail = Trail(sums=True)
-    trail.offset = 10 * SECOND
+    traces = TraceBuffer(sums=True)
+    traces.offset = 10 * SECOND
     for number in range(1, 11):
-        trail.add(stored(number, number, at=number * MILLISECOND))
-    (row,) = trail.take(0)
+        traces.add(stored(number, number, at=number * MILLISECOND))
+    (row,) = traces.take(0)
     delays = [(10 * SECOND + number * MILLISECOND - 1) for number in range(1, 11)]
     assert row.delays == f"[[{delay_of(delays[0])},10]]"
     for nanoseconds in (0, 15_000, 16_000, 1_000_000, 123_456_789, 7_000_000_000):

@@ -11,9 +11,9 @@ from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.interest import Interest
-from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.routes import FlowTable
 from stentor.wire import block
 from stentor.wire.block import Block, Origin
 from stentor.wire.head import FLOW, SPARSE, UNIFORM
@@ -42,7 +42,7 @@ class Hall:
         for topic in topics:
             self.forwarder.define_topic(self.flows, Topic(topic_id(topic), topic))
 
-    def subscriber(self, pattern: str, *filters: str) -> tuple[Outbox, list[Interest[Outbox]]]:
+    def subscriber(self, pattern: str, *filters: str) -> tuple[Outbox, list[BrokerSubscription[Outbox]]]:
         """Someone with one subscription per filter; "" is all."""
         outbox = Outbox(LinkId(10 + self.interests), 1 << 20)
         outbox.grant(1 << 30)
@@ -50,7 +50,7 @@ class Hall:
         for text in filters or ("",):
             self.interests += 1
             where = Filter(text) if text else None
-            made.append(Interest(self.interests, SubscriptionId(self.interests), outbox, pattern, where))
+            made.append(BrokerSubscription(self.interests, SubscriptionId(self.interests), outbox, pattern, where))
             self.forwarder.table.add(made[-1])
         return outbox, made
 
@@ -62,7 +62,7 @@ class Hall:
             runs, after = split(data, position, self.flows.routes)
             total += self.forwarder.forward(data, runs)
             if after == position:
-                self.forwarder.meet(self.flows, data[position:][FLOW], ME)
+                self.forwarder.open_flow(self.flows, data[position:][FLOW], ME)
             position = after
         return total
 
@@ -83,13 +83,13 @@ def test_who_takes_all_gets_the_very_bytes_and_neighbours_as_one_piece() -> None
     assert len(everything.fresh) == 1
     assert received(everything) == b"".join(frames)
     assert received(nothing) == b""
-    assert everything in hall.forwarder.touched
-    assert nothing not in hall.forwarder.touched
+    assert everything in hall.forwarder.unflushed
+    assert nothing not in hall.forwarder.unflushed
 
 
 def test_who_filters_gets_just_what_matches_with_a_right_checksum() -> None:
     hall = Hall("t")
-    picky, (interest,) = hall.subscriber("t", "n > 2")
+    picky, (subscription,) = hall.subscriber("t", "n > 2")
     hall.publish(frame("t", [1, 2, 3, 4, 5]), frame("t", [1], first=6), frame("t", [9], first=7))
     found = []
     for data, count, _, _ in picky.fresh:
@@ -100,25 +100,25 @@ def test_who_filters_gets_just_what_matches_with_a_right_checksum() -> None:
             (chosen.catenation + offset, body) for offset, body in zip(chosen.offsets(), chosen.bodies(), strict=True)
         ]
     assert found == [(3, b"3"), (4, b"4"), (5, b"5"), (7, b"9")]
-    assert (interest.accepted, interest.rejected) == (4, 3)
+    assert (subscription.accepted, subscription.rejected) == (4, 3)
 
 
 def test_who_wants_nothing_of_it_is_not_touched() -> None:
     hall = Hall("t")
     picky, _ = hall.subscriber("t", "n > 100")
     hall.publish(frame("t", [1, 2, 3]))
-    assert hall.forwarder.touched == {}
+    assert hall.forwarder.unflushed == {}
     assert picky.fresh == []
 
 
 def test_several_filters_of_one_client_are_one_frame_with_what_any_of_them_wants() -> None:
     hall = Hall("t")
-    picky, interests = hall.subscriber("t", "n < 2", "n > 4", "n = 1")
+    picky, subscriptions = hall.subscriber("t", "n < 2", "n > 4", "n = 1")
     hall.publish(frame("t", [0, 1, 2, 3, 4, 5]))
     ((data, count, _, _),) = picky.fresh
     assert Block(bytes(data), NUMBERED).bodies() == [b"0", b"1", b"5"]
     assert count == 3
-    assert [(each.accepted, each.rejected) for each in interests] == [(2, 4), (1, 5), (1, 5)]
+    assert [(each.accepted, each.rejected) for each in subscriptions] == [(2, 4), (1, 5), (1, 5)]
 
 
 def test_a_filter_beside_a_wish_for_everything_only_counts() -> None:
@@ -126,7 +126,7 @@ def test_a_filter_beside_a_wish_for_everything_only_counts() -> None:
     both, (whole, picky) = hall.subscriber("t", "", "n > 1")
     sent = frame("t", [0, 1, 2])
     hall.publish(sent)
-    hall.forwarder.table.settle()
+    hall.forwarder.table.book_counts()
     assert received(both).endswith(sent)
     assert (whole.accepted, whole.rejected) == (3, 0)
     assert (picky.accepted, picky.rejected) == (1, 2)
@@ -144,9 +144,9 @@ def test_events_that_nobody_wants_are_counted() -> None:
 def test_a_new_flow_comes_with_the_definitions_its_destinations_need() -> None:
     hall = Hall("t")
     outbox, _ = hall.subscriber("t")
-    hall.forwarder.meet(hall.flows, frame("t", [1])[FLOW], ME)
+    hall.forwarder.open_flow(hall.flows, frame("t", [1])[FLOW], ME)
     assert outbox.defined == {topic_id("t"), NUMBERED.id}
-    assert list(hall.forwarder.touched) == [outbox]
+    assert list(hall.forwarder.unflushed) == [outbox]
 
 
 def test_who_filters_learns_what_events_are_about_with_the_first_that_is_chosen() -> None:
@@ -162,14 +162,14 @@ def test_who_filters_learns_what_events_are_about_with_the_first_that_is_chosen(
 
 def test_a_destination_in_two_audiences_gets_each_event_once() -> None:
     hall = Hall("t/u")
-    outbox, interests = hall.subscriber("t/u", "n > 3", "n < 5")
+    outbox, subscriptions = hall.subscriber("t/u", "n > 3", "n < 5")
     hall.interests += 1
-    interests.append(Interest(9, SubscriptionId(9), outbox, "t/#", Filter("n = 4 OR n = 9")))
-    hall.forwarder.table.add(interests[-1])
+    subscriptions.append(BrokerSubscription(9, SubscriptionId(9), outbox, "t/#", Filter("n = 4 OR n = 9")))
+    hall.forwarder.table.add(subscriptions[-1])
     hall.publish(frame("t/u", [1, 4, 6, 9, 5]))
     (cargo,) = outbox.fresh
     assert cargo[1] == 5
-    assert [(each.accepted, each.rejected) for each in interests] == [(4, 1), (2, 3), (2, 3)]
+    assert [(each.accepted, each.rejected) for each in subscriptions] == [(4, 1), (2, 3), (2, 3)]
     assert cargo[3].get(outbox, {}) == {1: 4, 2: 2, 9: 2}
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_handed_to_a_destination_that_is_gone() -> None:
     hall = Hall("t")
     gone, _ = hall.subscriber("t", "n > 1", "n > 2")
     there, _ = hall.subscriber("t", "n > 1")
-    hall.forwarder.table.roster.abandon(gone)
+    hall.forwarder.table.slots.abandon(gone)
     hall.publish(frame("t", [1, 2, 3]))
     assert gone.fresh == []
     assert there.fresh[0][1] == 2
@@ -229,19 +229,19 @@ def test_a_topic_that_only_another_link_defined_is_not_defined_here() -> None:
 def test_some_flags_are_a_clients_to_set() -> None:
     hall = Hall("t")
     for flags in (0, SPARSE, UNIFORM, SPARSE | UNIFORM):
-        hall.forwarder.meet(hall.flows, altered(frame("t"), 6, flags)[FLOW], ME)
+        hall.forwarder.open_flow(hall.flows, altered(frame("t"), 6, flags)[FLOW], ME)
     assert len(hall.flows.routes) == 4
 
 
 def test_a_link_remembers_a_bounded_number_of_flows() -> None:
     hall = Hall(*(f"t/{number}" for number in range(10)), limits=Limits(flows=4))
-    _outbox, (interest,) = hall.subscriber("#")
+    _outbox, (subscription,) = hall.subscriber("#")
     for _ in range(3):
         for number in range(10):
             hall.publish(frame(f"t/{number}"))
             assert len(hall.flows.routes) <= 4
-    hall.forwarder.table.settle()
-    assert interest.accepted == 30
+    hall.forwarder.table.book_counts()
+    assert subscription.accepted == 30
     assert sum(len(state.remembered) for state in hall.forwarder.table.topics.values()) == len(hall.flows.routes)
 
 
@@ -315,9 +315,9 @@ def test_what_came_before_a_malformed_block_is_on_its_way_all_the_same() -> None
     hall.subscriber("t", "n > 0")
     hall.publish(frame("plain"), frame("t", [1]))
     received(whole)
-    hall.forwarder.touched.clear()
+    hall.forwarder.unflushed.clear()
     good = frame("t", [1, 2])
     with pytest.raises(FrameError):
         hall.publish(frame("plain"), good[:56] + struct.pack("<I", 3) + good[60:])
-    assert whole in hall.forwarder.touched
+    assert whole in hall.forwarder.unflushed
     assert received(whole) == frame("plain")

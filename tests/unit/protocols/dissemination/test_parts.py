@@ -11,8 +11,8 @@ from stentor.model.scope import ScopePath
 from stentor.policies.forwarding import FORWARDING
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.relay import Hop, Relay
-from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.routes import FlowTable
 from stentor.wire.block import Origin, encode
 from stentor.wire.parcel import contents_of, wrap
 
@@ -30,12 +30,12 @@ def test_every_run_of_a_parcel_that_enters_a_unit_is_introduced() -> None:
         origin = Origin(number, PublisherId(1), Incarnation(1), CatenationNumber(1), 0)
         frames.append(encode(origin, EMPTY_SCHEMA, [], [b"body"]))
     onward = Outbox(LinkId(2), 1 << 20)
-    mate = Hop("u1/b2", 0, onward, None)
+    mate = NextHop("u1/b2", 0, onward, None)
     relay.reroute([1, 1], [2, 0], [(mate, {0: 2})])
     inner = b"".join(frames)
     masks = {1: np.array([1, 1], np.uint64)}
     data = wrap(masks, [inner], 2, 0, contents_of(inner, 0, len(inner))[0], bytes(8))
-    relay.receive(Hop("u2/b1", 1, Outbox(LinkId(3), 1 << 20), None), flows, data, 0, 1 << 20)
+    relay.receive(NextHop("u2/b1", 1, Outbox(LinkId(3), 1 << 20), None), flows, data, 0, 1 << 20)
     assert len(onward.fresh) == 2
     assert {TopicId(number) for number in topics.values()} <= onward.defined
     assert NO_SCHEMA not in onward.defined

@@ -5,7 +5,7 @@ import pytest
 from stentor.model.context import Context
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
-from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, Stamp, Want
+from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, ProfileEntry, Stamp
 from stentor.model.scope import ScopePath
 from stentor.protocols.dissemination.profiles import Profiles
 
@@ -41,7 +41,7 @@ class Desk:
         self.profiles.unsubscribe(pattern, Filter(where) if where else None)
         self.profiles.flush()
 
-    def told(self, peer: str) -> list[tuple[str, tuple[Want, ...], tuple[Want, ...]]]:
+    def told(self, peer: str) -> list[tuple[str, tuple[ProfileEntry, ...], tuple[ProfileEntry, ...]]]:
         found = [
             (message.unit, message.added, message.removed)
             for to, message in self.said
@@ -50,7 +50,9 @@ class Desk:
         self.said.clear()
         return found
 
-    def hear(self, unit: str, before: Stamp, stamp: Stamp, *added: Want, removed: tuple[Want, ...] = ()) -> None:
+    def hear(
+        self, unit: str, before: Stamp, stamp: Stamp, *added: ProfileEntry, removed: tuple[ProfileEntry, ...] = ()
+    ) -> None:
         peer = INSIDE if unit == B2 else OUTSIDE
         self.profiles.hear(peer, ProfileChange(unit, before, stamp, added, removed, len(added)))
         self.profiles.flush()
@@ -215,7 +217,7 @@ def test_a_former_life_of_ours_is_followed_not_obeyed() -> None:
 @pytest.mark.parametrize(
     "want", [("a/#/b", ""), ("t", "n >"), ("", "")], ids=["a bad pattern", "a bad filter", "nothing"]
 )
-def test_wants_that_cannot_be_are_refused(want: Want) -> None:
+def test_wants_that_cannot_be_are_refused(want: ProfileEntry) -> None:
     with pytest.raises(FrameError):
         Desk().hear(HALL, NEVER, (1, HALL), want)
 

@@ -15,8 +15,8 @@ from stentor.policies.channel import Channel, ContentFilter
 from stentor.policies.forwarding import FORWARDING
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.relay import Hop, Relay
-from stentor.protocols.dissemination.routing import FlowTable
+from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.routes import FlowTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 from stentor.wire import block
 from stentor.wire.block import Block
@@ -48,9 +48,9 @@ class Desk:
             name: Outbox(LinkId(number), LARGE) for number, name in enumerate(("b2", "b3", "hall", "mine"), 1)
         }
         self.hops = {
-            "b2": Hop("north/library/b2", 0, self.boxes["b2"], None),
-            "b3": Hop("north/library/b3", 0, self.boxes["b3"], None),
-            "hall": Hop("north/hall/b1", 1, self.boxes["hall"], channel),
+            "b2": NextHop("north/library/b2", 0, self.boxes["b2"], None),
+            "b3": NextHop("north/library/b3", 0, self.boxes["b3"], None),
+            "hall": NextHop("north/hall/b1", 1, self.boxes["hall"], channel),
         }
         self.relay.reroute(
             [1, 1, 1],
@@ -75,7 +75,7 @@ class Desk:
     def publish(self, data: bytes) -> None:
         runs, position = split(data, 0, self.flows.routes)
         if position < len(data):
-            self.forwarder.meet(self.flows, data[4:32], PublisherId(9))
+            self.forwarder.open_flow(self.flows, data[4:32], PublisherId(9))
             runs, position = split(data, 0, self.flows.routes)
         assert position == len(data)
         self.relay.publish(data, runs)

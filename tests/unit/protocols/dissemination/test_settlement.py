@@ -11,10 +11,10 @@ from stentor.model.ids import LinkId
 from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
 from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.settlement import SettlementDue
-from stentor.simulation.mesh import HEARTBEAT, Mesh, Site, Wire
+from stentor.simulation.clients.workload import Interest
 from stentor.simulation.outcome import Anomaly
-from stentor.simulation.trace import Trace
-from stentor.simulation.workload import Interest
+from stentor.simulation.overlay.overlay_world import HEARTBEAT, OverlayWorld, SimBroker, SimLink
+from stentor.simulation.replay_trace import ReplayTrace
 
 pytestmark = pytest.mark.req("GE-20")
 
@@ -31,8 +31,8 @@ class Lab:
 
     def __init__(self, *links: str, seed: int = 1) -> None:
         self.anomalies: list[Anomaly] = []
-        self.mesh = Mesh(Random(seed), Trace(), self.anomalies)
-        self.mesh.echoes = False  # costs stay as they are
+        self.world = OverlayWorld(Random(seed), ReplayTrace(), self.anomalies)
+        self.world.echoes = False  # costs stay as they are
         self.reports: list[tuple[str, LinkId, Message]] = []
         numbers: dict[str, int] = {}
         for name in dict.fromkeys(name for link in links for name in link.split("-")):
@@ -43,39 +43,39 @@ class Lab:
             self.add(name, *(numbers[unit] for unit in units))
         for link in links:
             one, other = link.split("-")
-            self.mesh.connect(one, other, 0.0)
+            self.world.connect(one, other, 0.0)
         self.quiet()
 
     def add(self, name: str, *numbers: int) -> None:
-        self.mesh.start(self.mesh.add(name, numbers))
+        self.world.start(self.world.add(name, numbers))
         self.site(name).network.settlement.report = lambda link, report: self.reports.append((name, link, report))
 
-    def site(self, name: str) -> Site:
-        return self.mesh.sites[name]
+    def site(self, name: str) -> SimBroker:
+        return self.world.brokers[name]
 
-    def wire(self, link: str) -> Wire:
-        return next(self.mesh.wires(*link.split("-")))
+    def wire(self, link: str) -> SimLink:
+        return next(self.world.wires(*link.split("-")))
 
     def want(self, name: str, pattern: str, where: str = "") -> None:
         wish = Interest(pattern, where, lambda *_: True)
-        self.mesh.act(self.site(name), "wants", lambda: self.site(name).want(wish))
+        self.world.act(self.site(name), "wants", lambda: self.site(name).want(wish))
 
     def ask(self, name: str, token: int = 1, link: LinkId = CLIENT, within: float = 10.0) -> None:
         asked = SettlementRequest(token, within)
-        site = self.site(name)
-        self.mesh.act(site, "asks", lambda: site.network.settlement.ask(self.mesh.now, link, asked))
+        broker = self.site(name)
+        self.world.act(broker, "asks", lambda: broker.network.settlement.ask(self.world.now, link, asked))
 
     def quiet(self) -> None:
         """Until nobody has anything to say."""
-        while self.mesh.deliver(1000):
+        while self.world.deliver(1000):
             pass
         assert self.anomalies == []
 
     def beat(self, times: int = 1) -> None:
         for _ in range(times):
-            self.mesh.now += HEARTBEAT // 2
-            for site in self.mesh.alive():
-                self.mesh.beat(site)
+            self.world.now += HEARTBEAT // 2
+            for broker in self.world.alive():
+                self.world.beat(broker)
             self.quiet()
 
     def knows(self, name: str, pattern: str) -> bool:
@@ -84,15 +84,15 @@ class Lab:
 
     def marks(self) -> int:
         """In the profiles that any broker has of others."""
-        profiles = [site.network.profiles for site in self.mesh.alive()]
+        profiles = [broker.network.profiles for broker in self.world.alive()]
         standings = [each for one in profiles for level in one.members for each in level.values()]
         return sum(pattern.startswith(MARKS) for each in standings for pattern, _ in each.wants)
 
 
 def test_a_lone_broker_answers_at_once() -> None:
     lab = Lab("a-b")
-    lab.mesh.cut(lab.wire("a-b"))
-    lab.mesh.notice(2)
+    lab.world.cut(lab.wire("a-b"))
+    lab.world.notice(2)
     lab.ask("a")
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 1))]
 
@@ -101,23 +101,23 @@ def test_a_lone_broker_answers_at_once() -> None:
 def test_when_it_is_told_every_broker_sends_what_is_wanted_and_no_mark_stays(links: tuple[str, ...]) -> None:
     for seed in range(20):
         lab = Lab(*links, seed=seed)
-        first, *others = lab.mesh.sites
+        first, *others = lab.world.brokers
         lab.want(first, "t", "n > 1")
         lab.ask(first)
         while not lab.reports:
-            assert lab.mesh.deliver(1), "they stopped talking before it was told"
+            assert lab.world.deliver(1), "they stopped talking before it was told"
         assert lab.reports == [(first, CLIENT, SettlementReport(1, 1 + len(others)))]
         assert all(lab.knows(name, "t") for name in others)
         lab.quiet()
         assert lab.marks() == 0
-        assert all(site.network.settlement.is_idle for site in lab.mesh.alive())
+        assert all(broker.network.settlement.is_idle for broker in lab.world.alive())
 
 
 def test_a_wish_that_another_one_covers_is_known_when_that_one_is() -> None:
     lab = Lab(*CAMPUS)
     lab.want("north/l/2", "t/#")
-    lab.mesh.stall(lab.wire("north/h/1-south/l/1"), True)
-    lab.mesh.stall(lab.wire("south/l/2-north/l/1"), True)
+    lab.world.stall(lab.wire("north/h/1-south/l/1"), True)
+    lab.world.stall(lab.wire("south/l/2-north/l/1"), True)
     lab.quiet()
     lab.want("north/l/1", "t/a", "n > 1")  # nobody in the south is told of it: the north wants all of t/#
     lab.ask("north/l/1")
@@ -125,7 +125,7 @@ def test_a_wish_that_another_one_covers_is_known_when_that_one_is() -> None:
     assert lab.reports == []
     assert not lab.knows("south/l/1", "t/a")
     for link in ("north/h/1-south/l/1", "south/l/2-north/l/1"):
-        lab.mesh.stall(lab.wire(link), False)
+        lab.world.stall(lab.wire(link), False)
     lab.quiet()
     assert lab.reports == [("north/l/1", CLIENT, SettlementReport(1, 5))]
     assert all(lab.knows(name, "t/a") for name in ("north/h/1", "south/l/1", "south/l/2"))
@@ -133,43 +133,45 @@ def test_a_wish_that_another_one_covers_is_known_when_that_one_is() -> None:
 
 def test_after_the_time_those_are_named_who_are_silent() -> None:
     lab = Lab("a-b", "b-c", "c-d")
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     lab.ask("a", within=1.0)
     lab.quiet()
     assert lab.reports == []
-    site = lab.site("a")
-    lab.mesh.act(site, "timer", lambda: site.network.timers[SettlementDue](lab.mesh.now + SECOND, SettlementDue()))
+    broker = lab.site("a")
+    lab.world.act(
+        broker, "timer", lambda: broker.network.timers[SettlementDue](lab.world.now + SECOND, SettlementDue())
+    )
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 2, ("c",)))]  # nobody said that there is a d
-    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.world.stall(lab.wire("b-c"), False)
     lab.quiet()
     assert (len(lab.reports), lab.marks()) == (1, 0)
 
 
 def test_who_asks_while_a_mark_is_under_way_waits_for_the_next_one() -> None:
     lab = Lab(*CHAIN)
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     lab.ask("a", 1)
     lab.quiet()
     lab.want("a", "t")
     lab.ask("a", 2, OTHER)
-    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.world.stall(lab.wire("b-c"), False)
     while len(lab.reports) < 2:
-        assert lab.mesh.deliver(1)
+        assert lab.world.deliver(1)
         assert len(lab.reports) < 2 or lab.knows("c", "t")
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 3)), ("a", OTHER, SettlementReport(2, 3))]
 
 
 def test_a_link_that_is_lost_meanwhile_is_gone_round() -> None:
     lab = Lab(*RING)
-    lab.mesh.stall(lab.wire("c-d"), True)
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("c-d"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     lab.want("a", "t")
     lab.ask("a")
     lab.quiet()
     assert lab.reports == []  # c has not heard of it
-    lab.mesh.cut(lab.wire("b-c"))
-    lab.mesh.notice(2)
-    lab.mesh.stall(lab.wire("c-d"), False)
+    lab.world.cut(lab.wire("b-c"))
+    lab.world.notice(2)
+    lab.world.stall(lab.wire("c-d"), False)
     lab.quiet()
     lab.beat(3)  # what was lost with the link is told by others, and the answers come to another mark
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 4))]
@@ -178,11 +180,11 @@ def test_a_link_that_is_lost_meanwhile_is_gone_round() -> None:
 
 def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
     lab = Lab(*CHAIN)
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     lab.ask("a")
     lab.quiet()
-    lab.mesh.cut(lab.wire("b-c"))
-    lab.mesh.notice(2)
+    lab.world.cut(lab.wire("b-c"))
+    lab.world.notice(2)
     lab.quiet()
     lab.beat(3)
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 2))]
@@ -190,16 +192,16 @@ def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
 
 def test_who_joins_meanwhile_is_waited_for() -> None:
     lab = Lab(*CHAIN)
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     lab.want("a", "t")
     lab.ask("a")
     lab.quiet()
     lab.add("e", 9)
-    lab.mesh.connect("e", "c", 0.0)
+    lab.world.connect("e", "c", 0.0)
     lab.quiet()
-    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.world.stall(lab.wire("b-c"), False)
     while not lab.reports:
-        assert lab.mesh.deliver(1)
+        assert lab.world.deliver(1)
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 4))]
     assert lab.knows("e", "t")
 
@@ -207,7 +209,7 @@ def test_who_joins_meanwhile_is_waited_for() -> None:
 def test_a_client_that_is_gone_is_not_answered_and_may_not_ask_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settlement, "_MOST_WAITING", 2)
     lab = Lab(*CHAIN)
-    lab.mesh.stall(lab.wire("b-c"), True)
+    lab.world.stall(lab.wire("b-c"), True)
     machine = lab.site("a").network.settlement
     for token in (1, 2):
         lab.ask("a", token)
@@ -217,17 +219,17 @@ def test_a_client_that_is_gone_is_not_answered_and_may_not_ask_without_end(monke
     machine.forget(CLIENT)
     machine.ask(0, CLIENT, SettlementRequest(5, 0.0))
     machine.forget(CLIENT)
-    lab.mesh.stall(lab.wire("b-c"), False)
+    lab.world.stall(lab.wire("b-c"), False)
     lab.quiet()
     assert lab.reports == [("a", OTHER, SettlementReport(4, 3))]
 
 
 def test_a_receipt_for_nobody_goes_nowhere() -> None:
     lab = Lab(*CHAIN)
-    site = lab.site("b")
+    broker = lab.site("b")
     for mark in ("t", f"{MARKS}1/2", f"{MARKS}1/2/x/y", f"{MARKS}1/2/../z", f"{MARKS}1/2/b", f"{MARKS}1/2/unknown"):
         receipt = MarkReceipt(mark, "c", ())
-        lab.mesh.act(site, "hears", partial(site.network.settlement.hear, receipt))
+        lab.world.act(broker, "hears", partial(broker.network.settlement.hear, receipt))
     tired = MarkReceipt(f"{MARKS}1/2/a", "c", (), 63)
-    lab.mesh.act(site, "hears", lambda: site.network.settlement.hear(tired))
-    assert not lab.mesh.said["MarkReceipt"]
+    lab.world.act(broker, "hears", lambda: broker.network.settlement.hear(tired))
+    assert not lab.world.said["MarkReceipt"]

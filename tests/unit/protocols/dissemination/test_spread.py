@@ -67,7 +67,7 @@ class Site:
 
     def do(self, action: Callable[[], Any]) -> None:
         action()
-        self.spread.settle()
+        self.spread.end_step()
         if not self.is_slow:
             self.write()
 
@@ -81,7 +81,7 @@ class Site:
             kept = [] if isinstance(effect, Rewrite) else self.records
             self.records[:] = [*kept, *effect.records]
             self.spread.appended()
-            self.spread.settle()
+            self.spread.end_step()
 
     def fail(self) -> None:
         assert self.writing is not None

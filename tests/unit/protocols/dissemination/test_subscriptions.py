@@ -7,7 +7,7 @@ from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination.routing import RouteTable
+from stentor.protocols.dissemination.routes import RouteTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
 
 
@@ -34,17 +34,17 @@ class Desk:
 def test_a_subscription_is_confirmed_and_becomes_an_interest() -> None:
     desk = Desk()
     assert desk.subscribe(7, "a/#", "n > 1") == Receipt(SubscriptionId(7))
-    (interest,) = desk.table.interests.values()
-    assert (interest.id, interest.pattern, str(interest.filter)) == (7, "a/#", "n > 1")
-    assert interest.destination is desk.outboxes[0]
+    (subscription,) = desk.table.subscriptions.values()
+    assert (subscription.id, subscription.pattern, str(subscription.filter)) == (7, "a/#", "n > 1")
+    assert subscription.destination is desk.outboxes[0]
 
 
 def test_two_clients_may_use_one_number_each_for_its_own() -> None:
     desk = Desk()
     desk.subscribe(1, "a")
     assert desk.subscribe(1, "b", client=1).code is None
-    assert sorted(each.pattern for each in desk.table.interests.values()) == ["a", "b"]
-    assert len({each.number for each in desk.table.interests.values()}) == 2
+    assert sorted(each.pattern for each in desk.table.subscriptions.values()) == ["a", "b"]
+    assert len({each.number for each in desk.table.subscriptions.values()}) == 2
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_bad_one_is_refused_with_the_reason_and_leaves_nothing(
     assert (receipt.id, receipt.code) == (3, code)
     assert reason in receipt.reason
     assert desk.wishes[0] == {}
-    assert desk.table.interests == {}
+    assert desk.table.subscriptions == {}
     assert desk.subscriptions.refused == {code: 1}
 
 
@@ -75,7 +75,7 @@ def test_the_same_said_twice_is_in_force_once() -> None:
     desk = Desk()
     desk.subscribe(1, "a", "n > 1")
     assert desk.subscribe(1, "a", "n > 1") == Receipt(SubscriptionId(1))
-    assert len(desk.table.interests) == 1
+    assert len(desk.table.subscriptions) == 1
 
 
 def test_a_number_in_use_cannot_mean_something_else() -> None:
@@ -85,7 +85,7 @@ def test_a_number_in_use_cannot_mean_something_else() -> None:
         receipt = desk.subscribe(1, pattern, where)
         assert receipt.code is Refusal.PROTOCOL
         assert "in force" in receipt.reason
-    assert [each.pattern for each in desk.table.interests.values()] == ["a"]
+    assert [each.pattern for each in desk.table.subscriptions.values()] == ["a"]
 
 
 def test_one_client_cannot_have_too_many() -> None:
@@ -108,7 +108,7 @@ def test_unsubscribing_is_confirmed_even_if_there_was_nothing() -> None:
     desk = Desk()
     desk.subscribe(1, "a/+")
     assert desk.unsubscribe(1) == Receipt(SubscriptionId(1))
-    assert desk.table.interests == {}
+    assert desk.table.subscriptions == {}
     assert desk.unsubscribe(1) == Receipt(SubscriptionId(1))
     assert desk.unsubscribe(99) == Receipt(SubscriptionId(99))
 
@@ -120,7 +120,7 @@ def test_a_client_that_is_gone_takes_its_wishes_with_it_and_no_others() -> None:
     desk.subscribe(1, "c", client=1)
     desk.withdraw(0)
     assert desk.wishes[0] == {}
-    assert [each.pattern for each in desk.table.interests.values()] == ["c"]
+    assert [each.pattern for each in desk.table.subscriptions.values()] == ["c"]
 
 
 def test_many_filters_of_a_client_that_is_gone_go_little_by_little() -> None:
@@ -130,10 +130,10 @@ def test_many_filters_of_a_client_that_is_gone_go_little_by_little() -> None:
     desk.subscribe(200, "a")
     desk.withdraw(0)
     assert desk.wishes[0] == {}
-    assert len(desk.table.interests) == 68
+    assert len(desk.table.subscriptions) == 68
     assert desk.subscriptions.tidy(60)
     assert not desk.subscriptions.tidy(60)
-    assert desk.table.interests == {}
+    assert desk.table.subscriptions == {}
 
 
 @pytest.mark.parametrize("where", ["EXISTS 5.", "EXISTS 5.5a", "a = 'x", "\x00", "((((", "a LIKE 5", "5.5.5"])

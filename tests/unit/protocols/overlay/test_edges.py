@@ -5,7 +5,7 @@ import random
 from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 UNITS = [*(f"a/x/{number}" for number in range(5)), "a/x", "a/y", "a/z", "a", "b", "c"]
 
@@ -19,13 +19,13 @@ def said(dice: random.Random, unit: str, version: int) -> Presence:
 def test_only_the_last_word_of_each_unit_counts_whatever_was_said_before() -> None:
     for seed in range(50):
         dice = random.Random(seed)
-        graph = Connectivity(Context(ScopePath.parse("a/x/0")))
+        graph = ConnectivityGraph(Context(ScopePath.parse("a/x/0")))
         last: dict[str, Presence] = {}
         for version in range(1, 61):
             presence = said(dice, dice.choice(UNITS), version)
             graph.take(presence)
             last[presence.unit] = presence
-        fresh = Connectivity(graph.context)
+        fresh = ConnectivityGraph(graph.context)
         for unit in sorted(last, reverse=True):
             fresh.take(last[unit])
         assert list(graph.cache.edges()) == list(fresh.cache.edges())
@@ -33,7 +33,7 @@ def test_only_the_last_word_of_each_unit_counts_whatever_was_said_before() -> No
 
 
 def test_an_edge_needs_the_word_of_both_ends() -> None:
-    graph = Connectivity(Context(ScopePath.parse("a/1")))
+    graph = ConnectivityGraph(Context(ScopePath.parse("a/1")))
     graph.take(Presence("a/1", 1, "a/1", 0, "", (Gateway("a/2", 1, 1000),)))
     assert not graph.reaches("a/2")
     graph.take(Presence("a/2", 1, "a/2", 1, "", (Gateway("a/1", 1, 1000),)))

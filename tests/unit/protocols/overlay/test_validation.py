@@ -7,13 +7,13 @@ import pytest
 from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
-from stentor.protocols.overlay.cache import Edge
-from stentor.protocols.overlay.connectivity import Connectivity
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.shortest_paths import Edge
 
 
-def graph() -> Connectivity:
+def graph() -> ConnectivityGraph:
     """What a/1 knows of a triangle."""
-    made = Connectivity(Context(ScopePath.parse("a/1")))
+    made = ConnectivityGraph(Context(ScopePath.parse("a/1")))
     for number in (1, 2, 3):
         others = [f"a/{other}" for other in (1, 2, 3) if other != number]
         unit = f"a/{number}"
@@ -23,12 +23,12 @@ def graph() -> Connectivity:
     return made
 
 
-DAMAGES: dict[str, Callable[[Connectivity], object]] = {
+DAMAGES: dict[str, Callable[[ConnectivityGraph], object]] = {
     "is not of level": lambda here: here.members[1].update(here.members[0]),
-    "says something else": lambda here: here._spoken.update({"a/2": {}}),
-    "mentions differ": lambda here: here._mentions.clear(),
+    "says something else": lambda here: here._advertised.update({"a/2": {}}),
+    "mentions differ": lambda here: here._advertised_by.clear(),
     "an edge that does not stand": lambda here: here.cache.remove_edge("a/2", "a/3"),
-    "leads differ": lambda here: here._leads.clear(),
+    "leads differ": lambda here: here._edges_from.clear(),
     "edges one way only": lambda here: here.cache._predecessors.clear(),
     "by an edge that is not there": lambda here: here.cache._labels.update({"a/2": here.cache._labels["a/1"]}),
     "a hop to a unit that is not reached": lambda here: here.cache._hops.update({"a/9": "a/2"}),

@@ -1,0 +1,210 @@
+"""Profile summary: of all that the clients of a unit want, what the level above must be told, and no more.
+
+Wishes that another one covers are not told. They are remembered as its children, so that they are looked at anew when
+it goes; what they cover themselves stays with them. So wishes are a forest whose roots are told. A covering that is
+missed, since none is looked for all that long, makes a summary larger than it need be and never wrong.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from stentor.matching.covers.cover_index import CoverIndex
+from stentor.matching.covers.extent import FilterExtent
+from stentor.matching.topic_tree import PatternMap, TopicTree, is_wild
+from stentor.model.filter import Filter
+from stentor.model.topic import covers
+
+_PATIENCE = 64  # comparisons in vain before a search is given up
+_MOST_SHELVES = 256  # patterns that are searched for what a filter covers
+
+Told = tuple[str, str]  # a pattern and the text of a filter; "" is every event
+
+
+class Change(NamedTuple):
+    """How what is told above changes."""
+
+    added: tuple[Told, ...]
+    removed: tuple[Told, ...]
+
+
+_NO_CHANGE = Change((), ())
+
+
+class _SummarisedFilter:
+    """A pattern and a filter that somebody has."""
+
+    __slots__ = ("children", "count", "extent", "number", "parent", "told_as", "where")
+
+    def __init__(self, number: int, told_as: Told, where: Filter | None) -> None:
+        self.number = number  # in order of arrival
+        self.told_as = told_as
+        self.where = where
+        self.count = 1
+        self.extent: FilterExtent | None = None  # only while it is told: there may be many others
+        self.parent: _SummarisedFilter | None = None
+        self.children: dict[int, _SummarisedFilter] | None = None  # most have none
+
+    def adopt(self, child: "_SummarisedFilter") -> None:
+        child.parent = self
+        if self.children is None:
+            self.children = {}
+        self.children[child.number] = child
+
+    def disown(self, child: "_SummarisedFilter") -> None:
+        assert self.children is not None, "it has that child"
+        del self.children[child.number]
+        if not self.children:
+            self.children = None
+
+
+class ProfileSummary:
+    """Wishes, each as often as somebody has it, and those among them that no other one covers."""
+
+    def __init__(self) -> None:
+        self._wishes: dict[Told, _SummarisedFilter] = {}
+        self._told: dict[Told, None] = {}
+        self._indexes: dict[str, CoverIndex[_SummarisedFilter]] = {}  # told wishes by pattern
+        self._patterns: PatternMap[CoverIndex[_SummarisedFilter]] = PatternMap()  # to find the patterns that cover one
+        self._names: TopicTree[CoverIndex[_SummarisedFilter]] = TopicTree()  # to find the patterns that one may cover
+        self._impossible = _SummarisedFilter(0, ("", ""), None)  # parent of what no event can match
+        self._last = 0
+        self._predicates = 0
+
+    def __iter__(self) -> Iterator[Told]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    @property
+    def predicates(self) -> int:
+        """How many wishes there are, equal ones counted one by one."""
+        return self._predicates
+
+    def add(self, pattern: str, where: Filter | None) -> Change:
+        """Somebody has a wish; None is every event of the topics."""
+        key = pattern, "" if where is None else str(where)
+        self._predicates += 1
+        wish = self._wishes.get(key)
+        if wish is not None:
+            wish.count += 1
+            return _NO_CHANGE
+        self._last += 1
+        wish = self._wishes[key] = _SummarisedFilter(self._last, key, where)
+        touched: dict[Told, bool] = {}
+        self._place(wish, touched)
+        return self._change(touched)
+
+    def remove(self, pattern: str, where: Filter | None) -> Change:
+        """Somebody has a wish no more; a KeyError if nobody had it."""
+        key = pattern, "" if where is None else str(where)
+        wish = self._wishes[key]
+        self._predicates -= 1
+        wish.count -= 1
+        if wish.count:
+            return _NO_CHANGE
+        del self._wishes[key]
+        children = wish.children or {}
+        if wish.parent is not None:
+            wish.parent.disown(wish)
+            for child in children.values():
+                wish.parent.adopt(child)  # who covers a wish covers its children
+            return _NO_CHANGE
+        touched: dict[Told, bool] = {}
+        self._withdraw(wish, touched)
+        for _, child in sorted(children.items()):  # of two that are equal, the first is told
+            child.parent = None
+            self._place(child, touched)
+        return self._change(touched)
+
+    def _place(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        """A wish without a parent gets one, or is told."""
+        pattern = wish.told_as[0]
+        indexes = self._patterns.covering(pattern)
+        parent = next((index.every for index in indexes if index.every is not None), None)
+        extent = None
+        if parent is None and wish.where is not None:
+            extent = FilterExtent(wish.where)
+            parent = _find_wider(indexes, extent) if extent.parts else self._impossible
+        if parent is not None:
+            parent.adopt(wish)
+            return
+        for each in self._find_narrower(pattern, extent):
+            self._withdraw(each, touched)
+            wish.adopt(each)
+        wish.extent = extent
+        self._tell(wish, touched)
+
+    def _find_narrower(self, pattern: str, extent: FilterExtent | None) -> list[_SummarisedFilter]:
+        """Told wishes that this one covers, in order of arrival."""
+        found: dict[int, _SummarisedFilter] = {}
+        vain = 0
+        for index in self._shelves_under(pattern, None if extent is None else _MOST_SHELVES):
+            for wish in index.narrower(extent):
+                if wish.number in found:
+                    continue
+                if extent is None or (wish.extent is not None and extent.covers(wish.extent)):
+                    found[wish.number] = wish
+                    continue
+                vain += extent.effort
+                if vain >= _PATIENCE:
+                    break
+            if vain >= _PATIENCE:
+                break
+        return [wish for _, wish in sorted(found.items())]
+
+    def _shelves_under(self, pattern: str, most: int | None) -> Iterator[CoverIndex[_SummarisedFilter]]:
+        """The shelves of patterns that are covered, its own first."""
+        own = self._indexes.get(pattern)
+        if own is not None:
+            yield own
+        if is_wild(pattern):
+            # a tree of topics takes a wildcard in a name for a name, so that it finds too many
+            for index in islice(self._names.covered(pattern), most):
+                if index is not own and covers(pattern, index.pattern):
+                    yield index
+
+    def _tell(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        touched.setdefault(wish.told_as, False)
+        self._told[wish.told_as] = None
+        pattern = wish.told_as[0]
+        index = self._indexes.get(pattern)
+        if index is None:
+            index = self._indexes[pattern] = CoverIndex(pattern)
+            self._patterns.add(pattern, 0, index)
+            self._names.add(pattern, 0, index)
+        index.add(wish.number, wish.extent, wish)
+
+    def _withdraw(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        touched.setdefault(wish.told_as, True)
+        del self._told[wish.told_as]
+        pattern = wish.told_as[0]
+        index = self._indexes[pattern]
+        index.remove(wish.number)
+        wish.extent = None
+        if not index:
+            del self._indexes[pattern]
+            self._patterns.remove(pattern, 0)
+            self._names.remove(pattern, 0)
+
+    def _change(self, touched: dict[Told, bool]) -> Change:
+        """What is told now and was not, and the other way round."""
+        return Change(
+            tuple([each for each, was_told in touched.items() if not was_told and each in self._told]),
+            tuple([each for each, was_told in touched.items() if was_told and each not in self._told]),
+        )
+
+
+def _find_wider(indexes: list[CoverIndex[_SummarisedFilter]], extent: FilterExtent) -> _SummarisedFilter | None:
+    """A told wish that covers this one."""
+    vain = 0
+    for index in indexes:
+        for wish in index.possible_covers(extent):
+            assert wish.extent is not None, "what is every event was asked before"
+            if wish.extent.covers(extent):
+                return wish
+            vain += wish.extent.effort
+            if vain >= _PATIENCE:
+                return None
+    return None

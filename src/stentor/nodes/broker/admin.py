@@ -1,0 +1,134 @@
+"""Admin: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from stentor.machine import Append, Effect, Report, Stop
+from stentor.model.errors import Refusal
+from stentor.model.ids import LinkId
+from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
+from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.broker.redirection import Redirection
+from stentor.nodes.network.neighbour_link import OutgoingLink
+from stentor.nodes.network.network import BrokerNetwork, GatewaySettings
+
+LOG = "orders"
+LEFT = "left the network for good"
+MOST_COST = 1_000_000
+
+
+class AdminRequests:
+    """The orders of one broker: those under way, and on its disk those that a next start must know."""
+
+    def __init__(self, network: BrokerNetwork, act: Callable[[Effect], None], redirection: Redirection) -> None:
+        self._network, self._act, self._redirection = network, act, redirection
+        # that are being written down, and who waits for them
+        self._pending: dict[int, tuple[LinkId, AdminRequest]] = {}
+        self._last = 0
+
+    def recall(self, now: int, records: Iterable[bytes]) -> None:
+        """Do again what was ordered before this start."""
+        for record in records:
+            request = msgspec.msgpack.decode(record, type=AdminRequest)
+            if request.task is not AdminTask.LEAVE and not self._refusal(request):
+                self._do(now, request)
+
+    def take(self, client: LinkSession, order: AdminRequest) -> AdminReceipt | None:
+        """Refuse it, or have it written down."""
+        reason = client.credentials.refusal_of_orders(self._network.context.name)
+        if reason:
+            return AdminReceipt(order.token, Refusal.UNAUTHENTICATED, reason)
+        reason = self._refusal(order)
+        if reason:
+            return AdminReceipt(order.token, Refusal.PROTOCOL, reason)
+        if order.task is AdminTask.MOVE_CLIENTS:  # once: at the next start there are other clients
+            self._redirection.send_away(order.count, order.address)
+            return AdminReceipt(order.token)
+        about = self._dialled(order)
+        if about is not None:  # at the next start nobody has said yet who is there
+            order = msgspec.structs.replace(order, address=about.settings.address)
+        self._last += 1
+        self._pending[self._last] = client.connection.link, order
+        self._act(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
+        return None
+
+    def carry_out(self, now: int, token: int) -> tuple[LinkId, AdminReceipt, LinkSession | None]:
+        """It will be remembered, so it is done: who is to be told what, and whose link it ends."""
+        link, request = self._pending.pop(token)
+        self._act(Report("info", "ordered", {"task": request.task, "name": request.name or request.address}))
+        if request.task is AdminTask.LEAVE:
+            self._act(Stop(LEFT))
+            return link, AdminReceipt(request.token), None
+        return link, AdminReceipt(request.token), self._do(now, request)
+
+    def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt]:
+        """It would not be remembered, so it is not done."""
+        link, request = self._pending.pop(token)
+        return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
+
+    def _refusal(self, order: AdminRequest) -> str:
+        """Why an order cannot be carried out; "" if it can."""
+        name, network = order.name, self._network
+        match order.task:
+            case AdminTask.ADD_LINK:
+                return self._refusal_to_add(order)
+            case AdminTask.REMOVE_LINK | AdminTask.SET_COST if self._dialled(order) is None:
+                if name in network.peers:
+                    return f"the link is opened by {name}: ask there"
+                return f"there is no link to {name or order.address!r}"
+            case AdminTask.REMOVE_LINK if (
+                name in network.peers and not order.force and network.gateways.is_bridge(name)
+            ):
+                return f"without the link to {name} the network would be in two parts: --force removes it anyway"
+            case AdminTask.MOVE_CLIENTS if not order.count or not _is_address(order.address):
+                return f"{order.count} clients to {order.address!r}: expected more than 0, and host:port"
+            case AdminTask.SET_COST if not 0 < order.cost <= MOST_COST:
+                return f"a cost of {order.cost:g}: expected more than 0, at most {MOST_COST:,}"
+            case AdminTask.DISMISS:
+                known = network.gateways.graph.find(name)
+                if known is None or known.left:
+                    return f"no member {name!r} is known here: say it to a broker of its unit"
+                if network.gateways.graph.reaches(name):
+                    return f"{name} is there: make it leave, or stop it first"
+        return ""
+
+    def _refusal_to_add(self, order: AdminRequest) -> str:
+        name, network = order.name, self._network
+        if not _is_address(order.address):
+            return f"{order.address!r} is no address: expected host:port"
+        if order.address == network.address or name == network.context.name:
+            return f"{network.context.name} cannot be linked with itself"
+        if order.address in network.diallings or name in network.peers:
+            return f"there is a link to {name or order.address} already"
+        return ""
+
+    def _do(self, now: int, order: AdminRequest) -> LinkSession | None:
+        """What an order says, now or as at a former start; returns the guest whose link it ends."""
+        network, about = self._network, self._dialled(order)
+        match order.task:
+            case AdminTask.ADD_LINK:
+                cost = order.cost or None
+                network.open(now, GatewaySettings(name=order.name, address=order.address, cost=cost))
+            case AdminTask.REMOVE_LINK if about is not None:
+                return network.remove_outgoing_link(about)
+            case AdminTask.SET_COST if about is not None:
+                network.set_cost(about, order.cost)
+            case AdminTask.DISMISS:
+                network.gateways.dismiss(order.name)
+        return None
+
+    def _dialled(self, order: AdminRequest) -> OutgoingLink | None:
+        """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
+        if order.task not in (AdminTask.REMOVE_LINK, AdminTask.SET_COST):
+            return None
+        for each in self._network.diallings.values():
+            if order.name and each.settings.name == order.name:
+                return each
+        found = self._network.diallings.get(order.address)
+        return found if found is not None and not found.settings.name else None
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 1 << 16

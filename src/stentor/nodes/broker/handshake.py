@@ -1,0 +1,150 @@
+"""The door of a broker: who comes in, as a client or as another broker, and whose place is taken by that."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stentor.machine import Effect, Report, StopTimer
+from stentor.model.errors import FrameError, InvalidInput, Refusal
+from stentor.model.ids import LinkId, publisher_id
+from stentor.model.limits import Limits
+from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
+from stentor.model.place import REPOSITORY_NAME
+from stentor.model.ranges import check_client_name
+from stentor.model.scope import ScopePath
+from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
+from stentor.nodes.network.network import BrokerNetwork
+from stentor.protocols.connection.connection import SMALLEST_WINDOW
+from stentor.protocols.connection.name_registry import NameRegistry
+from stentor.protocols.connection.outbox import Outbox
+from stentor.wire.parcel import SOFT_PARCEL
+
+_LONGEST_HEARTBEAT = 3600.0
+
+
+class Replaced(NamedTuple):
+    """A link whose place another one takes."""
+
+    link: LinkId
+    code: Refusal
+    reason: str
+
+
+class Handshake:
+    """Hello and welcome, said and heard."""
+
+    def __init__(
+        self,
+        path: ScopePath,
+        limits: Limits,
+        version: str,
+        network: BrokerNetwork,
+        names: NameRegistry,
+        act: Callable[[Effect], None],
+        post: Callable[[Outbox, Message], None],
+        traces: bool,
+        sums: bool,
+        check_name: Callable[[LinkSession], None],
+        point: Callable[[LinkSession, Hello], None],
+    ) -> None:
+        self._traces, self._sums = traces, sums
+        self.boot = 0
+        self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
+        self._act, self._post, self._check_name, self._point = act, post, check_name, point
+
+    def challenge(self, session: LinkSession, message: ChallengeRequest | Challenge) -> None:
+        """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
+        connection, greeting = session.connection, session.greeting
+        if connection.greeted or session.dialled == isinstance(message, ChallengeRequest):
+            raise FrameError(Refusal.PROTOCOL, "a challenge after a hello, or by the wrong side")
+        if isinstance(message, ChallengeRequest):
+            self._post(connection.outbox, session.credentials.challenge())
+        elif greeting is None:
+            raise FrameError(Refusal.PROTOCOL, "a challenge without a hello")
+        else:
+            self._post(connection.outbox, greeting.answer(message))
+
+    def greet(self, session: LinkSession, hello: Hello) -> Replaced | None:
+        """Somebody says who they are."""
+        connection = session.connection
+        if connection.greeted or session.dialled:
+            raise FrameError(Refusal.PROTOCOL, "hello was said before, or by whoever was dialled")
+        try:
+            check_client_name(hello.name)
+        except InvalidInput as error:
+            raise FrameError(Refusal.PROTOCOL, str(error)) from None
+        if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
+            raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
+        connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
+        return self._greet_broker(session, hello) if hello.role == "broker" else self._greet_client(session, hello)
+
+    def _greet_client(self, session: LinkSession, hello: Hello) -> Replaced | None:
+        connection = session.connection
+        if not self._network.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
+            raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
+        proof = session.credentials.hear(hello, str(self._path))
+        self._check_name(session)
+        fenced = self._names.claim(connection)
+        connection.publisher = publisher_id(connection.principal, hello.name)
+        slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
+        self._welcome(session, hello, min(slower, _LONGEST_HEARTBEAT), proof)
+        self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
+        self._point(session, hello)
+        if fenced is None:
+            return None
+        # the same client on a newer link must not give up for good
+        code = Refusal.CLOSING if fenced.incarnation == hello.incarnation else Refusal.FENCED
+        return Replaced(fenced.link, code, f"another client with the name {hello.name!r} took over")
+
+    def _greet_broker(self, session: LinkSession, hello: Hello) -> Replaced | None:
+        proof = session.credentials.hear(hello, str(self._path))
+        self._welcome(session, hello, self._limits.heartbeat / 2, proof)
+        return self._admit(session, hello.name, hello.cost, hello.address)
+
+    def _welcome(self, session: LinkSession, hello: Hello, heartbeat: float, proof: bytes) -> None:
+        limits, connection = self._limits, session.connection
+        connection.greet(limits.largest_body, heartbeat)
+        ahead = min(hello.window, limits.window)
+        connection.outbox.grant(ahead)
+        left = ahead if ahead < hello.window else 0
+        welcome = Welcome(
+            node=str(self._path),
+            boot=self.boot,
+            principal=connection.principal,
+            window=limits.window,
+            largest_body=limits.largest_body,
+            heartbeat=heartbeat,
+            agent=self._version,
+            ahead=left,
+            traces=self._traces,
+            proof=proof,
+            is_operator=session.credentials.is_operator,
+            sums=self._sums,
+        )
+        self._post(connection.outbox, welcome)
+        self._act(StopTimer(HelloTimeout(connection.link)))
+
+    def welcomed(self, session: LinkSession, welcome: Welcome) -> Replaced | None:
+        """The broker that we dialled takes us."""
+        connection, greeting = session.connection, session.greeting
+        if connection.greeted or greeting is None:
+            raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
+        if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
+            raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
+        greeting.check(welcome)
+        connection.narrow(welcome.ahead or connection.window)
+        connection.greet(self._limits.largest_body, self._limits.heartbeat / 2)
+        connection.outbox.grant(welcome.window)
+        connection.name = welcome.node
+        if welcome.largest_body < self._limits.largest_body:
+            sizes = {"theirs": welcome.largest_body, "ours": self._limits.largest_body}
+            self._act(Report("warning", "the peer takes smaller bodies only", {"peer": welcome.node, **sizes}))
+        self._act(StopTimer(HelloTimeout(connection.link)))
+        return self._admit(session, welcome.node, 0.0, "")
+
+    def _admit(self, session: LinkSession, name: str, cost: float, address: str) -> Replaced | None:
+        session.connection.largest_frame += 2 * SOFT_PARCEL  # several frames, and their masks
+        former = self._network.link_up(session, name, cost, address)
+        if former is None:
+            return None
+        former.hop = None  # it is no neighbour any more
+        return Replaced(former.connection.link, Refusal.CLOSING, "another link took over")

@@ -1,0 +1,328 @@
+"""The best-effort subscriber: checks what arrives, hands it out on demand, bounds what waits for the application.
+
+Several subscriptions share the link's window. When they hold much of it, whoever holds most loses its oldest events
+and is told. So one that is not read never takes the credit of the others. A lone one may hold all of it; the broker's
+queue takes the rest.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.machine import Buffer
+from stentor.matching.pairs.pair_index import PairIndex
+from stentor.matching.topic_tree import PatternMap
+from stentor.model.attribute import EMPTY_SCHEMA, Schema
+from stentor.model.errors import FrameError, Refusal
+from stentor.model.filter import Filter
+from stentor.model.ids import NO_SCHEMA, CatenationNumber, SchemaId, SubscriptionId, TopicId
+from stentor.model.topic import matches
+from stentor.wire import head
+from stentor.wire.block import Block
+from stentor.wire.block_view import BlockView
+from stentor.wire.run import cut
+
+_MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
+_MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
+
+
+class CreditHold:
+    """Received bytes that count against the link's credit until every subscription that holds them let go."""
+
+    __slots__ = ("holders", "life", "size")
+
+    def __init__(self, size: int, holders: int, life: int) -> None:
+        self.size, self.holders, self.life = size, holders, life
+
+
+class Delivery(NamedTuple):
+    """Whole, verified event frames."""
+
+    data: Buffer
+    events: int
+    charge: CreditHold | None  # None if it holds none of the link's credit
+    size: int  # what it counts for among all that is held
+
+
+class ClientSubscription:
+    """A subscription of this client."""
+
+    __slots__ = ("confirmed", "eager", "filter", "held", "id", "missed", "pattern", "waiting", "wants_more")
+
+    def __init__(self, subscription: SubscriptionId, pattern: str, where: Filter | None, eager: bool = False) -> None:
+        self.id = subscription
+        self.pattern = pattern
+        self.filter = where
+        self.confirmed = False
+        self.eager = self.wants_more = eager  # the application waits for events, always or now
+        self.waiting: deque[Delivery] = deque()
+        self.held = 0
+        self.missed = 0
+
+
+class FilteredGroup:
+    """Subscriptions of one pattern that have filters."""
+
+    __slots__ = ("_index", "subscriptions")
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[SubscriptionId, ClientSubscription] = {}
+        self._index = PairIndex()
+
+    def add(self, wish: ClientSubscription) -> None:
+        assert wish.filter is not None
+        self.subscriptions[wish.id] = wish
+        self._index.add(wish.filter, wish.id)
+
+    def remove(self, wish: ClientSubscription) -> None:
+        del self.subscriptions[wish.id]
+        self._index.remove(wish.id)
+
+    def choose(self, sheaf: BlockView) -> Iterator[tuple[ClientSubscription, NDArray[np.intp]]]:
+        """Who wants which events of a sheaf, in order."""
+        events, numbers = self._index.match_pairs(sheaf)
+        if not len(events):
+            return
+        order = np.lexsort((events, numbers))
+        events, numbers = events[order], numbers[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for number, rows in zip(numbers[starts].tolist(), np.split(events, starts[1:]), strict=True):
+            yield self.subscriptions[number], rows
+
+
+class LocalRoute:
+    """Who in this client gets the events of a flow."""
+
+    __slots__ = ("groups", "schema", "whole")
+
+    def __init__(
+        self, wishes: list[ClientSubscription], groups: list[FilteredGroup], schema: Schema, *, mixed: bool
+    ) -> None:
+        self.schema = schema
+        # If several subscriptions share the topic, each must filter for itself; else the broker did that for it.
+        self.whole = (
+            wishes
+            if mixed
+            else [*wishes, *(subscription for group in groups for subscription in group.subscriptions.values())]
+        )
+        self.groups = groups if mixed else []
+
+    def everyone(self) -> Iterator[ClientSubscription]:
+        yield from self.whole
+        for group in self.groups:
+            yield from group.subscriptions.values()
+
+
+class BestEffortSubscriber:
+    """All subscriptions of a client; `taken` collects bytes whose credit can go back to the broker."""
+
+    def __init__(self, window: int) -> None:
+        self.subscriptions: dict[SubscriptionId, ClientSubscription] = {}
+        self.routes: dict[bytes, LocalRoute] = {}
+        self.topics: dict[TopicId, str] = {}
+        self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
+        self.taken = 0
+        self.repeated = 0  # events that had come before
+        self.damaged = 0  # events that no longer are what their publisher sealed, or never could be read
+        self.served: dict[SubscriptionId, ClientSubscription] = {}  # hungry ones that have something now
+        self._most = 0  # bytes that several subscriptions may hold together
+        self._held = 0
+        self._holders: dict[SubscriptionId, ClientSubscription] = {}  # those for whom something waits
+        self._whole: PatternMap[ClientSubscription] = PatternMap()  # subscriptions without a filter
+        self._circles: PatternMap[FilteredGroup] = PatternMap()  # and with one
+        self._by_pattern: dict[str, FilteredGroup] = {}
+        self.narrow(window)
+        self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
+        self._former: dict[str, None] = {}  # patterns of subscriptions that ended on this link
+        self._life = 0  # counts links
+        self._used: set[TopicId] = set()  # topics of the flows that have a route
+        self._last: dict[tuple[int, int, int], CatenationNumber] = {}
+
+    def narrow(self, window: int) -> None:
+        """The broker sends no more than this ahead."""
+        self._most = window * 3 // 4
+
+    def add(self, wish: ClientSubscription) -> None:
+        self.subscriptions[wish.id] = wish
+        if wish.filter is None:
+            self._whole.add(wish.pattern, wish.id, wish)
+        else:
+            group = self._by_pattern.get(wish.pattern)
+            if group is None:
+                group = self._by_pattern[wish.pattern] = FilteredGroup()
+                self._circles.add(wish.pattern, 0, group)
+            group.add(wish)
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
+        self.routes.clear()
+        self._used.clear()
+
+    def remove(self, subscription: SubscriptionId) -> None:
+        wish = self.subscriptions.pop(subscription, None)
+        if wish is not None:
+            self._file_out(wish)
+            # what was under way for it may still come, so its topics stay shared for the others
+            self._former["#" if len(self._former) >= _MOST_FORMER else wish.pattern] = None
+            for delivery in wish.waiting:
+                self._let_go(delivery)
+            self._held -= wish.held
+            self._holders.pop(subscription, None)
+            self.served.pop(subscription, None)
+            self._forget_routes()
+
+    def _file_out(self, wish: ClientSubscription) -> None:
+        if wish.filter is None:
+            self._whole.remove(wish.pattern, wish.id)
+            return
+        group = self._by_pattern[wish.pattern]
+        group.remove(wish)
+        if not group.subscriptions:
+            del self._by_pattern[wish.pattern]
+            self._circles.remove(wish.pattern, 0)
+
+    def relink(self) -> None:
+        """A new link: nothing is under way on it. What numbers mean stays true for ever."""
+        self._forget_routes()
+        self._shared.clear()
+        self._former.clear()
+        self._life += 1
+        for subscription in self.subscriptions.values():
+            subscription.confirmed = False
+
+    def define_topic(self, topic: TopicId, name: str) -> None:
+        """Keep twice as many definitions as a broker remembers to have told, so that none in use is forgotten."""
+        self.topics.pop(topic, None)
+        while len(self.topics) >= 2 * _MOST_PUBLISHERS:
+            oldest = next(iter(self.topics))
+            former = self.topics.pop(oldest)
+            if oldest not in self._used:
+                break
+            self.topics[oldest] = former
+        self.topics[topic] = name
+
+    def open_flow(self, flow: bytes) -> None:
+        """Work out who gets a flow that is new on this link."""
+        topic = head.topic_of_flow(flow)
+        schema = self.schemas.get(head.schema_of_flow(flow))
+        name = self.topics.get(topic)
+        if name is None or schema is None:
+            raise FrameError(Refusal.PROTOCOL, "events of a topic or schema that was not defined before")
+        subscriptions, groups = self._whole.covering(name), self._circles.covering(name)
+        if len(subscriptions) + sum(len(group.subscriptions) for group in groups) > 1:
+            self._shared.add(name)
+        if len(self.routes) >= _MOST_PUBLISHERS:
+            self._forget_routes()
+        mixed = name in self._shared or any(matches(pattern, name) for pattern in self._former)
+        self.routes[flow] = LocalRoute(subscriptions, groups, schema, mixed=mixed)
+        self._used.add(topic)
+
+    def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
+        for route, start, end, events in runs:
+            damaged = self.damaged
+            blocks = self._admit(data, route.schema, start, end)
+            if self.damaged > damaged:
+                for subscription in route.everyone():
+                    subscription.missed += self.damaged - damaged
+            if blocks and route.groups:
+                self._deliver_some(route, BlockView(blocks))
+            if not blocks or not route.whole:
+                self.taken += end - start
+                continue
+            hold = CreditHold(end - start, len(route.whole), self._life)
+            admitted = sum(block.count for block in blocks)
+            frames = [cut(data, start, end)] if admitted == events else [block.frame for block in blocks]
+            for subscription in route.whole:
+                self._deliver(subscription, frames, admitted, hold)
+
+    def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
+        """The blocks of a run that are intact and new: each publisher's events come in order and never twice."""
+        admitted = []
+        last = self._last
+        while start < end:
+            length = head.length_of(data, start)
+            frame = data[start : start + length]
+            start += length
+            try:
+                block = Block(frame, schema)
+                block.verify()
+                block.check()
+            except FrameError:  # a publisher's fault or a flipped bit: no reason to leave the broker
+                self.damaged += head.count_of(frame)
+                continue
+            key = (block.publisher, block.incarnation, block.topic)
+            if block.catenation <= last.get(key, 0):
+                self.repeated += block.count
+                continue
+            if len(last) >= _MOST_PUBLISHERS and key not in last:
+                del last[next(iter(last))]
+            last[key] = block.last()
+            admitted.append(block)
+        return admitted
+
+    def _deliver_some(self, route: LocalRoute, sheaf: BlockView) -> None:
+        """What each subscription wants of the events; it holds a copy, and none of the link's credit for the rest."""
+        for group in route.groups:
+            for subscription, rows in group.choose(sheaf):
+                frames = [frame for frame, _ in sheaf.pick(rows)]
+                self._deliver(subscription, frames, len(rows), None)
+
+    def _deliver(self, wish: ClientSubscription, frames: list[Buffer], events: int, charge: CreditHold | None) -> None:
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        wish.waiting.append(Delivery(data, events, charge, len(data)))
+        wish.held += len(data)
+        self._held += len(data)
+        self._holders[wish.id] = wish
+        if len(self.subscriptions) > 1 and self._held > self._most:
+            self._relieve()
+        if wish.wants_more:
+            self.served[wish.id] = wish
+
+    def _relieve(self) -> None:
+        """Whoever holds most loses its oldest, so that the credit of the link lasts for the others."""
+        while self._held > self._most:
+            fullest = max(self._holders.values(), key=lambda wish: wish.held)
+            oldest = fullest.waiting.popleft()
+            self._let_go(oldest)
+            fullest.held -= oldest.size
+            self._held -= oldest.size
+            if fullest.waiting:
+                fullest.missed += oldest.events
+            else:  # one alone is that large: it is kept, but not at the others' cost
+                fullest.waiting.append(oldest._replace(charge=None, size=0))
+
+    def serve(self, wish: ClientSubscription) -> tuple[list[Buffer], int]:
+        """Everything that waits for a subscription, and how many events were missed before it."""
+        data = [delivery.data for delivery in wish.waiting]
+        for delivery in wish.waiting:
+            self._let_go(delivery)
+        wish.waiting.clear()
+        self._holders.pop(wish.id, None)
+        self._held -= wish.held
+        wish.held = 0
+        wish.wants_more = wish.eager
+        missed, wish.missed = wish.missed, 0
+        return data, missed
+
+    def _let_go(self, delivery: Delivery) -> None:
+        hold = delivery.charge
+        if hold is None:
+            return
+        hold.holders -= 1
+        if not hold.holders and hold.life == self._life:
+            self.taken += hold.size
+
+
+def frames(data: Buffer) -> list[Buffer]:
+    """The single frames of a delivery."""
+    cuts = []
+    start = 0
+    while start < len(data):
+        length = head.length_of(data, start)
+        assert length >= head.HEADER_SIZE, "only verified frames are delivered"
+        cuts.append(data[start : start + length])
+        start += length
+    return cuts

@@ -1,0 +1,243 @@
+"""The other repositories of a bundle, as one of them sees them: who lives, who has what, and what to ask them for."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+
+from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
+from stentor.model.record import Kind, RecordHeader, Row, StreamId
+from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
+from stentor.protocols.delivery.repository.storing.streams import Streams
+
+_MOST_ROWS = 65_536  # of the repository table, for each repository, in memory
+_FEW_ROWS = 1024  # that are not worth a look at which of them still count
+_MOST_WANTED = 64  # streams that one request names
+
+
+class PeerRepository:
+    """Another repository of the bundle."""
+
+    __slots__ = (
+        "_crowded_at",
+        "_sequences",
+        "answered",
+        "asked",
+        "cares",
+        "departed",
+        "facts",
+        "facts_asked",
+        "heard",
+        "inspected",
+        "leaving",
+        "lines",
+        "name",
+        "number",
+        "oldest",
+        "passed",
+        "ready",
+        "recalls",
+        "since",
+        "stuck",
+        "told",
+        "unit",
+        "version",
+        "wanted",
+        "whole",
+    )
+
+    def __init__(self, name: str, unit: str = "") -> None:
+        self.name = name
+        self.unit = unit  # that it serves
+        self.heard = 0  # when; 0 is never
+        self.since = 0  # since when it is heard without a long silence
+        self.ready = self.leaving = self.stuck = False
+        self.version = -1  # of the topic that it has; -1 until it has said so
+        self.recalls = False  # what it has forgotten can be read from a lake
+        self.inspected = False  # it has read all that it has, since we leave
+        self.answered = -(1 << 62)  # when it was last told all that we have
+        self.departed = False  # it is no member any more, but has something that we may need
+        self.number = 0  # of the last state that we heard of it; it counts those that it tells to the bundle
+        self.told = False  # it has told us all that it has, and we have heard all that it told since then
+        self.whole = 0  # … when it last did
+        self.facts = 0  # the digest of its registry
+        self.facts_asked = 0, 0  # our digest and its own, when it was last asked what it has registered
+        self.passed = 0  # the last of its numbers under which it passed on something to us
+        self.asked = 0  # when it was asked for events; 0 if nothing is under way
+        self.wanted: dict[StreamId, Spans] = {}  # … and for which
+        self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
+        # its part of the repository table, in the order of its own sequence numbers
+        self.lines: list[RecordHeader] = []
+        self._sequences: list[int] = []  # Invariant: those of `lines`
+        self.oldest = 0  # From this sequence number on `lines` lack nothing that we heard and that is not forgotten.
+        self._crowded_at = _FEW_ROWS  # so many lines, and some of them may be of what is forgotten since
+
+    def validate(self) -> None:
+        assert self._sequences == [line.sequence for line in self.lines], "rows and their numbers differ"
+        assert self._sequences == sorted(self._sequences), "rows out of order"
+        assert self.since <= self.heard, "heard for longer than it was heard"
+        assert self.leaving or not self.departed, "no member, and does not leave"
+        assert not (self.departed and self.cares), "no member, and cares for somebody"
+
+    def hear(self, now: int, patience: int) -> None:
+        """It speaks."""
+        if now - self.heard > patience or not self.heard:
+            self.since = now
+        self.heard = now
+
+    @property
+    def retold(self) -> bool:
+        """Whether it has told all that it has since it came back from a long silence."""
+        return self.told and self.whole >= self.since
+
+    def follow(self, state: GossipState) -> bool:
+        """Note which of its states this is; return whether what it tells of streams is new. If it is not the next one,
+        some did not come, or it has begun anew: it has not told us all that it has.
+        """
+        if not state.whole and state.number:
+            if state.number not in (self.number, self.number + 1):
+                self.told = False
+            if state.number <= self.number:
+                return False
+        self.number = state.number
+        return True
+
+    def enter(self, line: RecordHeader) -> bool:
+        """A row of the repository table; False if it is known."""
+        at = len(self._sequences)
+        if at and self._sequences[-1] >= line.sequence:
+            at = bisect_left(self._sequences, line.sequence)
+            if at < len(self.lines) and self.lines[at] == line:
+                return False
+        self._sequences.insert(at, line.sequence)
+        self.lines.insert(at, line)
+        self.oldest = min(self.oldest or line.sequence, line.sequence)
+        if len(self.lines) > 2 * _MOST_ROWS:
+            del self.lines[:_MOST_ROWS], self._sequences[:_MOST_ROWS]
+            self.oldest = self._sequences[0]
+        return True
+
+    def tidy(self, streams: Streams) -> None:
+        """Drop rows of what is forgotten here, once these may be half of all: none of them is looked at often."""
+        if len(self.lines) >= self._crowded_at:
+            self.lines = [line for line in self.lines if not streams.is_forgotten(line)]
+            self._sequences = [line.sequence for line in self.lines]
+            self._crowded_at = max(2 * len(self.lines), _FEW_ROWS)
+
+    def translate(self, first: int, last: int) -> Iterable[tuple[StreamId, int, int]]:
+        """What its sequence numbers stand for: streams, first and last catenation numbers."""
+        at = max(bisect_right(self._sequences, first) - 1, 0)
+        for line in self.lines[at : bisect_right(self._sequences, last)]:
+            start, end = max(first, line.sequence), min(last, line.end)
+            if start <= end:
+                yield line.stream, line.first + start - line.sequence, line.first + end - line.sequence
+
+
+class Bundle:
+    """All of them but ourselves. Who is departed leaves and cares for nobody; `validate` asserts that."""
+
+    def __init__(self, own: str, unit: str = "") -> None:
+        self._own, self._unit = own, unit
+        self.peers: dict[str, PeerRepository] = {}
+
+    def validate(self) -> None:
+        assert self._own not in self.peers, "it is among the others"
+        for name, peer in self.peers.items():
+            assert peer.name == name
+            peer.validate()
+
+    def admit(self, units: Mapping[str, str]) -> list[str]:
+        """These are the members now, and the units that they serve; returns who is none any more."""
+        others = {name: unit for name, unit in units.items() if name != self._own}
+        gone = [name for name, peer in self.peers.items() if name not in others and not peer.departed]
+        for name in gone:
+            self.dismiss(name)
+        for name, unit in sorted(others.items()):
+            peer = self.peers.setdefault(name, PeerRepository(name))
+            peer.departed = False
+            if not peer.heard:
+                peer.unit = unit  # as long as it has not said so itself
+        return gone
+
+    def dismiss(self, name: str) -> PeerRepository:
+        """It is heard until others have all that it has, and counts for nothing."""
+        peer = self.peers.setdefault(name, PeerRepository(name))
+        peer.departed = peer.leaving = True
+        peer.told = False  # what it has is told anew, if it still speaks
+        peer.cares = {}
+        return peer
+
+    @property
+    def same_unit_peers(self) -> list[str]:
+        """Those that serve the same unit: copies are counted among these."""
+        return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.departed]
+
+    def living(self, now: int, patience: int) -> list[PeerRepository]:
+        """Those heard lately; one that leaves does not count."""
+        since = now - patience
+        return [peer for peer in self.peers.values() if peer.heard > since and not peer.leaving]
+
+    def take_rows(self, peer: PeerRepository, gossip: GossipAck, streams: Streams) -> list[Row]:
+        """What another one has stored, as new rows of the repository table; lives that are over need none."""
+        lines = (line_of(run, digest) for run, digest in zip(gossip.stretches, gossip.digests, strict=True))
+        rows = [Row(peer.name, line) for line in lines if not streams.is_over(line.stream) and peer.enter(line)]
+        peer.tidy(streams)
+        return rows
+
+    def take_state(self, peer: PeerRepository, state: GossipState, streams: Mapping[StreamId, PublisherStream]) -> None:
+        """What another one has: this is all of it, for each stream that it names."""
+        peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
+        peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
+        damaged = {(held.publisher, held.incarnation): Spans(held.spans) for held in state.damaged}
+        peer.recalls = state.recalls
+        for held in state.held:
+            stream = streams[held.publisher, held.incarnation]
+            stream.damages.pop(peer.name, None)
+            if stream.id in damaged:
+                stream.damages[peer.name] = damaged[stream.id]
+            stream.peer_stored[peer.name] = Spans(((1, held.floor), *held.spans))
+            stream.forgotten[peer.name] = held.floor
+            stream.peer_skipped[peer.name] = skips = Spans(held.skipped)
+            if peer.unit:
+                skips.add(1, held.floor)  # it served its unit; others may need it
+            else:
+                stream.peer_floors[peer.name] = held.floor
+            stream.announced.update(held.spans)
+            stream.announced.add(1, held.floor)
+        if state.whole:
+            peer.told, peer.whole = True, peer.heard
+            named = {
+                (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
+            }
+            if not peer.departed:
+                peer.cares.update(dict.fromkeys(state.cares, named))
+            for key, stream in streams.items():
+                if key not in named:
+                    stream.dismiss(peer.name)
+
+    def wants(
+        self, peer: PeerRepository, streams: Iterable[PublisherStream], settled: int, most: int, since: int
+    ) -> tuple[StreamRanges, ...]:
+        """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its
+        way, or was asked of somebody else since then.
+        """
+        wanted: dict[StreamId, list[Span]] = {}
+        for stream in streams:
+            if stream.stored.covers(1, stream.announced.last):
+                continue
+            gaps = stream.overdue(stream.wanted_from(peer.name), settled)
+            for other in self.peers.values():
+                if other is not peer and other.asked > since and stream.id in other.wanted:
+                    gaps = [rest for gap in gaps for rest in other.wanted[stream.id].missing(*gap)]
+            for first, last in gaps[:_MOST_WANTED]:
+                wanted.setdefault(stream.id, []).append((first, min(last, first + most - 1)))
+                most -= last - first + 1
+                if most <= 0:
+                    break
+            if len(wanted) == _MOST_WANTED or most <= 0:
+                break
+        peer.wanted = {key: Spans(spans) for key, spans in wanted.items()}
+        return tuple(StreamRanges(*key, 0, tuple(spans)) for key, spans in wanted.items())
+
+
+def line_of(run: SequenceRun, digest: int) -> RecordHeader:
+    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, Kind.EVENTS, digest)

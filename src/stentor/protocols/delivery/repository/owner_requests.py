@@ -1,0 +1,204 @@
+"""Owner requests: what they want of a topic is registered, durably and at the other repositories, before they are told
+so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from stentor.model.access import ANONYMOUS, TopicTerms
+from stentor.model.communication import inbox_of
+from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
+from stentor.model.errors import Refusal, Refused
+from stentor.model.mail import KEPT_FOR
+from stentor.model.place import UNPROVED, is_operator_name
+from stentor.protocols.delivery.replication.gossip import Gossip
+from stentor.protocols.delivery.repository.access_notices import AccessNotices
+from stentor.protocols.delivery.repository.registry import Registry
+from stentor.protocols.delivery.repository.serving.admission import Admission
+from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
+from stentor.protocols.delivery.repository.storing.damage import Damage
+from stentor.protocols.delivery.repository.storing.gap_closing import GapClosing
+from stentor.protocols.delivery.settings import RepositorySettings
+
+_KEEP = 86_400  # seconds
+
+
+class OwnerRequests:
+    """Obeys those of one topic at one repository."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: RepositorySettings,
+        registry: Registry,
+        gossip: Gossip,
+        commits: CommitQueue,
+        admission: Admission,
+        notices: AccessNotices,
+        damage: Damage,
+        gap_closing: GapClosing,
+        report: Callable[[int, str], dict[str, Any]],
+    ) -> None:
+        """`report` is what an owner is told of the topic, and of one client of it or all."""
+        self._topic, self._settings, self._report = topic, settings, report
+        self._registry, self._gossip, self._commits, self._admission = registry, gossip, commits, admission
+        self._notices, self._damage, self._gap_closing = notices, damage, gap_closing
+        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
+
+    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
+        code, reason, report = None, "", b""
+        try:
+            self._carry_out(now, event)
+            report = msgspec.json.encode(self._report(now, event.name))
+        except Refused as refused:
+            code, reason = refused.code, refused.reason
+        receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
+        if code is not None or event.task in (TopicTask.SHOW, TopicTask.STEER):
+            self._admission.say(inbox_of(event.sender), receipt)
+        elif event.task is TopicTask.DELETE:
+            self._commits.after_commit(
+                lambda _: self._admission.say(inbox_of(event.sender), receipt)
+            )  # nobody is left to agree
+        else:
+            self._admission.when_safe(lambda _: self._notices.answer(inbox_of(event.sender), receipt))
+
+    def _carry_out(self, now: int, event: Registration) -> None:
+        registry = self._registry
+        self._check_topic(event)
+        if event.task is TopicTask.CREATE and not registry.created:
+            copies = event.copies or min(2, len(event.repositories))
+            keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
+            terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
+            self._admission.remember(registry.create(terms, _principals(event), max(event.born, event.after + 1)))
+            return
+        if event.task not in (TopicTask.SHOW, TopicTask.LEAVE):
+            self._check(event)
+        match event.task:
+            case TopicTask.CREATE:
+                if set(event.repositories) != set(registry.members):
+                    members = ", ".join(registry.members)
+                    raise Refused(Refusal.TOPIC, f"{self._topic} exists already, on {members}")
+                terms = registry.terms
+                asked = (event.copies or terms.copies, event.keep or terms.keep, event.expire or terms.expire)
+                if asked != (terms.copies, terms.keep, terms.expire):
+                    raise Refused(Refusal.TOPIC, f"{self._topic} exists already with other settings")
+            case TopicTask.DELETE:
+                self._admission.remember(registry.delete())
+            case TopicTask.GRANT:
+                if not event.name or ":" in event.name:
+                    raise Refused(Refusal.PROTOCOL, f"{event.name!r} is no name: it must not be empty, nor hold a ':'")
+                self._admission.remember(registry.grant(event.role, event.name, event.holder))
+            case TopicTask.REVOKE:
+                self._admission.remember(registry.revoke(event.role, event.name))
+            case TopicTask.ADD_REPOSITORY:
+                if not event.joins:
+                    self._check_units(event)
+                self._add(_principals(event))
+            case TopicTask.REMOVE_REPOSITORY:
+                self._remove(event.repositories)
+            case TopicTask.ACCEPT_LOSS:
+                self._accept_loss(now)
+            case TopicTask.STEER:
+                self._steer(now, event)
+            case TopicTask.LEAVE:
+                self._leave(event)
+            case _:
+                pass
+
+    def _check_topic(self, event: Registration) -> None:
+        """Refuse what is about another topic of this name, or cannot be."""
+        if self._registry.deleted:
+            raise Refused(Refusal.BUSY, f"{self._topic} is being deleted")
+        if self._registry.is_ended(event.after) and event.task is not TopicTask.SHOW:
+            code = Refusal.BUSY if event.task is TopicTask.CREATE else Refusal.UNKNOWN  # others are asked, or we later
+            raise Refused(code, f"{self._settings.name} has an earlier {self._topic}, which was deleted")
+        if any(len(each) not in (0, len(event.repositories)) for each in (event.principals, event.units)):
+            raise Refused(Refusal.PROTOCOL, "each of the repositories has a principal and a unit, or none is named")
+
+    def _check(self, event: Registration) -> None:
+        """Refuse who may not change this topic. Without TLS everybody has one principal, and operators have a name."""
+        is_operator = is_operator_name(event.sender)
+        if event.principal == ANONYMOUS and not is_operator and event.task is not TopicTask.CREATE:
+            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+        leaves = event.task is TopicTask.REMOVE_REPOSITORY and event.repositories == (self._settings.name,)
+        concerns_us = leaves or event.task in (TopicTask.STEER, TopicTask.ACCEPT_LOSS)
+        if not (concerns_us and (is_operator or event.principal == self._gossip.principal)):
+            self._registry.check_owner(event.principal)
+
+    def _add(self, principals: dict[str, str]) -> None:
+        """New members are told by name: they do not listen to the bundle yet. One that is a member already may have
+        another principal now.
+        """
+        registry = self._registry
+        for name, principal in principals.items():
+            unit, known = registry.units.get(name, ""), registry.principal_of(name)
+            self._admission.remember(registry.set_member(name, unit, principal or known))
+        for name in principals:
+            self._gossip.say(self._gossip.invitation(), name)
+
+    def _steer(self, now: int, event: Registration) -> None:
+        """Send a client that we steer to another repository, which must be able to take it."""
+        inbox = self._admission.holders.inbox_of(event.role, event.name)
+        if inbox is None:
+            raise Refused(
+                Refusal.UNKNOWN, f"{self._settings.name} does not steer a {event.role} {event.name} of {self._topic}"
+            )
+        for name in event.repositories:
+            if name not in self._registry.members:
+                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
+            if name != self._settings.name:
+                if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
+                    raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
+                self._admission.say(inbox, Migrate(self._topic, self._settings.name, name))
+
+    def _leave(self, event: Registration) -> None:
+        """End a subscription for whoever may use its name. Nobody holds the name from then on: the life that does is
+        turned away as an older one is, and cannot register it again.
+        """
+        registry, name = self._registry, event.name
+        known = registry.subscriptions.get(name)
+        if known is None:
+            raise Refused(Refusal.UNKNOWN, f"{name} is no subscriber of {self._topic}: there is nothing to leave")
+        if known.principal != event.principal:
+            raise Refused(Refusal.NOT_AUTHORISED, f"{name} is {known.principal}'s, not {event.principal}'s")
+        life = self._admission.holders.newest("subscriber", name) + 1
+        self._admission.remember([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
+
+    def _accept_loss(self, now: int) -> None:
+        """Give up what is damaged here, and what was acknowledged and is with none of those that live."""
+        membership = self._gossip.membership
+        if membership.is_awaited(now) or not all(peer.told for peer in membership.living(now)):
+            reason = f"{self._settings.name} has not heard yet what the others have: ask again soon"
+            raise Refused(Refusal.BUSY, reason)
+        is_damaged = self._damage.is_found
+        if is_damaged:
+            self._damage.accept(now)
+        if not self._gap_closing.accept_loss(now) and not is_damaged:
+            what = f"nothing of {self._topic} is damaged at {self._settings.name}, or awaited there that nobody has"
+            raise Refused(Refusal.UNKNOWN, what)
+
+    def _check_units(self, event: Registration) -> None:
+        """Refuse a second storage of the same level for a unit: the two would not know which of them counts."""
+        units = self._registry.units
+        for name, unit in zip(event.repositories, event.units, strict=False):
+            there = [each for each in self._registry.members if unit and units[each] == unit and each != name]
+            if there:
+                raise Refused(
+                    Refusal.TOPIC,
+                    f"{unit} has a storage for {self._topic} already, {', '.join(there)}: `stentor topic bundle "
+                    f"{self._topic} add {name} --join` lets {name} serve it together with {there[0]}",
+                )
+
+    def _remove(self, repositories: tuple[str, ...]) -> None:
+        for name in repositories:
+            if name not in self._registry.members:
+                raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
+        self._registry.check_remaining(self._topic, repositories)
+        for name in repositories:
+            self._admission.remember(self._registry.remove_member(name))
+
+
+def _principals(event: Registration) -> dict[str, str]:
+    """Return the principal of each repository that an owner names; "" if it does not: each knows its own."""
+    return dict(zip(event.repositories, event.principals or ("",) * len(event.repositories), strict=True))

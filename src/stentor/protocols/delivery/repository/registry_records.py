@@ -1,0 +1,130 @@
+"""What repositories register of publishers and subscribers: the values of facts that brokers are not told."""
+
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from stentor.model.access import Membership
+from stentor.model.errors import InvalidInput
+from stentor.model.filter import Filter
+from stentor.model.ranges import (
+    ClientName,
+    EventNumber,
+    FilterText,
+    Life,
+    Path,
+    Principal,
+    RangedDecoder,
+    StreamNumbers,
+    check_client_name,
+)
+from stentor.model.stream_ranges import StreamsHeld
+
+Frontier = StreamNumbers  # the last number of each stream before something begins
+_MOST_CHANGES = 8  # of a filter that are remembered
+MOST_RESUMED = 8  # incarnations of a publisher that are waited for, although it had newer ones
+MOST_ENDS = 4096  # lives of a publisher with events that are stored: as many as it may have streams
+# Of a life, the last number that was known to be acknowledged, or stored without a gap, when the next one was first
+# steered: every repository sets all up to it aside before it stores anything of a later life.
+PublisherEnds = Annotated[tuple[tuple[Life, EventNumber], ...], Meta(max_length=MOST_ENDS)]
+
+
+class PublisherRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Who stands behind a publisher's id."""
+
+    name: ClientName
+    principal: Principal
+    incarnation: Life  # the newest one
+    resumed: Annotated[
+        tuple[Life, ...], Meta(max_length=64)
+    ] = ()  # those that it goes on with when it comes back, in the order in which they began
+    ends: PublisherEnds = ()  # earlier lives that it does not go on with, until they are collected
+    closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
+    told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
+
+    def after(self, known: "PublisherRecord") -> "PublisherRecord":
+        """The same, if whoever wrote it knew what is known here; else with what it did not know. A life that it does
+        not name, but for the newest, may be collected.
+        """
+        theirs, ours = dict(self.ends), dict(known.ends)
+        lives = theirs.keys() | ours.keys() if self.incarnation < known.incarnation else theirs.keys()
+        resumed = (*self.resumed, *(each for each in known.resumed if each not in self.resumed))[-MOST_RESUMED:]
+        closed = max(self.closed, known.closed)
+        lives = {life for life in lives if life > closed or life in resumed}
+        return PublisherRecord(
+            self.name,
+            self.principal,
+            max(self.incarnation, known.incarnation),
+            resumed if self.incarnation < known.incarnation else self.resumed,
+            tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)),
+            closed,
+            max(self.told, known.told),
+        )
+
+
+class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a subscriber wants, and since when: everything after these numbers of the streams there were. It may have
+    wanted something else before: `changes` are earlier filters, and up to which numbers they hold.
+    """
+
+    where: FilterText
+    frontier: Frontier = ()
+    principal: Principal = ""
+    home: Path = ""  # the broker at which it was last
+    incarnation: Life = 0  # of its first life
+    changes: Annotated[tuple[tuple[FilterText, Frontier], ...], Meta(max_length=64)] = ()
+    past: StreamsHeld = ()  # what it wants of what was forgotten before it came: that is in a lake
+    again: bool = False  # the name was registered before, and that was taken back
+
+    @property
+    def registration(self) -> int:
+        """What tells this registration of a name from earlier ones; 0 if there was none."""
+        return self.incarnation if self.again else 0
+
+    def change(self, where: str, now: Frontier) -> "SubscriptionRecord":
+        """The same with another filter, for all that is not there yet."""
+        if where == self.where:
+            return self
+        changes = (*self.changes, (self.where, now))[-_MOST_CHANGES:]
+        return msgspec.structs.replace(self, where=where, changes=changes)
+
+
+class Holding(msgspec.Struct, frozen=True, array_like=True):
+    """Where the newest life of a name began, or that the life before it is over."""
+
+    node: Path = ""  # the broker
+    is_free: bool = False  # the life before this one unsubscribed: what it said earlier, and comes late, counts no more
+
+
+_membership = msgspec.msgpack.Decoder(Membership)
+publisher_values = RangedDecoder(PublisherRecord)
+subscription_values = RangedDecoder(SubscriptionRecord)
+holding_values = RangedDecoder(Holding)
+_PUBLISHER_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_sound(key: str, value: bytes) -> bool:
+    """Whether a fact about a publisher or a subscriber can be read; of others that is known since they were decoded."""
+    kind, _, name = key.partition("/")
+    try:
+        if kind == "publisher":
+            publisher_values.decode(value)
+            return _PUBLISHER_ID.fullmatch(name) is not None
+        if kind == "former":
+            _membership.decode(value)
+        if kind == "life":
+            role, _, name = name.partition("/")
+            check_client_name(name)
+            holding_values.decode(value)
+            return role in ("publisher", "subscriber")
+        if kind == "subscription":
+            check_client_name(name)
+            if value:
+                known = subscription_values.decode(value)
+                for where in filter(None, (known.where, *(before for before, _ in known.changes))):
+                    Filter(where)
+    except InvalidInput:
+        return False
+    return True

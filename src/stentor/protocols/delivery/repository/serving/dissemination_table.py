@@ -1,0 +1,370 @@
+"""The dissemination table: which of the stored events each registered subscriber must get and has not acknowledged.
+
+How far a subscriber is, is told in numbers of streams, which are the same at every repository. So any repository of
+the bundle can go on where another one stopped. A sync is the same in this repository's own numbers.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.pairs.pair_index import PairIndex
+from stentor.model.control import HandedOut, SequenceRun, StreamRanges
+from stentor.model.filter import Filter
+from stentor.model.ids import fingerprint
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.span import Spans
+from stentor.protocols.delivery.repository.registry import Frontier, SubscriptionRecord
+from stentor.protocols.delivery.repository.serving.record_audience import pack, unpack
+from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
+from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.wire.block import Block
+from stentor.wire.block_view import BlockView
+
+
+class ProgressRecord(msgspec.Struct, array_like=True):
+    """What is written down of a destination."""
+
+    slot: int
+    epoch: int
+    sync: int
+    done: tuple[StreamRanges, ...]
+    served: bool = True
+    until: int = 0
+    needs: tuple[tuple[int, int, int], ...] = ()
+    handed: HandedOut = HandedOut(given=None)  # one that was written without it may have been handed anything
+    registration: int = 0
+
+
+_progress = msgspec.msgpack.Decoder(ProgressRecord)
+
+
+class SubscriberProgress:
+    """A registered subscriber: its subscription, and how far it is."""
+
+    __slots__ = (
+        "_digest", "_news", "done", "epoch", "filter", "former", "handed", "name", "needs", "notice_group",
+        "registration", "renewed", "served", "slot", "steerer", "sync", "until", "where",
+    )  # fmt: skip
+
+    def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
+        self.name = name
+        self.registration = 0  # of the name, if it is not its first
+        self.slot = slot
+        self.epoch = epoch  # records after this sequence number were matched with its filter when they were stored
+        self.sync = 0  # everything up to this sequence number is done with
+        self.served = True  # events are stored for it: it is in the unit that we serve, or was and has not got all
+        self.until = 0  # if it left the unit: what it must have before it is not served any more
+        self.needs: dict[StreamId, int] = {}  # what it must have got from elsewhere before we can serve it
+        self.steerer = ""  # the repository that steers it, as far as we know
+        self.handed = HandedOut()  # what its lives may have been handed
+        # Numbers that it has acknowledged, or that are not for it. Invariants, asserted by `validate`: news ⊆ done, and
+        # _digest is that of what it is done with now
+        self.done: dict[StreamId, Spans] = {}
+        self.renewed = False  # whether all of that is to be told as news
+        self._news: dict[StreamId, Spans] = {}  # … since that was last written down
+        self._digest: int | None = None  # of what it is done with
+        self.bind(where)
+
+    def validate(self) -> None:
+        for stream, spans in self._news.items():
+            known = self.done.get(stream, Spans())
+            assert all(known.covers(*span) for span in spans), f"news of {stream} that it is not done with"
+        kept, self._digest = self._digest, None
+        assert kept in (None, self.digest), "the digest of what it was done with before"
+        self._digest = kept
+
+    def bind(self, where: str, changes: Iterable[tuple[str, Frontier]] = ()) -> None:
+        """It wants this, and wanted something else up to some numbers."""
+        self.where = where
+        self.filter = Filter(where) if where else None
+        self.former = [
+            (
+                Filter(before) if before else None,
+                {(publisher, incarnation): last for publisher, incarnation, last in upto},
+            )
+            for before, upto in changes
+        ]
+        self.notice_group = fingerprint("chorus", where) >> 1 | 1  # a number for all who want the same
+
+    def advance(self, done: Iterable[StreamRanges]) -> bool:
+        """It is done with these; whether that is news."""
+        news = False
+        for held in done:
+            stream = held.publisher, held.incarnation
+            for first, last in ((1, held.floor), *held.spans):
+                if not self._known(stream).covers(first, last):
+                    self.mark(stream, first, last)
+                    news = True
+        return news
+
+    def mark(self, stream: StreamId, first: int, last: int) -> None:
+        """These are acknowledged, or are not for it."""
+        self._digest = None
+        self._known(stream).add(first, last)
+        self._news.setdefault(stream, Spans()).add(first, last)
+
+    def learn(self, handed: HandedOut) -> bool:
+        """Take in what its lives may have been handed; return whether that is news."""
+        newest = self.handed.newest(handed)
+        if newest == self.handed:
+            return False
+        self.handed = newest
+        self._digest = None
+        return True
+
+    def abandon(self, stream: StreamId) -> None:
+        """There will be nothing more of it."""
+        self.needs.pop(stream, None)
+        if self.done.pop(stream, None) is not None:
+            self._news.pop(stream, None)
+            self._digest = None
+
+    def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
+        """There will be nothing more of the streams that are over."""
+        for stream in [each for each in (*self.done, *self.needs) if is_over(each)]:
+            self.abandon(stream)
+
+    def _known(self, stream: StreamId) -> Spans:
+        return self.done.setdefault(stream, Spans())
+
+    def take_news(self) -> tuple[StreamRanges, ...]:
+        """What it is done with since this was last asked."""
+        news, self._news, self.renewed = self._news, {}, False
+        return tuple(StreamRanges(*stream, 0, spans.pairs()) for stream, spans in sorted(news.items()))
+
+    def renew(self) -> None:
+        """All that it is done with is news again."""
+        self.renewed = True
+        self._news = {stream: spans.copy() for stream, spans in self.done.items()}
+
+    def upto(self, stream: StreamId) -> int:
+        """The number up to which it is done with all of a stream."""
+        done = self.done.get(stream)
+        return done.upto() if done is not None else 0
+
+    def misses(self, stream: PublisherStream, last: int) -> bool:
+        """Whether it is not done with all numbers of a stream up to this one, whoever has them."""
+        gaps = self.done.get(stream.id, Spans()).missing(1, last)
+        return any(stream.voids.missing(*gap) for gap in gaps)
+
+    def has(self, line: RecordHeader) -> bool:
+        """Whether it is done with all of a record."""
+        done = self.done.get(line.stream)
+        return done is not None and done.covers(line.first, line.last)
+
+    def lacks(self, stream: PublisherStream, last: int) -> bool:
+        """Whether it is not done with all that there is of a stream up to a number."""
+        done = self.done.get(stream.id, Spans())
+        return any(done.missing(*span) for span in stream.stored.within(stream.floor + 1, last))
+
+    def rows(self, record: Record, block: Block | None) -> NDArray[np.intp]:
+        """Which events of a record it must still get. `block` is needed for records from before its epoch."""
+        line = record.line
+        if line.kind is not Kind.EVENTS or self.has(line):
+            return _NONE
+        if line.sequence > self.epoch:
+            bits = record.audience.get(self.slot)
+            if bits is None:
+                return _NONE
+            rows = np.flatnonzero(unpack(bits, line.length))
+        else:
+            rows = self._evaluate(block, line)
+        done = self.done.get(line.stream)
+        if done is not None:
+            for first, last in done.within(line.first, line.last):
+                rows = rows[(rows < first - line.first) | (rows > last - line.first)]
+        return rows
+
+    def _evaluate(self, block: Block | None, line: RecordHeader) -> NDArray[np.intp]:
+        rows = _choose(self.filter, block, line.length)
+        for before, upto in reversed(self.former):
+            count = upto.get(line.stream, 0) - line.first + 1  # of these it wanted something else
+            if count > 0:
+                early = _choose(before, block, line.length)
+                rows = np.concatenate((early[early < count], rows[rows >= count]))
+        return rows
+
+    def follows(self, record: Record, audience: bytes | None) -> bool:
+        """Whether it must get just these events of a record."""
+        line = record.line
+        done = self.done.get(line.stream)
+        return (
+            line.sequence > self.epoch
+            and record.audience.get(self.slot) == audience
+            and (done is None or done.last < line.first)
+        )
+
+    def note(self) -> bytes:
+        """What to write down."""
+        needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
+        progress = ProgressRecord(
+            self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed,
+            self.registration,
+        )  # fmt: skip
+        return msgspec.msgpack.encode(progress)
+
+    def reached(self) -> tuple[StreamRanges, ...]:
+        """What it is done with, to be told to others."""
+        return tuple(
+            StreamRanges(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
+            for stream, spans in sorted(self.done.items())
+        )
+
+    @property
+    def digest(self) -> int:
+        """The same for whoever knows the same of it."""
+        if self._digest is None:
+            data = msgspec.msgpack.encode((self.name, self.reached(), self.handed))
+            self._digest = int.from_bytes(blake2b(data, digest_size=7).digest(), "little")
+        return self._digest
+
+    @classmethod
+    def recall(cls, name: str, known: SubscriptionRecord, note: bytes) -> "SubscriberProgress":
+        progress = _progress.decode(note)
+        destination = cls(name, progress.slot, progress.epoch, known.where)
+        destination.bind(known.where, known.changes)
+        destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
+        destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
+        destination.handed, destination.registration = progress.handed, progress.registration
+        destination.advance(progress.done)
+        destination.take_news()
+        return destination
+
+
+def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np.intp]:
+    if where is None or block is None:
+        return np.arange(count)
+    return np.flatnonzero(where.select(block.column, count))
+
+
+_NONE: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+def run_of(line: RecordHeader) -> SequenceRun:
+    return SequenceRun(line.sequence, line.length, line.publisher, line.incarnation, line.first)
+
+
+def runs_of(line: RecordHeader, rows: NDArray[np.intp]) -> list[SequenceRun]:
+    """Rows of a record as few stretches as possible."""
+    if len(rows) == line.length:
+        return [run_of(line)]
+    if not len(rows):
+        return []
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    lengths = np.diff(starts, append=len(rows)).tolist()
+    return [
+        SequenceRun(line.sequence + row, length, line.publisher, line.incarnation, line.first + row)
+        for row, length in zip(rows[starts].tolist(), lengths, strict=True)
+    ]
+
+
+class DisseminationTable:
+    """All destinations of a topic, and which events are for whom. Invariants, asserted by `validate`:
+
+    `names` has every destination by its slot, and nobody else; who is served is in `_whole` or in the index, each once
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self.streams = streams
+        self.destinations: dict[str, SubscriberProgress] = {}
+        self._slots = self._served = 0
+        self.names: dict[int, str] = {}  # by slot
+        self.changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
+        self._whole: dict[int, None] = {}  # slots that want everything
+        self._index = PairIndex()
+
+    def validate(self) -> None:
+        everyone = self.destinations.values()
+        for progress in everyone:
+            progress.validate()
+        assert self.names == {each.slot: each.name for each in everyone}, "slots and names differ"
+        assert len(self.names) == len(self.destinations), "a slot that two have"
+        assert max(self.names, default=0) <= self._slots, "a slot that will be given again"
+        served = [each for each in everyone if each.served]
+        assert self._whole.keys() == {each.slot for each in served if each.filter is None}, "who wants everything"
+        assert (self._served, len(self._index)) == (len(served), len(served) - len(self._whole)), "who is served"
+
+    def recall(self, name: str, known: SubscriptionRecord, note: bytes) -> SubscriberProgress:
+        progress = SubscriberProgress.recall(name, known, note)
+        self.changed[name] = None
+        self._enter(progress)
+        return progress
+
+    def serve(self, progress: SubscriberProgress, served: bool) -> None:
+        """Events are stored for it from now on, or not any more."""
+        self._leave(progress)
+        progress.served = served
+        self._enter(progress)
+
+    def add(self, name: str, known: SubscriptionRecord, epoch: int, served: bool) -> SubscriberProgress:
+        """A new subscriber."""
+        progress = SubscriberProgress(name, self._slots + 1, epoch, known.where)
+        progress.bind(known.where, known.changes)
+        progress.served, progress.registration = served, known.registration
+        self.changed[name] = None
+        self._enter(progress)
+        return progress
+
+    def change(self, progress: SubscriberProgress, known: SubscriptionRecord, epoch: int) -> None:
+        """Another filter of a known one: what is there by now must be looked at anew."""
+        self._leave(progress)
+        progress.bind(known.where, known.changes)
+        progress.epoch = epoch
+        self.changed[progress.name] = None
+        self._enter(progress)
+
+    def remove(self, name: str) -> None:
+        progress = self.destinations.pop(name, None)
+        if progress is not None:
+            self.changed[name] = None
+            del self.names[progress.slot]
+            self._leave(progress)
+
+    def _enter(self, progress: SubscriberProgress) -> None:
+        self.destinations[progress.name] = progress
+        self.names[progress.slot] = progress.name
+        self._slots = max(self._slots, progress.slot)
+        if not progress.served:
+            return
+        self._served += 1
+        if progress.filter is None:
+            self._whole[progress.slot] = None
+        else:
+            self._index.add(progress.filter, progress.slot)
+
+    def _leave(self, progress: SubscriberProgress) -> None:
+        if not progress.served:
+            return
+        self._served -= 1
+        if progress.filter is None:
+            del self._whole[progress.slot]
+        else:
+            self._index.remove(progress.slot)
+
+    @property
+    def digest(self) -> int:
+        """The same for repositories that know the same of all subscribers."""
+        digest = 0
+        for progress in self.destinations.values():
+            digest ^= progress.digest
+        return digest
+
+    def audience(self, block: Block) -> Mapping[int, bytes]:
+        """The destinations of new events, by slot."""
+        found: dict[int, bytes] = dict.fromkeys(self._whole, b"")
+        if len(self._whole) == self._served:
+            return found
+        if block.count == 1:
+            for slot in self._index.match_one(block.rows()[0]):
+                found[int(slot)] = b""
+            return found
+        events, slots = self._index.match_pairs(BlockView([block]))
+        for slot in np.unique(slots).tolist():
+            wanted = np.zeros(block.count, np.bool_)
+            wanted[events[slots == slot]] = True
+            found[slot] = pack(wanted)
+        return found

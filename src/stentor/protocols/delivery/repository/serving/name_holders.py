@@ -1,0 +1,128 @@
+"""One holder of a name: of all lives of a publisher or a subscriber the newest is served, whoever steers it.
+
+The newest life of a name is a fact of the bundle. A repository writes it down, and all others that live know it, before
+a client is told that it is steered; so an older life is refused wherever it goes. A repository that hears of a newer
+life than the one that it steers tells the older one so. Repositories that cannot hear each other may steer a life each:
+once they can, the newer one stays.
+"""
+
+from collections.abc import Callable
+
+from stentor.model.communication import Role, end_name, inbox_of
+from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, SubscriberNak
+from stentor.model.errors import Refusal, Refused
+from stentor.model.ids import publisher_id
+from stentor.model.record import Fact
+from stentor.protocols.delivery.repository.registry import Registry
+from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
+from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
+from stentor.protocols.delivery.steering import life_of
+
+
+class NameHolders:
+    """Who holds the names of one topic, and whom this repository must turn away."""
+
+    def __init__(
+        self,
+        topic: str,
+        repository: str,
+        registry: Registry,
+        table: DisseminationTable,
+        readers: dict[str, SubscriberCursor],
+        say: Callable[[str, ControlEvent], None],
+    ) -> None:
+        self._topic, self._repository = topic, repository
+        self._registry, self._table = registry, table
+        self._say = say
+        # Whom this repository steers. Invariant after each step: none is older than the newest life of its name.
+        self._cursors = readers
+        self.publishers: dict[int, SteeredPublisher] = {}  # by the ids under which they send
+
+    def is_subscriber(self, name: str, sender: int) -> bool:
+        """Return whether the registered subscriber of this name sends under this id."""
+        known = self._registry.subscriptions.get(name)
+        return known is not None and publisher_id(known.principal, end_name("subscriber", name, self._topic)) == sender
+
+    def inbox_of(self, role: Role, name: str) -> str | None:
+        """Return where a client that we steer is spoken to; None if we do not."""
+        if role == "subscriber":
+            return self._cursors[name].inbox if name in self._cursors else None
+        return next((each.inbox for each in self.publishers.values() if each.name == name), None)
+
+    def newest(self, role: Role, name: str) -> int:
+        """Return the newest life of a name that the bundle knows of; 0 if it knows of none."""
+        life = self._registry.life_of(role, name)
+        progress = self._table.destinations.get(name) if role == "subscriber" else None
+        return max(life, progress.handed.life) if progress is not None else life  # older ledgers have that alone
+
+    def claim(self, event: Recovery) -> list[Fact]:
+        """Return what is to be written down of a life that wants to be steered; refuse one that is not the newest. Of
+        one life, what it asked last counts.
+        """
+        role, name = event.role, event.sender
+        life = event.incarnation if role == "subscriber" else life_of(event.attempt)  # streams outlive publishers
+        newest = self.newest(role, name)
+        attempts = [each.attempt for each in self.publishers.values() if each.name == name]
+        if role == "subscriber":
+            attempts = [self._cursors[name].attempt] if name in self._cursors else []
+        if life < newest or any(life_of(attempt) == life and attempt > event.attempt for attempt in attempts):
+            raise Refused(Refusal.FENCED, self._reason(role, name))
+        return self._registry.hold(role, name, life, event.node) if life > newest else []
+
+    def _reason(self, role: Role, name: str) -> str:
+        if role == "subscriber" and name not in self._registry.subscriptions:
+            return f"{name} has left {self._topic}: its subscription was ended, and nothing is kept for it"
+        place = self._registry.place_of(role, name) if self._registry.life_of(role, name) else ""
+        return (
+            f"a newer {name} is a {role} of {self._topic} already{f', at {place}' if place else ''}; "
+            "if there is none, the clock here is behind"
+        )
+
+    def turn_away(self, role: Role, name: str, inbox: str, attempt: int) -> None:
+        """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
+        reason = self._reason(role, name)
+        self._say(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
+
+    def remind(self, event: SubscriberNak) -> None:
+        """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
+        life = life_of(event.attempt)
+        if life < self._registry.life_of("subscriber", event.sender) and not self._registry.has_unsubscribed(
+            event.sender, life
+        ):
+            inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
+            self.turn_away("subscriber", event.sender, inbox, event.attempt)
+
+    def obey(self) -> None:
+        """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
+        since: looking at all would cost a topic with many subscribers more with each.
+        """
+        renewed = self._registry.take_renewed_lives()
+        for name in [name for role, name in renewed if role == "subscriber" and name in self._cursors]:
+            cursor = self._cursors[name]
+            if cursor.incarnation < self._registry.life_of("subscriber", name):
+                del self._cursors[name]
+                self.turn_away("subscriber", name, cursor.inbox, cursor.attempt)
+        names = {name for role, name in renewed if role == "publisher"}
+        for number, publisher in list(self.publishers.items()) if names else ():
+            is_older = life_of(publisher.attempt) < self._registry.life_of("publisher", publisher.name)
+            if publisher.name in names and is_older:
+                del self.publishers[number]
+                self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
+
+    def yield_to(self, stolen: GossipSteering) -> None:
+        """Another repository steers a client from now on; an older life of it is told at once."""
+        if stolen.role == "subscriber":
+            if stolen.name in self._table.destinations:
+                self._table.destinations[stolen.name].steerer = stolen.sender
+            cursor = self._cursors.get(stolen.name)
+            if cursor is not None and (cursor.incarnation, cursor.attempt) < (stolen.incarnation, stolen.attempt):
+                del self._cursors[stolen.name]
+                if cursor.incarnation < stolen.incarnation:
+                    self.turn_away("subscriber", stolen.name, cursor.inbox, cursor.attempt)
+            return
+        for number, publisher in list(self.publishers.items()):
+            if publisher.name == stolen.name and publisher.attempt < stolen.attempt:
+                del self.publishers[number]
+                if life_of(publisher.attempt) < life_of(stolen.attempt):
+                    self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)

@@ -1,0 +1,367 @@
+"""Subscriber feeds: tells the subscribers that a repository steers what is stored for them, and sends again what they
+miss."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
+from stentor.model.communication import notice_group_of
+from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
+from stentor.model.position import Position
+from stentor.model.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
+from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, SubscriberCursor
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.transport import SendLetter
+from stentor.wire import head
+from stentor.wire.block import Block
+
+_LONGEST_PAUSE = 30 * SECOND
+_MOST_STRETCHES = 1024  # in one event
+_SCAN = 1 << 20  # bytes read at once
+_ALL = b""  # an audience that wants all of a record
+LETTER = 256 << 10  # bytes of events that are sent again in one letter
+
+
+class SubscriberFeeds:
+    """All readers of a topic at one repository."""
+
+    def __init__(
+        self, topic: str, store: EventLog, settings: RepositorySettings, name_of: Callable[[int], str]
+    ) -> None:
+        """`name_of` returns the name of a publisher, "" if it is not known."""
+        self._topic, self._repository, self._is_mail = topic, settings.name, topic == settings.mail
+        self._log, self._name_of = store, name_of
+        self._window = settings.window
+        self._rectify_after = settings.rectify_after
+        self._suspicion = settings.suspicion
+        self.cursors: dict[str, SubscriberCursor] = {}
+        self.progress_changed: dict[str, None] = {}  # whose progress must be written down
+        self.effects: list[Effect] = []
+        self.scans: dict[int, Callable[[int, Scanned], None]] = {}
+        self.recalls: dict[int, Callable[[int, Recalled], None]] = {}
+        self.held = False  # events do not come by themselves to those who are in other units than their publishers
+        self.tokens = 0  # of what was asked of the ledger
+        self.stalled = False  # readers may have stopped in front of something that can be read by now
+
+    def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
+        """Read from the ledger, and go on with what is found."""
+        self.tokens += 1
+        self.scans[self.tokens] = then
+        self.effects.append(Scan(self._topic, self.tokens, first, budget, time))
+        return self.tokens
+
+    def recall(self, then: Callable[[int, Recalled], None], wanted: Position, budget: int = 0, time: int = 0) -> None:
+        """Read from the lake, and go on with what is found."""
+        self.tokens += 1
+        self.recalls[self.tokens] = then
+        self.effects.append(Recall(self._topic, self.tokens, wanted, budget, time))
+
+    def post(self, cursor: SubscriberCursor, event: Persistent | Rectify | Sync) -> None:
+        self.effects.append(SendLetter(cursor.inbox, (event,)))
+
+    # ---- telling
+
+    def feed_all(self) -> None:
+        """There is something new: those who want the same, and are equally far, are told together."""
+        groups: dict[tuple[str, int], list[SubscriberCursor]] = {}
+        for cursor in self.cursors.values():
+            groups.setdefault((cursor.progress.where, cursor.scanned_upto), []).append(cursor)
+        for group in groups.values():
+            together = [cursor for cursor in group if cursor.in_notice_group and self._follows(cursor)]
+            if len(together) > 1:
+                self._tell_together(together)
+            for cursor in group:
+                if cursor.scanned_upto < self._log.horizon:
+                    self.feed(cursor)
+
+    def _follows(self, cursor: SubscriberCursor) -> bool:
+        """Whether it is told what is new, and nothing else."""
+        busy = cursor.scanning or cursor.rectifying or cursor.lost
+        asks = cursor.active and cursor.ask is Ask.KNOWN
+        return asks and not busy and cursor.doubt is not None and cursor.pending < self._window
+
+    def _tell_together(self, readers: list[SubscriberCursor]) -> None:
+        """As far as they want the same; what is left they are told one by one."""
+        log, progress = self._log, readers[0].progress
+        sent = readers[0].scanned_upto
+        room = self._window - max(cursor.pending for cursor in readers)
+        found: list[SequenceRun] = []
+        lines: list[RecordHeader] = []
+        told: list[tuple[int, int]] = []
+        while sent < log.horizon and room > 0 and len(found) < _MOST_STRETCHES:
+            record = log.at(sent + 1)
+            if record is None or record.line.kind is Kind.RESERVED:
+                break
+            line = record.line
+            audience = record.audience.get(progress.slot)
+            if not all(cursor.progress.follows(record, audience) for cursor in readers):
+                break
+            lines.append(line)
+            sent = line.end
+            if audience == _ALL:
+                found.append(run_of(line))
+                room -= line.length
+                told.append((line.end, line.length))
+            elif len(rows := progress.rows(record, None)):
+                found += runs_of(line, rows)
+                room -= len(rows)
+                told.append((line.sequence + int(rows[-1]), len(rows)))
+        if any(cursor.doubtful(run) for cursor in readers for run in found):
+            return
+        previous = min(cursor.announced_upto for cursor in readers)
+        for cursor in readers:
+            cursor.follow(sent, lines, told)
+            if found:
+                cursor.announced_upto = sent
+            elif cursor.skip():
+                self.progress_changed[cursor.progress.name] = None
+        if found:
+            left = log.horizon - sent
+            persistent = Persistent(
+                self._topic, self._repository, -progress.notice_group, previous, sent, tuple(found), left=left
+            )
+            to = notice_group_of(self._topic, self._repository, progress.notice_group)
+            self.effects.append(SendLetter(to, (persistent,)))
+            for cursor in readers if self.held else ():
+                self._accompany(cursor, found)
+
+    def feed(self, cursor: SubscriberCursor, asked: bool = False) -> None:
+        """Tell one what is there for it, as far as its window allows; if it inquired, also that it is nothing."""
+        if cursor.scanning or not cursor.active:
+            return
+        log = self._log
+        found: list[SequenceRun] = []
+        end = log.horizon if cursor.ask is Ask.KNOWN else 0
+        while cursor.scanned_upto < end and cursor.pending < self._window and len(found) < _MOST_STRETCHES:
+            record = log.at(cursor.scanned_upto + 1)
+            if record is None:
+                if not found:
+                    cursor.scanning = self.scan(lambda now, got: self._found(now, cursor, got), cursor.scanned_upto + 1)
+                break
+            if record.line.kind is Kind.RESERVED:
+                break  # damaged, and not repaired yet
+            self._add(cursor, record, found)
+        if not cursor.scanning:
+            self._tell(cursor, found, asked)
+
+    def _found(self, now: int, cursor: SubscriberCursor, scanned: Scanned) -> None:  # noqa: ARG002
+        if self.cursors.get(cursor.progress.name) is not cursor or cursor.scanning != scanned.token:
+            return  # it is told from another place on by now
+        cursor.scanning = 0
+        found: list[SequenceRun] = []
+        log = self._log
+        for record in scanned.records:
+            line = record.line
+            if line.kind is Kind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
+                break
+            if any(lost.sequence <= line.sequence and lost.end > cursor.scanned_upto for lost in scanned.damaged):
+                break
+            self._add(cursor, record, found)
+        if not scanned.records and not scanned.damaged and not scanned.reason:
+            cursor.scanned_upto = max(cursor.scanned_upto, min(log.start - 1, log.horizon))  # all of it is forgotten
+        self._tell(cursor, found, False)
+        if scanned.reason:
+            self.stalled = True
+        elif found or not scanned.records:
+            self.feed(cursor)
+
+    def _add(self, cursor: SubscriberCursor, record: Record, found: list[SequenceRun]) -> None:
+        line = record.line
+        progress = cursor.progress
+        if progress.follows(record, _ALL):
+            found.append(run_of(line))
+            cursor.follow(line.end, (line,), ((line.end, line.length),))
+            return
+        early = line.kind is Kind.EVENTS and line.sequence <= progress.epoch
+        rows = progress.rows(record, self._log.block(record) if early else None)
+        cursor.lines.append(line)
+        cursor.scanned_upto = line.end
+        if len(rows):
+            found += runs_of(line, rows)
+            cursor.pending += len(rows)
+            cursor.inflight.append((line.sequence + int(rows[-1]), len(rows)))
+
+    def _tell(self, cursor: SubscriberCursor, found: list[SequenceRun], asked: bool) -> None:
+        parts: list[tuple[list[SequenceRun], int]] = list(cursor.divide(found))
+        if (asked or cursor.lost) and not parts:
+            parts = [([], 0)]
+        lost, cursor.lost = tuple(cursor.lost), []
+        losers = tuple(self._name_of(each.publisher) for each in lost)
+        for at, (part, redelivered) in enumerate(parts, 1):
+            upto = cursor.scanned_upto if at == len(parts) else part[-1].sequence + part[-1].count - 1
+            left = max(self._log.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
+            known = cursor.ask is Ask.KNOWN
+            told = (upto, tuple(part), redelivered, left, known, *((lost, losers) if at == 1 else ()))
+            event: Persistent | Rectify
+            if cursor.rectifying:
+                event = Rectify(self._topic, self._repository, cursor.attempt, cursor.safe, *told)
+            else:
+                event = Persistent(self._topic, self._repository, cursor.attempt, cursor.announced_upto, *told)
+            self.post(cursor, event)
+            cursor.announced_upto = upto
+            if self.held and not cursor.rectifying:
+                self._accompany(cursor, part)
+            cursor.rectifying = False
+        if not parts and cursor.skip():
+            self.progress_changed[cursor.progress.name] = None
+
+    # ---- acknowledgements
+
+    def acknowledge(self, now: int, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:
+        cursor.answered, cursor.pause = now, 0
+        if cursor.acknowledge(spans):
+            self.progress_changed[cursor.progress.name] = None
+        else:
+            self.tell_sync(cursor)
+        self.feed(cursor)
+
+    def tell_sync(self, cursor: SubscriberCursor) -> None:
+        """The subscriber may forget what it kept for this."""
+        self.post(cursor, Sync(self._topic, self._repository, cursor.attempt, cursor.safe))
+
+    def ask(self, cursor: SubscriberCursor) -> None:
+        """The application of a subscriber asks for events: that is written down before it is told of any."""
+        if cursor.ask is Ask.NONE:
+            cursor.ask = Ask.NOTED
+            cursor.progress.learn(cursor.testify())
+            self.progress_changed[cursor.progress.name] = None
+
+    def judge(self, cursor: SubscriberCursor, doubt: Mapping[StreamId, int] | None) -> None:
+        """Say what earlier lives of a subscriber may have been handed; nothing is handed out of what is over."""
+        over = self._log.streams.is_over
+        cursor.doubt = None if doubt is None else {key: last for key, last in doubt.items() if not over(key)}
+        if cursor.ask is not Ask.NONE and cursor.progress.learn(cursor.testify()):
+            self.progress_changed[cursor.progress.name] = None
+
+    def ask_known(self, cursor: SubscriberCursor) -> None:
+        """Enough repositories know that it has asked."""
+        if cursor.ask is Ask.NOTED:
+            cursor.ask = Ask.KNOWN
+            self.feed(cursor, asked=True)  # although it may be nothing: now it may hear what is told to all
+
+    def end(self, cursor: SubscriberCursor, given: Mapping[StreamId, int]) -> None:
+        """The life of a subscriber ends in good order: what it was handed is written down."""
+        cursor.active = False
+        if cursor.ask is Ask.NONE and not given:
+            self.part(cursor.progress.name, cursor.inbox, cursor.attempt)
+        else:
+            cursor.progress.learn(cursor.testify(ended=True, given=given))
+            self.progress_changed[cursor.progress.name] = None
+
+    def part(self, name: str, inbox: str, attempt: int) -> None:
+        """All that is to be known of a life that ended is written down."""
+        self.cursors.pop(name, None)
+        self.effects.append(SendLetter(inbox, (Sync(self._topic, self._repository, attempt, 0, ended=True),)))
+
+    def inform(self, cursor: SubscriberCursor, after: int) -> None:
+        """It asks what there is after what it knows."""
+        if after < cursor.announced_upto:
+            self.rectify(cursor)
+        else:
+            self.feed(cursor, asked=True)
+
+    def report_losses(self, cursor: SubscriberCursor) -> None:
+        """It is to be told what is lost that it has not acknowledged; each time that it is told where it is, since it
+        may not have heard.
+        """
+        cursor.lose(self._log.losses)
+
+    def rectify(self, cursor: SubscriberCursor) -> None:
+        """It has missed what it was told: tell it from its sync on."""
+        if not cursor.scanning:
+            cursor.rewind()
+            self.report_losses(cursor)
+            cursor.rectifying = True
+            self.feed(cursor, asked=True)
+
+    def tick(self, now: int) -> bool:
+        """Tell those again who do not acknowledge; whether anybody is waited for."""
+        waiting = False
+        stalled, self.stalled = self.stalled, False
+        for cursor in list(self.cursors.values()) if stalled else ():
+            self.feed(cursor)
+        for cursor in self.cursors.values():
+            if cursor.doubt is None and now - cursor.began > self._suspicion:
+                # whatever others gave it before, they have told us by now that it exists
+                self.judge(cursor, {key: stream.announced.last for key, stream in self._log.streams.items()})
+            if not cursor.pending:
+                cursor.answered = now
+                continue
+            waiting = True
+            pause = cursor.pause or self._rectify_after
+            if now - cursor.answered > pause and not cursor.scanning:
+                cursor.answered, cursor.pause = now, min(2 * pause, _LONGEST_PAUSE)
+                self.rectify(cursor)
+        return waiting
+
+    # ---- sending again
+
+    def _accompany(self, cursor: SubscriberCursor, found: Iterable[SequenceRun]) -> None:
+        """What it is told of and does not come to it by itself is sent at once."""
+        spans: list[Span] = []
+        for run in found:
+            record = self._log.at(run.sequence)
+            if record is None or head.topic_of(record.frame) != cursor.live:
+                spans.append((run.sequence, run.sequence + run.count - 1))
+        self.resend(cursor, spans)
+
+    def resend(self, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:
+        """A subscriber asks for events that it was told of."""
+        idle = not cursor.wanted
+        for first, last in spans:
+            cursor.wanted.add(max(first, 1), min(last, cursor.announced_upto))
+        if idle and cursor.wanted:
+            self._send_wanted(cursor)
+
+    def _send_wanted(self, cursor: SubscriberCursor) -> None:
+        """From memory as long as it is there, then from the ledger."""
+        blocks: list[Block] = []
+        while cursor.wanted:
+            first = cursor.wanted.first
+            record = self._log.at(first)
+            if record is None:
+                self.scan(lambda now, got: self._found_wanted(now, cursor, got), first, LETTER)
+                break
+            self._pick(cursor, record, blocks)
+            if sum(len(block.frame) for block in blocks) > LETTER:
+                self._send(cursor, blocks)
+                blocks = []
+        self._send(cursor, blocks)
+
+    def _found_wanted(self, now: int, cursor: SubscriberCursor, scanned: Scanned) -> None:  # noqa: ARG002
+        if self.cursors.get(cursor.progress.name) is not cursor:
+            return
+        blocks: list[Block] = []
+        for record in scanned.records:
+            self._pick(cursor, record, blocks)
+        self._send(cursor, blocks)
+        if blocks:
+            self._send_wanted(cursor)
+        else:
+            cursor.wanted = Spans()  # forgotten or damaged: it asks again for what it needs
+
+    def _pick(self, cursor: SubscriberCursor, record: Record, blocks: list[Block]) -> None:
+        """The events of a record that are wanted; of mail, only what is for the one who wants it."""
+        line, wanted, where = record.line, cursor.wanted, cursor.progress.filter
+        spans = wanted.within(line.sequence, line.end)
+        wanted.remove(line.sequence, line.end)
+        if not spans or line.kind is not Kind.EVENTS:
+            return
+        block = self._log.block(record)
+        if spans != [(line.sequence, line.end)]:
+            rows = np.concatenate([np.arange(first, last + 1) for first, last in spans]) - line.sequence
+            block = Block(block.excerpt(rows), block.schema)
+        if self._is_mail and where is not None:
+            rows = np.flatnonzero(where.select(block.column, block.count))
+            if not len(rows):
+                return
+            block = Block(block.excerpt(rows), block.schema)
+        blocks.append(block)
+
+    def _send(self, cursor: SubscriberCursor, blocks: list[Block]) -> None:
+        if blocks:
+            self.effects.append(SendLetter(cursor.inbox, (Retransmission(self._topic, self._repository),), blocks))

@@ -1,0 +1,143 @@
+"""Publisher lives: the events of a publisher's lives follow each other as the lives do, at every repository.
+
+When a life is first steered, the end of each earlier life is fixed in the publisher's fact: the last number that is
+known to be acknowledged, or stored without a gap. Whoever hears of the fact and knows more of these lives raises the
+ends, and the life is answered when all that live have the same fact. They set all up to these ends aside before they
+store anything of the new life; what comes before the fact waits for it. So a repository that was away fetches the
+earlier lives into places before those of the new one.
+"""
+
+from stentor.model.communication import end_name
+from stentor.model.control import Recovery
+from stentor.model.errors import Refusal, Refused
+from stentor.model.record import Fact, StreamId
+from stentor.model.span import Span
+from stentor.protocols.delivery.repository.registry import Registry
+from stentor.protocols.delivery.repository.registry_records import PublisherEnds
+from stentor.protocols.delivery.repository.serving.unknown_lives import UnknownLives
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
+from stentor.protocols.delivery.repository.storing.streams import MOST_LIVES
+
+
+class PublisherLives:
+    """The lives of all publishers of one topic, as one repository knows them."""
+
+    def __init__(self, store: EventLog, registry: Registry, unknown: UnknownLives) -> None:
+        self._log, self._registry = store, registry
+        self.unknown = unknown
+        self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
+        store.is_introduced = self._is_introduced
+
+    def _is_introduced(self, stream: StreamId) -> bool:
+        return self._registry.terms.open or self._registry.is_introduced(*stream)
+
+    # ---- steering
+
+    def stream(self, event: Recovery, sender: int) -> PublisherStream:
+        """Return the stream of a life that is to be steered. Raise Refused if a newer one is known and this one is not
+        resumed, or if its publisher has too many.
+        """
+        if self._registry.is_outlived(sender, event.incarnation) and not event.resumes:  # older ledgers know that alone
+            raise Refused(
+                Refusal.FENCED, f"a newer {event.sender} published here; if there is none, the clock here is behind"
+            )
+        if self._registry.is_closed((sender, event.incarnation)):
+            raise Refused(Refusal.FENCED, f"a newer {event.sender} has published since, and this life of it is closed")
+        stream = self._log.streams.find((sender, event.incarnation))
+        if stream is None:
+            raise Refused(Refusal.TOO_MANY, f"{event.sender} has had {MOST_LIVES:,} lives: let it resume one of them")
+        return stream
+
+    def begin(self, event: Recovery, sender: int) -> list[Fact]:
+        """A life is steered: return what is new of that, to be written down before it is answered."""
+        end = end_name("publisher", event.sender, event.topic)
+        known = self._registry.publishers.get(sender)
+        ends = None
+        if known is None or event.incarnation > known.incarnation:
+            self._fixed[sender] = event.incarnation
+            ends = self._merged(sender, self._known_ends(sender, event.incarnation))
+            ends = tuple(each for each in ends if not self._is_collected(sender, *each))
+        facts = self._registry.record_publisher(
+            event.sender, end, event.principal, event.incarnation, event.resumes, ends
+        )
+        return facts + self.apply()
+
+    def _known_ends(self, publisher: int, before: int) -> dict[int, int]:
+        """Return up to where lives before this one are known here, but for those that are collected or resumed."""
+        streams = self._log.streams.lives(publisher).items()
+        earlier = [each for each in streams if each[0] < before and not self._registry.is_resumed(publisher, each[0])]
+        ends = {life: stream.known for life, stream in earlier if stream.end > stream.floor}
+        return {life: end for life, end in ends.items() if not self._is_collected(publisher, life, end)}
+
+    def _is_collected(self, publisher: int, life: int, end: int) -> bool:
+        stream = self._log.streams.get((publisher, life))
+        return end <= (stream.floor if stream is not None else 0)
+
+    def _merged(self, publisher: int, ends: dict[int, int]) -> PublisherEnds:
+        known = self._registry.publishers.get(publisher)
+        fixed = dict(known.ends) if known is not None else {}
+        lives = sorted(fixed.keys() | ends.keys())
+        return tuple((life, max(fixed.get(life, 0), ends.get(life, 0))) for life in lives)
+
+    def recall(self) -> None:
+        """Set aside what was to be set aside when we ended."""
+        self._fixed = {number: known.incarnation for number, known in self._registry.publishers.items()}
+        self.apply()
+
+    def apply(self) -> list[Fact]:
+        """Set aside what earlier lives had acknowledged, of the publishers of whom there is news. Return what is known
+        here of these lives beyond the ends that were fixed elsewhere: the new life is not answered before all agree.
+        """
+        facts: list[Fact] = []
+        for publisher in self._registry.take_renewed():
+            newest = self._registry.publishers[publisher].incarnation
+            if newest > self._fixed.get(publisher, 0):
+                self._fixed[publisher] = newest
+                ends = self._merged(publisher, self._known_ends(publisher, newest))
+                facts += self._registry.fix_ends(publisher, ends)
+            for life, end in self._registry.publishers[publisher].ends:
+                if not self._is_collected(publisher, life, end):
+                    self._log.set_aside(self._log.streams[publisher, life], end)
+        return facts
+
+    def newest_of(self, publisher: int) -> int:
+        """Return the newest life of a publisher; 0 if there is none."""
+        known = self._registry.publishers.get(publisher)
+        return known.incarnation if known is not None else 0
+
+    # ---- what is told
+
+    def newest(self, publisher: int, incarnation: int) -> tuple[int, int]:
+        """Return this stream of a publisher, else the newest, that begins with something stored, and up to where it has
+        no gap: what comes after one was never acknowledged.
+        """
+        return self._log.streams.newest((publisher, incarnation), self._registry.publishers[publisher].told)
+
+    # ---- what must not be given up
+
+    def awaited(self, stream: PublisherStream) -> list[Span]:
+        """Return the numbers that are missing here although they were acknowledged: up to the end of an earlier life,
+        or as their publisher says. What is damaged holds nothing up: it is a trouble of its own.
+        """
+        missing = stream.undamaged(stream.missing)
+        if not missing:
+            return []
+        known = self._registry.publishers.get(stream.id[0])
+        acknowledged = stream.acknowledged.copy()
+        acknowledged.add(1, dict(known.ends).get(stream.id[1], 0) if known is not None else 0)
+        return [part for gap in missing for part in acknowledged.within(*gap)]
+
+    def is_waiting(self, now: int) -> bool:
+        """Return whether something is awaited of any stream, or of a life that is not known."""
+        return self.unknown.is_waiting(now) or any(map(self.awaited, self._log.streams.unsettled))
+
+    def described(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Return what is awaited, as people are told it: of each publisher lives, first and last numbers."""
+        found = self.unknown.described()
+        for stream in sorted(self._log.streams.unsettled, key=lambda each: each.id):
+            publisher, life = stream.id
+            if awaited := self.awaited(stream):
+                name = self._registry.publishers[publisher].name if publisher in self._registry.publishers else ""
+                found.setdefault(name, []).extend((life, *span) for span in awaited)
+        return found

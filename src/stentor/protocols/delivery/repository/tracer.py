@@ -1,0 +1,205 @@
+"""The testimony of a repository: what it traces of one topic, so that others can find out what came of every event."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.control import StreamRanges
+from stentor.model.record import Entry, Kind, Record, StreamId
+from stentor.model.span import Span, Spans
+from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
+from stentor.protocols.delivery.repository.registry import Frontier, Registry
+from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
+
+_AGAIN = 3600 * SECOND  # after which subscriptions are told again: traces are not kept for ever
+_PROGRESS_PAUSE = SECOND  # between rows about the same subscriber: one for each acknowledgement would cost too much
+_PROGRESS_COST = MILLISECOND  # of that pause for each row: many subscribers of many publishers are told less often
+_NO_LIMIT: Final = 1 << 62
+KINDS = {Kind.EVENTS: TraceKind.STORED, Kind.VOID: TraceKind.VOIDED, Kind.SKIPPED: TraceKind.SKIPPED}
+
+
+class RepositoryTracer:
+    """What is durable, stable and registered here."""
+
+    def __init__(
+        self, topic: str, repository: str, registry: Registry, table: DisseminationTable, trail: TraceBuffer
+    ) -> None:
+        self._topic, self._repository = topic, repository
+        self._registry, self._table, self._traces = registry, table, trail
+        self._repeated = 0
+        self._former: Mapping[int, bytes] | None = None  # an audience, and what was told of it
+        self._body = b""
+        # Sequence numbers. Invariant: _kept_upto <= _traced_upto
+        self._traced_upto = 0  # traced as stable, and so as stored
+        self._kept_upto = 0  # … and these traces are kept
+        self._ledger_end = 0  # the ledger's last when it was opened: an earlier life may have traced what it holds
+        self._progress: dict[tuple[str, StreamId], Spans] = {}  # numbers that are durably done with, and not traced
+        self._progress_upto: dict[tuple[str, StreamId], int] = {}  # … and are traced, all up to this number
+        self._progress_due_at = 0
+
+    # ---- after a crash
+
+    def reopen(self, horizon: int, end: int) -> None:
+        """Begin with a ledger whose records after `horizon`, up to `end`, are read again."""
+        self._traced_upto = self._kept_upto = horizon
+        self._ledger_end = end
+
+    def recall(self, now: int, records: Iterable[Record]) -> None:
+        """Trace records of the ledger again that an earlier life may not have told before it was killed."""
+        self.stored(now, (record for record in records if record.line.end > self._kept_upto), LEDGER)
+
+    @property
+    def traced_upto(self) -> int:
+        return self._traced_upto
+
+    def keep(self, upto: int) -> None:
+        """Note that the traces up to this sequence number are kept: no later life has to tell them."""
+        self._kept_upto = max(self._kept_upto, upto)
+
+    @property
+    def forgettable_upto(self) -> int:
+        """The sequence number up to which the ledger may forget records: what is traced of them is kept."""
+        return self._kept_upto if self._traces.on and self._kept_upto < self._traced_upto else _NO_LIMIT
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether all that there was to trace is traced, and these traces are kept."""
+        return not self._progress and self.forgettable_upto == _NO_LIMIT
+
+    # ---- events
+
+    def stored(self, now: int, entries: Iterable[Entry], peer: str = "") -> None:
+        """These are durable."""
+        if not self._traces.on:
+            return
+        for entry in entries:
+            kind = KINDS.get(entry.line.kind) if isinstance(entry, Record) else None
+            if kind is not None:
+                assert isinstance(entry, Record)
+                self._store(now, kind, entry, peer)
+
+    def _store(self, now: int, kind: TraceKind, record: Record, peer: str) -> None:
+        line = record.line
+        known = self._registry.publishers.get(line.publisher)
+        self._traces.add(
+            Trace(
+                kind=kind, at=now, about=self._topic, source=known.name if known is not None else "",
+                source_id=line.publisher, life=line.incarnation, first=line.first, last=line.last, count=line.length,
+                keeper=self._repository, start=line.sequence, end=line.end, peer=peer, size=len(record.frame),
+                born=record.time,
+                body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
+            )
+        )  # fmt: skip
+
+    def _audience(self, audience: Mapping[int, bytes], count: int) -> bytes:
+        if audience != self._former:  # most are for the same as the one before
+            names = self._table.names
+            wanted = {names[slot]: _rows(bits, count) for slot, bits in audience.items() if slot in names}
+            self._former, self._body = audience, audience_body(wanted)
+        return self._body
+
+    def stable(self, now: int, first: int, last: int) -> None:
+        """These sequence numbers may be shown to readers."""
+        self._traced_upto = max(self._traced_upto, last)
+        middle = min(last, self._ledger_end)
+        for low, high, peer in ((first, middle, LEDGER), (max(first, middle + 1), last, "")):
+            if high >= low:
+                self._traces.add(
+                    Trace(
+                        kind=TraceKind.STABLE,
+                        at=now,
+                        about=self._topic,
+                        keeper=self._repository,
+                        start=low,
+                        end=high,
+                        count=high - low + 1,
+                        peer=peer,
+                    )
+                )
+
+    # ---- subscribers
+
+    def progressed(self, name: str, done: Iterable[StreamRanges]) -> None:
+        """Note that it is durable that a subscriber is done with these."""
+        if self._traces.on:
+            for held in done:
+                if held.floor or held.spans:
+                    spans = self._progress.setdefault((name, (held.publisher, held.incarnation)), Spans())
+                    spans.update(((1, held.floor), *held.spans))
+
+    def abandon(self, stream: StreamId) -> None:
+        """There will be nothing more of a stream."""
+        for name in self._table.destinations:
+            self._progress_upto.pop((name, stream), None)
+
+    def tell_progress(self, now: int, *, is_last: bool = False) -> None:
+        """Trace what subscribers are done with, if that is due, or if the node stops."""
+        if not self._progress or (now < self._progress_due_at and not is_last):
+            return
+        self._progress_due_at = now + _PROGRESS_PAUSE + _PROGRESS_COST * len(self._progress)
+        progress, self._progress = self._progress, {}
+        for key, spans in progress.items():
+            upto = self._progress_upto.get(key, 0)
+            spans.remove(1, upto)
+            self._progress_upto[key] = spans.upto(upto + 1)
+            if spans:
+                self._tell_synced(now, *key, spans)
+
+    def _tell_synced(self, now: int, name: str, stream: StreamId, spans: Spans) -> None:
+        publisher, incarnation = stream
+        self._traces.add(
+            Trace(
+                kind=TraceKind.SYNCED,
+                at=now,
+                about=self._topic,
+                source_id=publisher,
+                life=incarnation,
+                first=spans.first,
+                last=spans.last,
+                count=sum(high - low + 1 for low, high in spans),
+                keeper=self._repository,
+                subscriber=name,
+                body=numbers_body(spans.first, spans.pairs()),
+            )
+        )
+
+    def registered(self, now: int) -> None:
+        """Who wants what, if that has changed."""
+        if now - self._repeated > _AGAIN:
+            self._repeated = now
+            self._table.changed.update(dict.fromkeys(self._table.destinations))
+        if not self._table.changed:
+            return
+        changed, self._table.changed = self._table.changed, {}
+        self._former = None
+        for key in [key for key in self._progress_upto if key[0] in changed and key[0] not in self._table.destinations]:
+            del self._progress_upto[key]  # whoever comes under this name begins anew
+        for name in changed if self._traces.on else ():
+            progress, known = self._table.destinations.get(name), self._registry.subscriptions.get(name)
+            kind, epoch, body = TraceKind.UNSUBSCRIBED, 0, b""
+            if progress is not None and known is not None:
+                changes = [(where, _plain(upto)) for where, upto in known.changes]
+                kind, epoch = TraceKind.SUBSCRIBED, progress.epoch
+                body = intent_body(Intent(known.where, _plain(known.frontier), changes))
+            self._traces.add(
+                Trace(
+                    kind=kind, at=now, about=self._topic, keeper=self._repository, end=epoch, subscriber=name, body=body
+                )
+            )
+
+
+def _rows(bits: bytes, count: int) -> Sequence[Span]:
+    """Which events of a record are meant; nothing if it is all."""
+    if not bits:
+        return ()
+    rows = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little"))
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    firsts, lasts = rows[np.r_[0, breaks + 1]].tolist(), rows[np.r_[breaks, len(rows) - 1]].tolist()
+    return list(zip(firsts, lasts, strict=True))
+
+
+def _plain(frontier: Frontier) -> list[tuple[str, int, int]]:
+    return [(f"{publisher:016x}", incarnation, number) for publisher, incarnation, number in frontier]

@@ -1,0 +1,126 @@
+"""A trail: the traces that a node has not told yet. Machines add to it, whoever composes them tells it."""
+
+from collections.abc import Iterable, Sequence
+
+from stentor.machine import SECOND
+from stentor.model.record import StreamId
+from stentor.model.span import Span, Spans
+from stentor.model.trace import Trace, TraceKind, numbers_body
+from stentor.protocols.delivery.endpoint_api import ReleasedBatch
+from stentor.protocols.delivery.trace_sum import SUMMED, Key, TraceSum, key_of
+
+_MOST = 65_536  # traces that wait for a link
+_LONGEST = 10 * SECOND  # that sums wait: whoever asks what happened does not want to wait much longer
+_SHARE = (
+    200  # … unless what they tell of is so many times as large as they are: all nodes together take a tenth at most
+)
+_ROW, _BATCH = 180, 300  # bytes that a row takes, and what a batch takes beside its rows, roughly
+
+
+class TraceBuffer:
+    """Traces in the order in which things happened; nothing while they are off. Sums are in the order of their firsts,
+    and of one key only the last one grows.
+    """
+
+    __slots__ = ("_sums", "dropped", "offset", "on", "rows", "sums", "told")
+
+    def __init__(self, on: bool = True, sums: bool = False) -> None:
+        self.on, self.sums = on, sums
+        self.offset = 0  # how far clocks on walls are ahead of ours
+        self.rows: list[Trace | TraceSum] = []
+        self._sums: dict[Key, TraceSum] = {}  # those that may grow
+        self.told = 0
+        self.dropped = 0
+
+    def switch(self, on: bool, sums: bool = False) -> None:
+        """Trace from now on, or not; every row, or their sums."""
+        self.on, self.sums = on, sums
+        self._sums = {}
+        if not on:
+            self.rows, self.dropped = [], 0
+
+    def is_due(self, now: int) -> bool:
+        """Whether it is time to tell what there is: sums are worth more, the longer they grow."""
+        if not self.sums or not self.rows or now - self.rows[0].at >= _LONGEST:
+            return True
+        return sum(row.size for row in self.rows) >= _SHARE * (_BATCH + _ROW * len(self.rows))
+
+    def add(self, row: Trace) -> None:
+        """One more; what goes on where the last one ended is one with it."""
+        if not self.on:
+            return
+        rows = self.rows
+        if self.sums and row.kind in SUMMED:
+            self._sum_up(row)
+        elif rows and isinstance(rows[-1], Trace) and (joined := rows[-1].joined(row)) is not None:
+            rows[-1] = joined
+        elif len(rows) < _MOST:
+            rows.append(row)
+        else:
+            self.dropped += 1
+
+    def _sum_up(self, row: Trace) -> None:
+        key = key_of(row)
+        known = self._sums.get(key)
+        if known is not None and known.takes(row):
+            known.add(row, self.offset)
+        elif len(self.rows) < _MOST:
+            self._sums[key] = TraceSum(row, self.offset)
+            self.rows.append(self._sums[key])
+        else:
+            self.dropped += 1
+
+    def publish(self, now: int, about: str, source: str, stream: StreamId, span: Span, size: int, born: int) -> None:
+        """A publisher has sent these."""
+        first, last = span
+        self.add(
+            Trace(
+                kind=TraceKind.PUBLISHED, at=now, about=about, source=source, source_id=stream[0], life=stream[1],
+                first=first, last=last, count=last - first + 1, size=size, born=born,
+            )
+        )  # fmt: skip
+
+    def release(self, now: int, about: str, subscriber: str, portions: Iterable[ReleasedBatch]) -> None:
+        """An application is given these."""
+        if not self.on:
+            return
+        for portion in portions:
+            block, base = portion.block, int(portion.block.catenation)
+            spans: Sequence[Span] = ((base, int(block.last())),)
+            if spans[0][1] - base + 1 != block.count:
+                spans = list(Spans((base + offset, base + offset) for offset in block.offsets()))
+            first = spans[0][0]
+            self.add(
+                Trace(
+                    kind=TraceKind.RELEASED, at=now, about=about, source_id=block.publisher, life=block.incarnation,
+                    first=first, last=spans[-1][1], count=block.count, keeper=portion.repository, start=portion.first,
+                    end=portion.last, subscriber=subscriber, size=len(block.frame), born=block.time,
+                    body=numbers_body(first, spans),
+                )
+            )  # fmt: skip
+
+    def acknowledge(self, now: int, about: str, subscriber: str, stream: StreamId, spans: Sequence[Span]) -> None:
+        """An application is done with these."""
+        if self.on:
+            first, last = spans[0][0], spans[-1][1]
+            self.add(
+                Trace(
+                    kind=TraceKind.ACKNOWLEDGED, at=now, about=about, source_id=stream[0], life=stream[1], first=first,
+                    last=last, count=sum(high - low + 1 for low, high in spans), subscriber=subscriber,
+                    body=numbers_body(first, spans),
+                )
+            )  # fmt: skip
+
+    def conclude(self, now: int) -> None:
+        """The node ends in good order: say so, and how many traces it has told."""
+        self.add(Trace(kind=TraceKind.ENDED, at=now, count=self.told + len(self.rows)))
+
+    def take(self, now: int) -> list[Trace]:
+        """All there is, and that some is missing if it is so."""
+        rows = [row.row() if isinstance(row, TraceSum) else row for row in self.rows]
+        self.rows, self._sums = [], {}
+        if self.dropped:
+            rows.append(Trace(kind=TraceKind.DROPPED, at=now, count=self.dropped))
+            self.dropped = 0
+        self.told += len(rows)
+        return rows

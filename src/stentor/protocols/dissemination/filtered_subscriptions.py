@@ -1,0 +1,199 @@
+"""Filtered subscriptions: the interests in one pattern that have filters, matched together, however many there are."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stentor.matching.pairs.pair_index import Events, PairIndex
+from stentor.model.attribute import Value
+from stentor.model.batch import Batch
+from stentor.model.filter.cost import Cost
+from stentor.model.ids import SubscriptionId
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
+
+D = TypeVar("D")
+Places = NDArray[np.int64]
+_FEW = 16  # pairs up to which a loop beats arrays
+_MANY = 4096  # pairs from which only their counts are kept
+
+
+class SubscriptionSlots(Generic[D]):
+    """All interests that have filters, by places that are used again: so what is known of them lies in arrays."""
+
+    def __init__(self) -> None:
+        self.accepted = np.zeros(64, np.int64)  # events, by place
+        self.accepted_total = 0  # pairs of an event and a filter that took it, also of interests that are gone
+        self.rejected_total = 0  # pairs of an event and a filter that did not
+        self.subscriptions = np.zeros(64, np.int64)
+        self._owners = np.zeros(64, np.int64)  # numbers of destinations, by place
+        # Places that somebody left. Numbers in a list would be objects, made long ago among all that is gone now: each
+        # would keep a page of memory from being given back.
+        self._free = array("q")
+        self._used = 0  # places that somebody has or had
+        self._destinations: dict[int, D] = {}
+        self._numbers: dict[D, int] = {}
+        self._uses: Counter[int] = Counter()
+        self._last = 0
+
+    def enter(self, destination: D, subscription: SubscriptionId) -> int:
+        """A place for an interest."""
+        if self._free:
+            place = self._free.pop()
+        else:
+            place = self._used
+            self._used += 1
+            if place == len(self._owners):
+                self._grow()
+        owner = self._numbers.get(destination)
+        if owner is None:
+            self._last += 1
+            owner = self._numbers[destination] = self._last
+            self._destinations[owner] = destination
+        self._uses[owner] += 1
+        self._owners[place], self.subscriptions[place], self.accepted[place] = owner, subscription, 0
+        return place
+
+    def leave(self, place: int) -> None:
+        owner = int(self._owners[place])
+        self._uses[owner] -= 1
+        if not self._uses[owner]:
+            del self._uses[owner]
+            destination = self._destinations.pop(owner, None)
+            if destination is not None:
+                del self._numbers[destination]
+        self._free.append(place)
+
+    def destination(self, place: int) -> D | None:
+        return self._destinations.get(int(self._owners[place]))
+
+    def abandon(self, destination: D) -> None:
+        """A destination is gone: nothing is for it any more, though its interests leave one by one."""
+        owner = self._numbers.pop(destination, None)
+        if owner is not None:
+            del self._destinations[owner]
+
+    def _grow(self) -> None:
+        size = len(self._owners)
+        self.accepted = np.concatenate((self.accepted, np.zeros(size, np.int64)))
+        self.subscriptions = np.concatenate((self.subscriptions, np.zeros(size, np.int64)))
+        self._owners = np.concatenate((self._owners, np.zeros(size, np.int64)))
+
+    def share(self, events: Events, places: Places, count: int) -> Iterator[tuple[D, Events]]:
+        """The events of a batch for each destination, in order and each once."""
+        owners = self._owners[places]
+        if (owners == owners[0]).all():
+            kept = np.zeros(count, np.bool_)
+            kept[events] = True
+            shares = [(int(owners[0]), kept.nonzero()[0])]
+        else:
+            pairs = np.unique(owners * count + events)
+            mixed, rows = np.divmod(pairs, count)
+            starts = np.flatnonzero(np.diff(mixed, prepend=-1))
+            shares = list(zip(mixed[starts].tolist(), np.split(rows, starts[1:]), strict=True))
+        for owner, rows in shares:
+            destination = self._destinations.get(owner)
+            if destination is not None:
+                yield destination, rows
+
+    def tally(self, destination: D, places: Places, counts: Places) -> Mapping[SubscriptionId, int]:
+        """How much each subscription of a destination has of these."""
+        mine = self._owners[places] == self._numbers.get(destination, 0)
+        found: Counter[SubscriptionId] = Counter()
+        for subscription, count in zip(self.subscriptions[places[mine]].tolist(), counts[mine].tolist(), strict=True):
+            found[subscription] += count
+        return found
+
+
+class FilteredSubscriptions(Generic[D]):
+    """The interests in one pattern that have filters, and that may read the same."""
+
+    def __init__(self, number: int, roster: SubscriptionSlots[D], access: ReadAccess | None = None) -> None:
+        self.number = number
+        self.access = access  # of all of them
+        self.events = 0
+        self._slots = roster
+        self._index = PairIndex()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, subscription: BrokerSubscription[D]) -> None:
+        assert subscription.filter is not None, "an interest in all of a topic has no need of an audience"
+        subscription.place = self._slots.enter(subscription.destination, subscription.id)
+        subscription.counts, subscription.since = self, self.events
+        self._index.add(subscription.filter, subscription.place)
+
+    def remove(self, subscription: BrokerSubscription[D]) -> None:
+        self._index.remove(subscription.place)
+        self._slots.leave(subscription.place)
+
+    def move(self, subscription: BrokerSubscription[D], to: "FilteredSubscriptions[D]") -> None:
+        """Let an interest join another audience; it keeps its place, and what was counted for it."""
+        assert subscription.filter is not None, "whoever is in an audience has a filter"
+        self._index.remove(subscription.place)
+        to._index.add(subscription.filter, subscription.place)
+        subscription.counts, subscription.since = to, to.events - (self.events - subscription.since)
+
+    @property
+    def load(self) -> Cost:
+        return self._index.load
+
+    @property
+    def evaluated(self) -> int:
+        return self._index.evaluated
+
+    def accepted(self, place: int) -> int:
+        return int(self._slots.accepted[place])
+
+    def wanting(self, attributes: Mapping[str, Value]) -> Iterator[D]:
+        """Who wants an event; just asked, not counted."""
+        for place in self._index.match_one(attributes):
+            destination = self._slots.destination(place)
+            if destination is not None:
+                yield destination
+
+    def match(self, batch: Batch) -> tuple[Events, Places]:
+        """Which events go to whom; counted."""
+        self.events += batch.count
+        events, places = self._index.match_pairs(batch)
+        self._slots.accepted_total += len(places)
+        self._slots.rejected_total += batch.count * len(self._index) - len(places)
+        accepted = self._slots.accepted
+        if len(self._index) == 1:
+            if len(places):
+                accepted[places[0]] += len(places)
+        elif len(places) <= _FEW:
+            for place in places.tolist():
+                accepted[place] += 1
+        else:
+            np.add.at(accepted, places, 1)
+        return events, places
+
+
+class MatchedSubscriptions(Generic[D]):
+    """Who chose what of some events; asked only if these events have to wait, in the same step."""
+
+    __slots__ = ("_parts", "_slots")
+
+    def __init__(self, roster: SubscriptionSlots[D]) -> None:
+        self._slots = roster
+        self._parts: list[tuple[Places, Places | None]] = []  # None is once each
+
+    def add(self, places: Places) -> "MatchedSubscriptions[D]":
+        """The places of those who chose, each as often as it chose an event."""
+        if len(places) > _MANY:  # a frame may claim many events for few bytes
+            self._parts.append(np.unique(places, return_counts=True))
+        else:
+            self._parts.append((places, None))
+        return self
+
+    def get(self, destination: D, default: Mapping[SubscriptionId, int]) -> Mapping[SubscriptionId, int]:
+        if not self._parts:
+            return default
+        counts = [np.ones(len(places), np.int64) if some is None else some for places, some in self._parts]
+        places = np.concatenate([places for places, _ in self._parts])
+        return self._slots.tally(destination, places, np.concatenate(counts))

@@ -1,0 +1,392 @@
+"""Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from sys import maxsize
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from stentor.matching.topic_tree import PatternMap, TopicTree
+from stentor.model.filter import Filter
+from stentor.model.filter.cost import NOTHING
+from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
+from stentor.model.messages import Message
+from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
+from stentor.protocols.dissemination.filtered_subscriptions import FilteredSubscriptions, SubscriptionSlots
+from stentor.protocols.dissemination.member_interests import MemberInterests
+from stentor.wire.head import topic_of_flow
+
+
+class Restricted(Protocol):
+    """What may mean some topics of its pattern only."""
+
+    access: ReadAccess | None
+
+
+class Sink(Protocol):
+    """Whatever collects slices for a peer; the list itself stays the same for ever."""
+
+    fresh: list[Any]  # (whole event frames, how many events, who takes all of them, who chose how many)
+    defined: set[TopicId | SchemaId]  # numbers that the peer knows the meaning of
+
+    def define(self, number: TopicId | SchemaId, definition: Message) -> bool: ...
+
+
+D = TypeVar("D", bound=Sink)
+R = TypeVar("R", bound=Restricted)
+_NUMBER = 8  # bytes of a link's number
+_MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or goes: that takes a millisecond
+
+
+class Route(Generic[D]):
+    """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
+
+    __slots__ = ("_whole", "demands", "events", "everything", "filtered", "sinks", "takers")
+
+    def __init__(
+        self,
+        interests: Iterable[BrokerSubscription[D]],
+        filtered: Iterable[FilteredSubscriptions[D]],
+        demands: Iterable[MemberInterests] = (),
+    ) -> None:
+        self._whole = tuple(interests)
+        self.filtered = tuple(filtered)  # those who take some
+        self.demands = tuple(demands)  # of other brokers
+        self.takers = _numbers(self._whole)  # who takes every event, and who misses what if that is dropped
+        self.everything = dict.fromkeys(self.takers)
+        self.sinks = tuple(destination.fresh.append for destination in self.takers)  # the hot path calls just these
+        self.events = 0
+
+    @property
+    def parts(self) -> tuple[list[BrokerSubscription[D]], list[FilteredSubscriptions[D]], list[MemberInterests]]:
+        """All who want events that go this way: of all events, of some, and other brokers."""
+        return list(self._whole), list(self.filtered), list(self.demands)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody takes events that go this way, here or elsewhere."""
+        return bool(self.takers or self.filtered or self.demands)
+
+    def price(self, events: int, size: int) -> int:
+        """Return how many nanoseconds it takes at most to match so many events of so many bytes."""
+        loads = [filtered.load for filtered in self.filtered]
+        return sum(load.per_event * events + load.per_character * size for load in loads)
+
+    def book_counts(self) -> None:
+        """Book the events that went this way to the interests that took them all."""
+        if self.events:
+            for subscription in self._whole:
+                subscription.taken += self.events
+            self.events = 0
+
+
+class FlowTable(Generic[D]):
+    """The routes of the flows that come in over one link."""
+
+    __slots__ = ("denied", "number", "routes", "schemas", "topics")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.routes: dict[bytes, Route[D]] = {}
+        self.topics: set[TopicId] = set()  # what the peer has told us the meaning of
+        self.schemas: set[SchemaId] = set()
+        self.denied: set[TopicId] = set()  # what the peer may not publish on, and was told so
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.routes or self.topics or self.schemas)
+
+
+class TopicEntry(msgspec.Struct, Generic[D], eq=False, gc=False):
+    """A topic that peers have defined, its route if it is known, and the flows that remember the route.
+
+    There may be a million, and Python's collector would look at each of them again and again, which others would wait
+    for. So none of their parts is anything that it has to look at: nothing refers back to a topic's state, and the
+    keys of `remembered` are bytes.
+    """
+
+    name: str
+    definers: int = 0
+    route: Route[D] | None = None
+    epoch: int = 0  # of the table, when the route was worked out: it holds only as long as that is the table's
+    remembered: dict[bytes, None] = {}  # the numbers of links, each with a flow
+
+
+class RouteTable(Generic[D]):
+    """Interests go in, routes come out; a change forgets exactly the routes that it touches. Invariants, asserted by
+    `validate`:
+
+    a route of this epoch leads to all that cover its topic now, and to nobody else; a flow that is remembered has the
+    route of its topic, or is denied, and its topic knows it; each audience is of somebody, and all of them are of the
+    interests with filters; `evaluated` and `evaluated_for` are the sums over these
+    """
+
+    def __init__(self, heed: Callable[[BrokerSubscription[D], bool], None] | None = None) -> None:
+        self._heed = heed or (lambda _subscription, _comes: None)  # told of every interest that comes or goes
+        self.topics: dict[TopicId, TopicEntry[D]] = {}
+        self._tree: TopicTree[TopicEntry[D]] = TopicTree()
+        self._whole: PatternMap[BrokerSubscription[D]] = PatternMap()
+        self._audiences: PatternMap[FilteredSubscriptions[D]] = PatternMap()
+        self._by_pattern: dict[tuple[str, ReadAccess | None], FilteredSubscriptions[D]] = {}
+        self._demands: PatternMap[MemberInterests] = PatternMap()
+        self._demand_of: dict[str, MemberInterests] = {}
+        self._last_demand = self._last_audience = 0
+        self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
+        self._epoch = 0
+        self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
+        self.slots: SubscriptionSlots[D] = SubscriptionSlots()
+        self.subscriptions: dict[int, BrokerSubscription[D]] = {}
+        self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
+        self.is_loaded = False  # some events take a while to be matched
+        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
+        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
+
+    def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
+        """A peer told us what a number means; we know it as long as any such peer is there."""
+        if topic in table.topics:
+            return
+        table.topics.add(topic)
+        state = self.topics.get(topic)
+        if state is None:
+            state = self.topics[topic] = TopicEntry(name)
+            self._tree.add(name, topic, state)
+        state.definers += 1
+
+    def drop(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget about so many flows of a peer that is gone, and topics that only it defined; return how many."""
+        done = self.forget_flows(table, most)
+        while table.topics and done < most:
+            topic = table.topics.pop()
+            done += 1
+            state = self.topics[topic]
+            state.definers -= 1
+            if not state.definers:
+                if state.route is not None:
+                    state.route.book_counts()
+                self._tree.remove(state.name, topic)
+                del self.topics[topic]
+        return done
+
+    def add(self, subscription: BrokerSubscription[D]) -> None:
+        """One with a filter joins those in the same pattern; only the first of them changes routes."""
+        pattern = subscription.pattern
+        self.subscriptions[subscription.number] = subscription
+        self._heed(subscription, True)
+        if subscription.filter is None:
+            self._whole.add(pattern, subscription.number, subscription)
+            self._forget(pattern)
+            return
+        filtered = self._filtered(subscription, subscription.access)
+        before = filtered.evaluated
+        filtered.add(subscription)
+        self.evaluated += filtered.evaluated - before
+        self._book(subscription, filtered.evaluated - before, filtered)
+
+    def _filtered(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> FilteredSubscriptions[D]:
+        """Return the audience of whoever has this pattern and may read the same."""
+        pattern = subscription.pattern
+        filtered = self._by_pattern.get((pattern, access))
+        if filtered is None:
+            self._last_audience += 1
+            filtered = self._by_pattern[pattern, access] = FilteredSubscriptions(
+                self._last_audience, self.slots, access
+            )
+            self._audiences.add(pattern, filtered.number, filtered)
+            self._forget(pattern)
+        return filtered
+
+    def _book(self, subscription: BrokerSubscription[D], evaluated: int, audience: FilteredSubscriptions[D]) -> None:
+        """An interest has joined an audience, and made evaluating filters dearer by so much."""
+        subscription.evaluated = evaluated
+        if evaluated:
+            self.evaluated_for[subscription.destination] += evaluated
+        self.is_loaded = self.is_loaded or audience.load != NOTHING
+
+    def _strike(self, subscription: BrokerSubscription[D]) -> None:
+        """An interest has left its audience."""
+        if subscription.evaluated:
+            self.evaluated_for[subscription.destination] -= subscription.evaluated
+            if not self.evaluated_for[subscription.destination]:
+                del self.evaluated_for[subscription.destination]
+
+    def remove(self, subscription: BrokerSubscription[D]) -> None:
+        pattern = subscription.pattern
+        del self.subscriptions[subscription.number]
+        if not self.subscriptions:
+            self.subscriptions.clear()  # a table that held many keeps its size otherwise
+        self._heed(subscription, False)
+        if subscription.filter is None:
+            self._whole.remove(pattern, subscription.number)
+            self._forget(pattern)
+            return
+        filtered = self._by_pattern[pattern, subscription.access]
+        before = filtered.evaluated
+        filtered.remove(subscription)
+        self.evaluated += filtered.evaluated - before
+        self._strike(subscription)
+        self._tidy(pattern, filtered)
+
+    def _tidy(self, pattern: str, audience: FilteredSubscriptions[D]) -> None:
+        if not audience:
+            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
+            del self._by_pattern[pattern, audience.access]
+            self._audiences.remove(pattern, audience.number)
+            self._forget(pattern)
+
+    def change_access(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> None:
+        """From now on an interest means other topics of its pattern."""
+        if access is subscription.access:
+            return
+        if subscription.filter is not None:
+            former = self._by_pattern[subscription.pattern, subscription.access]
+            joined = self._filtered(subscription, access)
+            before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
+            former.move(subscription, joined)
+            self.evaluated += former.evaluated + joined.evaluated - before
+            self._strike(subscription)
+            self._book(subscription, dearer + joined.evaluated, joined)
+            self._tidy(subscription.pattern, former)
+        subscription.access = access
+        self._forget(subscription.pattern)
+
+    def has_exact(self, topic: str) -> bool:
+        """Return whether anybody here asked for a topic by its name."""
+        return self._whole.has_exact(topic) or self._audiences.has_exact(topic)
+
+    def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
+        """A member of a scope around us wants something, or not any more; only the first and last change routes."""
+        interests = self._demand_of.get(pattern)
+        if interests is None:
+            self._last_demand += 1
+            interests = self._demand_of[pattern] = MemberInterests(self._last_demand, depth)
+            self._demands.add(pattern, interests.number, interests)
+            self._forget(pattern)
+        if wanted:
+            interests.add(level, member, where)
+            return
+        interests.remove(level, member, where)
+        if not interests:
+            del self._demand_of[pattern]
+            self._demands.remove(pattern, interests.number)
+            self._forget(pattern)
+
+    def route(self, state: TopicEntry[D]) -> Route[D]:
+        if state.route is not None and state.epoch != self._epoch:
+            state.route.book_counts()
+            state.route, state.remembered = None, {}
+        if state.route is None:
+            parts = self._covering(state.name)
+            key = tuple([tuple([each.number for each in part]) for part in parts])
+            route = self._shared.get(key)
+            if route is None:
+                route = self._shared[key] = Route(*parts)
+            state.route, state.epoch = route, self._epoch
+        return state.route
+
+    def _covering(
+        self, name: str
+    ) -> tuple[list[BrokerSubscription[D]], list[FilteredSubscriptions[D]], list[MemberInterests]]:
+        """Return all who want events of a topic, in the order of their numbers."""
+        return (
+            sorted(_readable(self._whole.covering(name), name), key=lambda subscription: subscription.number),
+            sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number),
+            sorted(self._demands.covering(name), key=lambda demand: demand.number),
+        )
+
+    def validate(self) -> None:
+        for topic, state in self.topics.items():
+            assert topic == topic_id(state.name), f"{state.name} is filed under another number"
+            if state.route is not None and state.epoch == self._epoch:
+                assert state.route.parts == self._covering(state.name), f"the route of {state.name} is not as it was"
+        for number, table in self._tables.items():
+            assert number == table.number, "a table of flows under another number"
+            for flow, route in table.routes.items():
+                state = self.topics[topic_of_flow(flow)]
+                assert route is self.denied or route is state.route, f"a flow of {state.name} has a route of its own"
+                assert _key(table, flow) in state.remembered, f"{state.name} does not know of a flow"
+        assert all(self._by_pattern.values()), "an audience of nobody"
+        filtered = [subscription for subscription in self.subscriptions.values() if subscription.filter is not None]
+        assert sum(map(len, self._by_pattern.values())) == len(filtered), "an audience of interests that are gone"
+        assert self.evaluated == sum(audience.evaluated for audience in self._by_pattern.values())
+        costs: Counter[D] = Counter()
+        for subscription in filtered:
+            costs[subscription.destination] += subscription.evaluated
+        assert self.evaluated_for == +costs, "filters that are gone are still paid for"
+
+    def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
+        """File the route of a flow's topic, until the topic's route changes."""
+        state = self.topics[topic_of_flow(flow)]
+        route = table.routes[flow] = self.route(state)
+        state.remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
+        return route
+
+    def deny(self, table: FlowTable[D], flow: bytes) -> None:
+        """Let the events of a flow go nowhere, until access to its topic changes."""
+        table.routes[flow] = self.denied
+        self.topics[topic_of_flow(flow)].remembered[_key(table, flow)] = None
+        self._tables[table.number] = table
+
+    def forget_routes(self, pattern: str) -> set[TopicId]:
+        """Forget the routes of some topics, because others may read or write them now; return their numbers."""
+        self._forget(pattern)
+        return {topic_id(state.name) for state in self._tree.covered(pattern)}
+
+    def forget_flows(self, table: FlowTable[D], most: int = maxsize) -> int:
+        """Forget the oldest flows of a link, and return how many: they come back as they are used."""
+        oldest = list(islice(table.routes, most))
+        for flow in oldest:
+            del table.routes[flow]
+            self.topics[topic_of_flow(flow)].remembered.pop(_key(table, flow), None)
+        if not table.routes:
+            self._tables.pop(table.number, None)
+        return len(oldest)
+
+    def book_counts(self) -> None:
+        """Bring every interest's counts up to date."""
+        for state in self.topics.values():
+            if state.route is not None:
+                state.route.book_counts()
+
+    def _forget(self, pattern: str) -> None:
+        """Forget the routes of the topics that a pattern covers; if there are many, those of all topics."""
+        self._shared.clear()  # only for sharing: a route still in use stays as it is
+        for visited, state in enumerate(self._tree.covered(pattern)):
+            if visited == _MANY_TOPICS:
+                self._forget_all()
+                return
+            if state.route is not None:
+                state.route.book_counts()
+                state.route = None
+            for key in state.remembered:
+                table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
+                if table is not None:
+                    table.routes.pop(key[_NUMBER:], None)
+            state.remembered = {}
+
+    def _forget_all(self) -> None:
+        """Forget all routes without looking at each topic: flows come back as they are used, and find their routes
+        again. What these counted is booked when somebody looks.
+        """
+        self._epoch += 1
+        for table in self._tables.values():
+            table.routes.clear()
+        self._tables.clear()
+
+
+def _key(table: FlowTable[D], flow: bytes) -> bytes:
+    return table.number.to_bytes(_NUMBER, "little", signed=True) + flow  # links that we dialled have negative ones
+
+
+def _readable(found: Iterable[R], topic: str) -> list[R]:
+    """Return those that mean a topic; brokers' demands are not asked, because the broker at the other end decides."""
+    return [each for each in found if each.access is None or each.access.may_read(topic)]
+
+
+def _numbers(interests: Iterable[BrokerSubscription[D]]) -> dict[D, tuple[SubscriptionId, ...]]:
+    numbers: dict[D, tuple[SubscriptionId, ...]] = {}
+    for subscription in interests:
+        numbers[subscription.destination] = (*numbers.get(subscription.destination, ()), subscription.id)
+    return numbers

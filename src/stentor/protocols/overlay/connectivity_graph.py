@@ -1,0 +1,124 @@
+"""The connectivity graph: what a broker knows of the network, abbreviated, and the best hop to each unit that it sees.
+
+Its nodes are the members of the scopes around the broker: the brokers of its cluster, the other clusters of its
+super-cluster, and so on. What is inside another unit is not seen. An edge stands if both its ends speak of it, and
+leads from a unit to one of the same or a higher level: so traffic between members of a unit never leaves it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from stentor.model.context import Context
+from stentor.model.messages import Presence
+from stentor.protocols.overlay.path_lengths import PathLengths
+from stentor.protocols.overlay.shortest_paths import Cost, Edge, RoutingCache
+
+
+class ConnectivityGraph:
+    """The presences of all members of all scopes around a broker, and the routes that follow from them. Invariants,
+    asserted by `validate`:
+
+    `_advertised` is what the presences say, `_advertised_by` the same the other way round; an edge is drawn if and only
+    if it stands, and `_edges_from` has just those that are drawn
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.cache = RoutingCache(context.name, context.depth)
+        self.members: tuple[dict[str, Presence], ...] = tuple({} for _ in range(context.depth))  # by level
+        self._advertised: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
+        self._edges_from: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
+        self._advertised_by: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
+        self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
+
+    def validate(self) -> None:
+        for level, members in enumerate(self.members):
+            for unit, presence in members.items():
+                assert (unit, level) == (presence.unit, self.context.level(unit)), f"{unit} is not of level {level}"
+                gateways = () if presence.left else presence.gateways
+                assert self._advertised[unit] == {each.unit: each.cost for each in gateways}, (
+                    f"{unit} says something else"
+                )
+        spoken = {(near, far) for near, ends in self._advertised.items() for far in ends}
+        assert spoken == {(near, far) for far, ends in self._advertised_by.items() for near in ends}, "mentions differ"
+        drawn = {(near, far): Edge(level, cost) for near, far, level, cost in self.cache.edges()}
+        assert drawn == {pair: edge for pair in spoken if (edge := self._edge(*pair))}, "an edge that does not stand"
+        assert drawn.keys() == {(near, far) for near, ends in self._edges_from.items() for far in ends}, "leads differ"
+        self.cache.validate()
+
+    def find(self, unit: str) -> Presence | None:
+        level = self.context.level(unit)
+        return None if level is None else self.members[level].get(unit)
+
+    def take(self, presence: Presence) -> None:
+        """A unit is, or is not any more, what this says."""
+        unit = presence.unit
+        level = self.context.level(unit)
+        assert level is not None, f"{unit} is none of our business"
+        self._paths.clear()
+        former = self._advertised.get(unit, {})
+        spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
+        self.members[level][unit] = presence
+        self._advertised[unit] = spoken
+        for other in former.keys() - spoken.keys():
+            self._advertised_by[other].discard(unit)
+        for other in spoken:
+            self._advertised_by[other].add(unit)
+        for far in sorted(former.keys() | spoken.keys()):
+            self._draw(unit, far)
+        for near in sorted(self._advertised_by[unit]):
+            self._draw(near, unit)
+
+    def _draw(self, near: str, far: str) -> None:
+        """The edge between two units, if it stands; those of the units around us are drawn from what is inside them."""
+        edge = self._edge(near, far)
+        if edge is not None:
+            self._edges_from[near].add(far)
+            self.cache.set_edge(near, far, *edge)
+        elif far in self._edges_from[near]:
+            self._edges_from[near].remove(far)
+            self.cache.remove_edge(near, far)
+
+    def _edge(self, near: str, far: str) -> Edge | None:
+        """Return the edge between two units, if it stands."""
+        units, cost, level = self.context.units, self._advertised.get(near, {}).get(far), self.context.level(far)
+        if cost is None or level is None or near in units[1:] or far in units or not self._answers(far, near, level):
+            return None
+        return Edge(level, cost)
+
+    def _answers(self, unit: str, speaker: str, level: int) -> bool:
+        """Whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
+        seen = speaker if self.context.level(speaker) == level else self.context.units[level]
+        return seen in self._advertised.get(unit, ())
+
+    def reaches(self, unit: str) -> bool:
+        return unit in self.context.units or self.cache.distance(unit) is not None
+
+    def distance(self, unit: str) -> Cost | None:
+        return self.cache.distance(unit)
+
+    def paths(self, level: int) -> PathLengths:
+        """Return the paths between those members of a level that can be reached, by links that both ends speak of."""
+        if level not in self._paths:
+            reached = {each.unit: each for each in self.present(level) if self.reaches(each.unit)}
+            spoken = {unit: {gateway.unit for gateway in each.gateways} for unit, each in reached.items()}
+            self._paths[level] = PathLengths(
+                {unit: {far for far in near if unit in spoken.get(far, ())} for unit, near in spoken.items()}
+            )
+        return self._paths[level]
+
+    def present(self, level: int) -> Iterator[Presence]:
+        """The members of a level, in the order of their names."""
+        for unit in sorted(self.members[level]):
+            presence = self.members[level][unit]
+            if not presence.left:
+                yield presence
+
+    def lost(self) -> list[str]:
+        """Members that are known and cannot be reached: dead, or on the other side of a partition."""
+        return [
+            presence.unit
+            for level in range(self.context.depth)
+            for presence in self.present(level)
+            if not self.reaches(presence.unit)
+        ]

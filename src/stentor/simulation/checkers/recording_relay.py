@@ -1,0 +1,35 @@
+"""A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice."""
+
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.delivery.besteffort.subscriber import frames
+from stentor.protocols.dissemination.relay import Relay
+from stentor.protocols.dissemination.routes import Route
+from stentor.simulation.outcome import Anomaly
+from stentor.wire.block import Block
+from stentor.wire.head import schema_of
+
+Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
+
+
+class RecordingRelay(Relay[Outbox]):
+    """Put in the place of a broker's relay for one life of it."""
+
+    _anomalies: list[Anomaly]
+    _seen: set[Name]
+
+    @staticmethod
+    def watch(relay: Relay[Outbox], anomalies: list[Anomaly]) -> None:
+        relay.__class__ = RecordingRelay
+        assert isinstance(relay, RecordingRelay)
+        relay._anomalies, relay._seen = anomalies, set()
+
+    def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:
+        for frame in frames(inner):
+            schema = schema_of(frame)
+            block = Block(frame, self._forwarder.schemas[schema])
+            for offset in block.offsets():
+                event = (block.publisher, block.incarnation, block.topic, block.catenation + offset)
+                if event in self._seen:
+                    self._anomalies.append(Anomaly("twice", f"event {event} came to {self._context.name} again"))
+                self._seen.add(event)
+        return super()._deliver_locally(inner, runs, matchings)

@@ -1,0 +1,1 @@
+"""The networks of many brokers joined by links in memory: `overlay_world`, over a random `topology`."""
