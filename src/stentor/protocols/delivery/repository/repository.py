@@ -1,22 +1,7 @@
-"""The repository: stores every event of a reliable topic once, in order and without gaps, and sees to it that everyone
-who must have it gets it. This is one repository's machine for one topic: section 3 of the paper, and section 4 for
-bundles of several. Its parts:
+"""The machine of one reliable topic at one repository: section 3 of the paper, and section 4 for bundles of several.
 
-    store       streams, sequence numbers, reservations
-    dispatch    readers, and what they are told
-    commits     what must be durable before it is said
-    agreement   what others must know of a subscriber before it is told
-    gossip      what the repositories of a bundle tell each other
-    enrolment   clients that want to be steered; in it holders, of whom each name has one
-    departures  subscribers that end, for a while or for good
-    owners      what they want of the topic
-    membership  how this repository introduces itself, and leaves
-    notices     what brokers are told of who may do what
-    collection  what may be forgotten
-    closing     lives of publishers of which nothing is left
-    gaps        what nobody has: those behind it do not wait for ever
-    damage      what was stored and cannot be read: an error until it is mended, or accepted
-    reading     those who read what is stored, at rest
+It stores every event once, in order and without gaps, and sees to it that everyone who must have it gets it. The
+package's first page lists its parts.
 """
 
 from collections.abc import Callable
@@ -475,8 +460,6 @@ class TopicRepository:
         terms = self.registry.terms
         age = min(terms.keep, terms.expire or terms.keep) * self._settings.age_unit
         return now + max(age, _SHORTEST_SLEEP) if self.log.streams.event_count else None
-
-    # ---- people
 
     def validate(self) -> None:
         """Assert the invariants of what it holds; while it reads its ledger, that is not all there yet."""
