@@ -117,9 +117,8 @@ class TopicRepository:
         bundle, holders = self.gossip.bundle, self.admission.holders
         subscribers = SubscriberLetters(settings.name, streams, self.table, self.feeds, bundle, holders)
         self.membership = OwnMembership(
-            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission,
-            self.syncs,
-        )  # fmt: skip
+            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission, self.syncs
+        )
         self.notices = AccessNotices(topic, self.registry, self.feeds)
         self.damage = Damage(topic, settings, log, self.registry, self.feeds, self.gossip)
         self.retention = Retention(
@@ -137,9 +136,8 @@ class TopicRepository:
             self.gap_closing, self.status,
         )  # fmt: skip
         self.read_server = StoredReadServer(
-            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission,
-            lambda: self.size,
-        )  # fmt: skip
+            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission, lambda: self.size
+        )
         self.conflicts = Conflicts(topic, log, self.feeds)
         self.gone = self.is_open = False  # it has left the bundle; it knows what its ledger held
         self._interval = TickInterval(log, self.registry, self.feeds, self.gossip, self.commits, self.notices)
