@@ -1,22 +1,7 @@
-"""The repository: stores every event of a reliable topic once, in order and without gaps, and sees to it that everyone
-who must have it gets it. This is one repository's machine for one topic: section 3 of the paper, and section 4 for
-bundles of several. Its parts:
+"""The machine of one reliable topic at one repository: section 3 of the paper, and section 4 for bundles of several.
 
-    store       streams, sequence numbers, reservations
-    dispatch    readers, and what they are told
-    commits     what must be durable before it is said
-    agreement   what others must know of a subscriber before it is told
-    gossip      what the repositories of a bundle tell each other
-    enrolment   clients that want to be steered; in it holders, of whom each name has one
-    departures  subscribers that end, for a while or for good
-    owners      what they want of the topic
-    membership  how this repository introduces itself, and leaves
-    notices     what brokers are told of who may do what
-    collection  what may be forgotten
-    closing     lives of publishers of which nothing is left
-    gaps        what nobody has: those behind it do not wait for ever
-    damage      what was stored and cannot be read: an error until it is mended, or accepted
-    reading     those who read what is stored, at rest
+It stores every event once, in order and without gaps, and sees to it that everyone who must have it gets it. The
+package's first page lists its parts.
 """
 
 from collections.abc import Callable
@@ -131,9 +116,8 @@ class TopicRepository:
         bundle, holders = self.gossip.bundle, self.admission.holders
         subscribers = SubscriberLetters(settings.name, streams, self.table, self.feeds, bundle, holders)
         self.membership = OwnMembership(
-            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission,
-            self.syncs,
-        )  # fmt: skip
+            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission, self.syncs
+        )
         self.notices = AccessNotices(topic, self.registry, self.feeds)
         self.damage = Damage(topic, settings, log, self.registry, self.feeds, self.gossip)
         self.retention = Retention(
@@ -151,9 +135,8 @@ class TopicRepository:
             self.gap_closing, self.status,
         )  # fmt: skip
         self.read_server = StoredReadServer(
-            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission,
-            lambda: self.size,
-        )  # fmt: skip
+            topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.admission, lambda: self.size
+        )
         self.conflicts = Conflicts(topic, log, self.feeds)
         self.gone = self.is_open = False  # it has left the bundle; it knows what its ledger held
         self.interval = TickInterval(log, self.registry, self.feeds, self.gossip, self.commits, self.notices)
@@ -455,8 +438,6 @@ class TopicRepository:
             self.feeds.effects.append(Discard(self.topic))
             self.gone = True
         self.feeds.effects.append(StartTimer(self.timer, now + self.interval.pause(busy)))
-
-    # ---- people
 
     def validate(self) -> None:
         """Assert the invariants of what it holds; while it reads its ledger, that is not all there yet."""

@@ -492,8 +492,6 @@ class ReliableSubscriber:
                 self._effects.append(endpoint_api.ConfirmDurable(token))
         self._waiting = []
 
-    # ---- time
-
     def _timer_fired(self, now: int, fired: TimerFired) -> None:
         if isinstance(fired.timer, SubscriberTick):
             self._timer = NEVER
