@@ -49,7 +49,7 @@ class Grudging:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients do not linger when they are closed: these servers would not tell them that all has arrived."""
-    monkeypatch.setattr(client, "_LINGER", 0.1)
+    monkeypatch.setattr(client, "LINGER", 0.1)
 
 
 @pytest.mark.req("SC-14")

@@ -230,7 +230,7 @@ def test_too_many_links_are_refused_with_a_reason(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path, Limits(links=1)) as broker:
             async with stentor.connect(broker.url) as first:
-                await refused(broker.url, "takes 1 links")
+                await refused(broker.url, "takes 1 link")
                 await first.flush()
             await until(lambda: broker.status().clients == 0)
             async with stentor.connect(broker.url) as second:

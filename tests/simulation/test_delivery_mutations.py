@@ -180,7 +180,7 @@ def nobody_asks_for_what_is_missing(patch: pytest.MonkeyPatch) -> None:
 
 
 def publishers_are_told_the_last_number_of_all(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PublisherStream, "known", property(lambda self: self.held.last))
+    patch.setattr(PublisherStream, "known", property(lambda self: self.stored.last))
 
 
 def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:

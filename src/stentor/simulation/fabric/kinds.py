@@ -72,7 +72,7 @@ def _letter_writer(actor: Housed, machine: Any) -> Machine:
     """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
     trail = actor.traces
     endpoint = ReliableEndpoint(actor.link_settings(actor.world.begin_life(actor.name)), TOPIC, machine)
-    endpoint._post.traces = machine.trail = trail
+    endpoint._post.traces = machine.traces = trail
     return endpoint
 
 
