@@ -4,8 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 SEEDS ?= 100000
 ROUNDS ?= 3
-# one more than cores, since some tests do little but wait for processes
-WORKERS ?= $(shell expr $$(nproc || echo 2) + 1)
+# two more than cores, since many tests do little but wait for processes
+WORKERS ?= $(shell expr $$(nproc || echo 2) + 2)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-shuffled digests violations soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean

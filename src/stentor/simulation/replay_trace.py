@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, Input, Opened, Received, Send
+from stentor.machine import SECOND, Effect, Input, Opened, Received, Report, Send
 from stentor.model.errors import FrameError
 from stentor.model.position import Position
 from stentor.wire import frame
@@ -33,7 +33,7 @@ class ReplayTrace:
 
     def step(self, time: int, node: str, happened: Input, effects: Sequence[Effect]) -> None:
         self.steps += 1
-        self._add((time, node, _readable(happened), effects))
+        self._add((time, node, _readable(happened), [_placeless(effect) for effect in effects]))
         if self._keep:
             self._write(time, node, _describe(happened))
             self.lines += [f"{'':28}-> {_describe(each)}" for each in effects]
@@ -59,6 +59,14 @@ def _readable(happened: Input) -> Input:
     if not isinstance(happened, Opened):
         return happened
     return msgspec.structs.replace(happened, holdings=msgspec.structs.replace(happened.holdings, lines=(), rows=()))
+
+
+def _placeless(effect: Effect) -> Effect:
+    """Return an effect without the trace of an exception, which names files of the code and where they lie."""
+    if not isinstance(effect, Report) or "trace" not in effect.details:
+        return effect
+    details = {name: value for name, value in effect.details.items() if name != "trace"}
+    return msgspec.structs.replace(effect, details=details)
 
 
 def _canonical(value: object) -> object:

@@ -24,6 +24,10 @@ def test_the_digest_sees_bytes_not_where_they_lie() -> None:
     assert digest() != digest(Report("info", "x", {}))
 
 
+def test_the_digest_does_not_see_where_the_code_lies() -> None:
+    assert digest(Report("error", "x", {"trace": "a.py"})) == digest(Report("error", "x", {"trace": "b.py"}))
+
+
 def test_only_plain_data_crosses_a_machines_border() -> None:
     class Leak(Effect, frozen=True):
         what: object
