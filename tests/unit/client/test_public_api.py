@@ -55,6 +55,13 @@ def test_both_connect_in_the_same_way() -> None:
     assert parameters(stentor.connect) == parameters(blocking.connect)
 
 
+def test_every_public_name_is_loaded_when_it_is_used() -> None:
+    for name in stentor.__all__:
+        assert getattr(stentor, name) is not None, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        stentor.nothing  # noqa: B018
+
+
 def test_the_manual_names_everything() -> None:
     code = " ".join(re.findall(r"```.*?```|`[^`]+`", _API, re.DOTALL)) + " ".join(
         re.findall(r"^## .*$", _API, re.MULTILINE)
