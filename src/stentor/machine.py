@@ -304,7 +304,32 @@ class Stop(Effect, frozen=True, gc=False, tag="stop"):
     reason: str
 
 
+class Step:
+    """One step of a machine, as its parts see it: what time it is, and where effects go.
+
+    A machine owns one and hands it to its parts. Parts return what has changed; what shall be done they emit, and it is
+    done in the order in which they emit it.
+    """
+
+    __slots__ = ("_effects", "now")
+
+    def __init__(self) -> None:
+        self.now = 0  # of the step that runs, or of the last one
+        self._effects: list[Effect] = []  # emitted in this step, in order
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def report(self, level: str, what: str, **details: str | int | float) -> None:
+        self._effects.append(Report(level, what, details))
+
+    def end(self) -> list[Effect]:
+        """Return what was emitted, and begin anew."""
+        effects, self._effects = self._effects, []
+        return effects
+
+
 class Machine(Protocol):
-    """What every protocol and node is."""
+    """What every protocol and node is: whatever has `step`, and nothing else."""
 
     def step(self, now: int, happened: Input) -> list[Effect]: ...
