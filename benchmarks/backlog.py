@@ -25,7 +25,7 @@ from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
-from stentor.cli.process import Readiness
+from stentor.cli.running.process import Readiness
 from stentor.client.fabric import connect
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.communication import end_name

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.house import Node, node, run
 
 import stentor
-from stentor.cli.process import Assignment
+from stentor.cli.running.process import Assignment
 from stentor.model.limits import Limits
 from stentor.runtime.disk import NodeStorage
 
@@ -33,7 +33,7 @@ def told(home: Path) -> bytes:
 def process(home: Path, largest_file: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A node as a process of its own, on a disk that takes files of so many bytes."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "stentor.cli.process"],
+        [sys.executable, "-m", "stentor.cli.running.process"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     if largest_file is not None:  # before it is told what to do, so before it writes anything

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from stentor.cli.process import Assignment
+from stentor.cli.running.process import Assignment
 from stentor.config import Address, Channel, Elasticity, Gateway, parse, settings
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Limits

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stentor.cli.up import assign_all
+from stentor.cli.running.up import assign_all
 from stentor.config import ANY_HTTP, Address, Repository, default, parse, storage_line, without_password
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.scope import ScopePath

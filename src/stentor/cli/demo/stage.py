@@ -14,9 +14,9 @@ import msgspec
 from stentor.cli.demo.actor import Part
 from stentor.cli.demo.audit import Id
 from stentor.cli.demo.evidence import Reader
-from stentor.cli.process import Readiness
-from stentor.cli.supervisor import Supervisor
-from stentor.cli.up import assign_all, settle_ports
+from stentor.cli.running.process import Readiness
+from stentor.cli.running.supervisor import Supervisor
+from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
 from stentor.model.errors import StentorError
 from stentor.model.record import Kind
