@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.results import Sample
 from benchmarks.spark.bench import Bench, trial
 from stentor.bench import machine
-from stentor.pipeline import traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import traces
+from stentor.pipeline.traces.audit import audit
 
 SHORT, LONG = "a short run", "ten times as long"
 OURS = "stentor, rows of traces"

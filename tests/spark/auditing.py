@@ -13,8 +13,8 @@ from pyspark.sql import functions as sql
 from tests.spark.driver import held
 from tests.spark.standalone import PATIENCE
 
-from stentor.pipeline import traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import traces
+from stentor.pipeline.traces.audit import audit
 
 
 def check(spark: SparkSession, folder: Path, url: str, topic: str, changed: str, events: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from stentor.model.trace import Trace, TraceKind
-from stentor.pipeline import traces
+from stentor.pipeline.traces import traces
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 
 Row = dict[str, Any]

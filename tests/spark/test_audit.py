@@ -12,8 +12,8 @@ from tests.end_to_end.network import until
 from tests.spark.stage import Stage
 from tests.spark.tale import MILLISECOND, START, Row, Tale, frame
 
-from stentor.pipeline import trace_claims, traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import trace_claims, traces
+from stentor.pipeline.traces.audit import audit
 
 pytestmark = pytest.mark.req("SP-05")
 LATER, MUCH_LATER = START + 2 * 10**9, START + 90 * 10**9  # when all has happened; when somebody tells something else

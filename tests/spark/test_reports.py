@@ -12,9 +12,9 @@ from tests.spark.stage import Stage
 
 import stentor
 from stentor.model.errors import InvalidInput
-from stentor.pipeline import picture, report, traces
-from stentor.pipeline.latency import latency
-from stentor.pipeline.traffic import rates, summary, talkers, traffic
+from stentor.pipeline.traces import picture, report, traces
+from stentor.pipeline.traces.latency import latency
+from stentor.pipeline.traces.traffic import rates, summary, talkers, traffic
 from stentor.protocols.delivery.trace_sum import delay_of
 from stentor.storage.lake import Lake
 

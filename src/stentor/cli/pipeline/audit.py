@@ -73,7 +73,7 @@ def audit(
 
     Ends with 1 if something was violated, and with 5 if nothing was, but traces are missing that could tell.
     """
-    from stentor.pipeline.picture import check_picture, draw
+    from stentor.pipeline.traces.picture import check_picture, draw
 
     check_pattern(topic)
     picture = check_picture(plot) if plot else None
@@ -103,9 +103,9 @@ def _account(
     spark: "SparkSession", options: dict[str, str], topic: str, tolerance: int, at_rest: bool, lake: Path | None,
     window: str,
 ) -> Account:  # fmt: skip
-    from stentor.pipeline import audit as job
-    from stentor.pipeline import report, traces
-    from stentor.pipeline.latency import latency
+    from stentor.pipeline.traces import audit as job
+    from stentor.pipeline.traces import report, traces
+    from stentor.pipeline.traces.latency import latency
 
     told = traces.read(spark, **options)
     found = job.audit(told, topic, tolerance=tolerance, at_rest=at_rest, since=options["from"] != "beginning")
@@ -128,7 +128,7 @@ def _account(
 
 
 def _rows(findings: "DataFrame") -> "list[Row]":
-    from stentor.pipeline import report
+    from stentor.pipeline.traces import report
 
     return report.rows_of(findings, "verdict", "about", "kind", "source", "life", "first")
 

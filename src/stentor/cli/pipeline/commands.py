@@ -10,7 +10,7 @@ from stentor.cli.pipeline.campaign import campaign
 from stentor.cli.pipeline.match import match_filters
 from stentor.cli.pipeline.replay import replay
 from stentor.cli.pipeline.traces import latency, traffic
-from stentor.pipeline.failure import plain_errors
+from stentor.pipeline.engine.failure import plain_errors
 
 app = typer.Typer(help="Jobs on Spark, on this machine or on a cluster.", no_args_is_help=True)
 _COMMANDS: dict[str, Callable[..., None]] = {

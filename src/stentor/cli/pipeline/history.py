@@ -70,7 +70,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return events.where(events.topic.isin([topic for topic in topics if matches(self.topic, topic)]))
 
     def _lake(self, spark: "SparkSession", lake: Lake) -> "DataFrame":
-        from stentor.pipeline.columns import ddl_of, schema_of
+        from stentor.pipeline.source.columns import ddl_of, schema_of
 
         topics = self._topics(lake)
         # stated, or Spark would take a topic "7" for a number

@@ -35,7 +35,7 @@ def start(master: str, app: str, **conf: str) -> "SparkSession":
 
 def followed(spark: "SparkSession", what: str, action: Callable[[], Result], *, quiet: bool = False) -> Result:
     """Run the action behind a bar."""
-    from stentor.pipeline.progress import watch
+    from stentor.pipeline.engine.progress import watch
 
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     hidden = quiet or not sys.stderr.isatty()

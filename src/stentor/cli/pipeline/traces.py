@@ -56,8 +56,8 @@ class Report(msgspec.Struct, kw_only=True):
     exactness: str  # of what comes from sums
 
     def run(self, spark: "SparkSession") -> None:
-        from stentor.pipeline import report as job
-        from stentor.pipeline import traces
+        from stentor.pipeline.traces import report as job
+        from stentor.pipeline.traces import traces
 
         options = {"from": self.since}
         options |= {"url": self.url} if self.url else {}
@@ -105,8 +105,8 @@ def latency(
     Percentiles in milliseconds, or as written, by window, topic and place: a broker for hops, a repository for what is
     stored, a subscriber for what is released. They come from the traces that the fabric emits by itself.
     """
-    from stentor.pipeline.latency import latency as job
-    from stentor.pipeline.picture import check_picture, draw
+    from stentor.pipeline.traces.latency import latency as job
+    from stentor.pipeline.traces.picture import check_picture, draw
 
     picture = check_picture(plot) if plot else None
 
@@ -141,8 +141,8 @@ def traffic(
     master: MasterOption = "local[*]",
 ) -> None:
     """What is published on which topic, who publishes the most, and which share of it each subscriber gets."""
-    from stentor.pipeline import traffic as job
-    from stentor.pipeline.picture import check_picture, draw
+    from stentor.pipeline.traces import traffic as job
+    from stentor.pipeline.traces.picture import check_picture, draw
 
     picture = check_picture(plot) if plot else None
 

@@ -19,12 +19,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from stentor.model.errors import InvalidInput
-from stentor.pipeline.folder import Folder
+from stentor.pipeline.engine.worker import plain, settle
 from stentor.pipeline.options import WriteOptions
-from stentor.pipeline.publication import WrongCheckpoint, introduce, publish
-from stentor.pipeline.rows import events_of, layout_of
-from stentor.pipeline.staging import Identity, Manifest, Staged, Staging
-from stentor.pipeline.worker import plain, settle
+from stentor.pipeline.sink.folder import Folder
+from stentor.pipeline.sink.publication import WrongCheckpoint, introduce, publish
+from stentor.pipeline.sink.rows import events_of, layout_of
+from stentor.pipeline.sink.staging import Identity, Manifest, Staged, Staging
 
 _FOLDER = "stentor"  # beside what Spark keeps in a checkpoint
 

@@ -9,7 +9,7 @@ from stentor.client.fabric import connect
 from stentor.client.reliable_publisher import Publisher, Resume
 from stentor.model.errors import Fenced, InvalidInput, Refused, StentorError, Unreachable, Unresponsive
 from stentor.pipeline.options import OUTAGE, WriteOptions
-from stentor.pipeline.staging import Identity, Manifest, Staging
+from stentor.pipeline.sink.staging import Identity, Manifest, Staging
 
 _CONNECT = 10.0  # seconds until there must be a broker, and a repository, when a query starts
 

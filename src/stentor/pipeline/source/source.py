@@ -23,11 +23,11 @@ from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.position import Position
 from stentor.model.topic import matches
-from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
-from stentor.pipeline.columns import ddl_of, parse_attributes, schema_of, to_arrow
+from stentor.pipeline.engine.worker import plain, settle
 from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, source_options, write_options
-from stentor.pipeline.sink import BatchWriter, StreamWriter
-from stentor.pipeline.worker import plain, settle
+from stentor.pipeline.sink.sink import BatchWriter, StreamWriter
+from stentor.pipeline.source.blocking_stored_reader import BlockingStoredReader
+from stentor.pipeline.source.columns import ddl_of, parse_attributes, schema_of, to_arrow
 
 Offset = dict[str, dict[str, Any]]  # by topic
 

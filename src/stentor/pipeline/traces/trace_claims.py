@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from stentor.model.trace import LEDGER
-from stentor.pipeline.number_ranges import spread, sweep
+from stentor.pipeline.traces.number_ranges import spread, sweep
 
 STREAM: Final = ("about", "source_id", "life")
 _SPANS: Final = "array<array<bigint>>"

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from stentor.pipeline.trace_gaps import KILLED, OPEN
+from stentor.pipeline.traces.trace_gaps import KILLED, OPEN
 
 VIOLATION, WARNING, UNPROVEN = "violation", "warning", "unproven"
 SECOND: Final = 10**9

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import stentor
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.pipeline import java
+from stentor.pipeline.engine import java
 
 LOCAL: Final = "local[*]"
 _OPTIONS: Final = "spark.driver.extraJavaOptions"

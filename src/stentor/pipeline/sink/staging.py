@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from stentor.model.errors import InvalidInput
-from stentor.pipeline.folder import Folder
+from stentor.pipeline.sink.folder import Folder
 
 _QUERY = "query.json"
 _BEGUN, _DONE = ".begun", ".done"

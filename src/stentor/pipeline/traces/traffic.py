@@ -8,9 +8,9 @@ died before it told of them are in neither side of a share.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from stentor.pipeline import trace_claims
-from stentor.pipeline.number_ranges import sweep
-from stentor.pipeline.trace_claims import STREAM
+from stentor.pipeline.traces import trace_claims
+from stentor.pipeline.traces.number_ranges import sweep
+from stentor.pipeline.traces.trace_claims import STREAM
 
 
 def traffic(traces: DataFrame, window: str) -> DataFrame:

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-from stentor.pipeline import trace_claims
-from stentor.pipeline.cached_tables import Holding
-from stentor.pipeline.doubt import ON_ITS_WAY, SECOND, UNPROVEN, VIOLATION, WARNING, Doubts
-from stentor.pipeline.number_ranges import earliest, end_in_section, merge, section, sections, sweep
-from stentor.pipeline.trace_claims import STREAM
-from stentor.pipeline.trace_gaps import EARLIER, KILLED, OPEN, holes
+from stentor.pipeline.traces import trace_claims
+from stentor.pipeline.traces.cached_tables import Holding
+from stentor.pipeline.traces.doubt import ON_ITS_WAY, SECOND, UNPROVEN, VIOLATION, WARNING, Doubts
+from stentor.pipeline.traces.number_ranges import earliest, end_in_section, merge, section, sections, sweep
+from stentor.pipeline.traces.trace_claims import STREAM
+from stentor.pipeline.traces.trace_gaps import EARLIER, KILLED, OPEN, holes
 
 LOST, LEFT_OUT, DUPLICATE, SWAP = "lost", "left out", "duplicate", "swap"
 UNSTABLE, UNSTORED, FEWER, UNTOLD = "released before stable", "unstored", "missing copy", "untold"
