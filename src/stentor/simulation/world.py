@@ -9,7 +9,7 @@ from stentor.machine import SECOND, Effect, Input, Report
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.faults import CALM, Faults
 from stentor.simulation.host import Factory, Host
-from stentor.simulation.network import Network
+from stentor.simulation.links.network import Network
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Schedule

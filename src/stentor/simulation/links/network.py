@@ -10,11 +10,11 @@ from typing import Protocol
 
 from stentor.machine import SECOND, Input
 from stentor.model.ids import LinkId
-from stentor.simulation.datagram import DatagramEnd
 from stentor.simulation.faults import Faults
-from stentor.simulation.pipe import Pipe, PipeFaults
+from stentor.simulation.links.datagram import DatagramEnd
+from stentor.simulation.links.pipe import Pipe, PipeFaults
+from stentor.simulation.links.stream import StreamEnd, StreamLink
 from stentor.simulation.schedule import Schedule
-from stentor.simulation.stream import StreamEnd, StreamLink
 
 DIAL_TIMEOUT = 3 * SECOND
 DATAGRAM = "datagram:"

@@ -6,7 +6,7 @@ from stentor.machine import LinkOpened, Received
 from stentor.model.ids import LinkId
 
 if TYPE_CHECKING:
-    from stentor.simulation.network import Network, Port
+    from stentor.simulation.links.network import Network, Port
 
 
 class DatagramEnd:

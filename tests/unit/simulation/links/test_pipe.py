@@ -4,7 +4,7 @@ from random import Random
 
 from stentor.machine import SECOND
 from stentor.simulation.faults import LinkFaults
-from stentor.simulation.pipe import Pipe, PipeFaults
+from stentor.simulation.links.pipe import Pipe, PipeFaults
 from stentor.simulation.schedule import Schedule
 
 WRITES = [bytes([number]) * (number % 40 + 1) for number in range(200)]

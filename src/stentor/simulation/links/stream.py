@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from stentor.machine import LinkLost, LinkOpened, Received
 from stentor.model.ids import LinkId
-from stentor.simulation.pipe import Pipe
+from stentor.simulation.links.pipe import Pipe
 
 if TYPE_CHECKING:
-    from stentor.simulation.network import Network, Port
+    from stentor.simulation.links.network import Network, Port
 
 
 class StreamEnd:
