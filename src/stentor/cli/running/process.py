@@ -226,7 +226,7 @@ async def _serve_repository(
 ) -> int:
     """One repository until `end`; a broker `around` it shows it beside itself."""
     home = NodeStorage(Path(assignment.home))  # its lock keeps other processes away
-    cabinet = await asyncio.to_thread(find_ledger_store, assignment.storage, assignment.name)
+    ledger_store = await asyncio.to_thread(find_ledger_store, assignment.storage, assignment.name)
     certificates, token = _credentials(assignment)
     settings = RepositorySettings(
         name=assignment.name,
@@ -239,7 +239,7 @@ async def _serve_repository(
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
-    host = RepositoryHost(settings, assignment.addresses, cabinet, certificates, log, lake, token)
+    host = RepositoryHost(settings, assignment.addresses, ledger_store, certificates, log, lake, token)
     host.stopped.add_done_callback(lambda _: end.set())
     health = around or Health(assignment.http, Path(assignment.home), certificates)
     health.show_repository(assignment.name, host, assignment.storage)
