@@ -158,8 +158,10 @@ def measure(bench: Bench) -> None:
             return spark.read.format("arrow-files").options(ddl=ddl).load(str(folder))
 
         for workload, topic, more in (
-            (ATTRIBUTES, RECORDS, {}), (TYPED, RECORDS, {"attributes": COLUMNS}), (SINGLE, LONE, {}),
-        ):  # fmt: skip
+            (ATTRIBUTES, RECORDS, {}),
+            (TYPED, RECORDS, {"attributes": COLUMNS}),
+            (SINGLE, LONE, {}),
+        ):
             count = lone if topic == LONE else events
             mine, theirs = ours(topic=topic, **more), files(topic=topic, **more)
             bench.compare(

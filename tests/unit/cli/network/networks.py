@@ -63,11 +63,21 @@ def _view(
     own = [(one, other) for one, other in links if name in (one, other)]
     seen = [_link(name, pair, names, silent, suspected) for pair in own]
     return NetworkView(
-        node=name, address=_address(name, names), clients=len(name), subscriptions=0, speaks_for=(),
-        scopes=tuple(scopes), links=tuple(each for each in seen if each is not None),
+        node=name,
+        address=_address(name, names),
+        clients=len(name),
+        subscriptions=0,
+        speaks_for=(),
+        scopes=tuple(scopes),
+        links=tuple(each for each in seen if each is not None),
         parted=tuple(member.unit for scope in scopes for member in scope.members if not member.reachable),
-        relayed=1000 * names.index(name), entered=0, matched=0, stranded=0, circling=0, most_matchings=0,
-    )  # fmt: skip
+        relayed=1000 * names.index(name),
+        entered=0,
+        matched=0,
+        stranded=0,
+        circling=0,
+        most_matchings=0,
+    )
 
 
 def _member(
@@ -86,10 +96,18 @@ def _member(
     hop = next((hops[each] for each in inside if each in hops), "")
     gateways = [GatewayView(other, 0, 1, 1.0) for pair in links for other in pair if unit in pair and other != unit]
     return MemberView(
-        unit=unit, number=number, speaker=speaker, address=_address(speaker, names), members=len(standing) or 1,
-        reachable=bool(hop) or name in inside, hop="" if name in inside else hop, distance=(1.0,) if hop else (),
-        gateways=tuple(each for each in gateways if not level), wants=0, predicates=0,
-    )  # fmt: skip
+        unit=unit,
+        number=number,
+        speaker=speaker,
+        address=_address(speaker, names),
+        members=len(standing) or 1,
+        reachable=bool(hop) or name in inside,
+        hop="" if name in inside else hop,
+        distance=(1.0,) if hop else (),
+        gateways=tuple(each for each in gateways if not level),
+        wants=0,
+        predicates=0,
+    )
 
 
 def _hops(start: str, links: Sequence[Pair], silent: Collection[str]) -> dict[str, str]:

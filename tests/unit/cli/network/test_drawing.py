@@ -123,8 +123,13 @@ def test_nobody_answers_at_all() -> None:
 
 def test_large_numbers_are_short() -> None:
     assert [short(each) for each in (0, 9_999, 12_345, 1_234_567, 12_345_678, 3_200_000_000)] == [
-        "0", "9,999", "12 k", "1.2 M", "12 M", "3.2 G",
-    ]  # fmt: skip
+        "0",
+        "9,999",
+        "12 k",
+        "1.2 M",
+        "12 M",
+        "3.2 G",
+    ]
 
 
 def test_strange_names_do_not_break_the_picture() -> None:

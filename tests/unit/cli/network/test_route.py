@@ -34,7 +34,7 @@ def test_every_broker_finds_every_other() -> None:
             assert way.steps[-1].broker == goal
 
 
-def test_a_circle_is_noticed() -> None:
+def test_a_route_that_goes_in_a_circle_is_noticed() -> None:
     names, links = clusters("", 2, 1, 1)
     found = turned(paper_network(names, links), "c0/b0", "c2", "c0/b1")
     found = turned(found, "c0/b1", "c2", "c0/b0")
@@ -44,7 +44,7 @@ def test_a_circle_is_noticed() -> None:
     assert [step.broker for step in way.steps] == ["c0/b0", "c0/b1", "c0/b0"]
 
 
-def test_a_way_that_leads_to_somebody_silent() -> None:
+def test_a_route_that_leads_to_a_silent_broker_says_so() -> None:
     names, links = clusters("", 2, 1, 1)
     found = turned(paper_network(names, links, silent=["c1/b0"]), "c0/b0", "c2", "c1/b0")
     way = follow(found, "c0/b0", "c2")
@@ -52,14 +52,14 @@ def test_a_way_that_leads_to_somebody_silent() -> None:
     assert way.steps[-1].broker == "c1/b0"
 
 
-def test_a_way_that_ends() -> None:
+def test_a_route_that_ends_too_early_says_where() -> None:
     names, links = clusters("", 2, 1, 1)
     found = paper_network(names, links, silent=["c1/b0"])
     way = follow(found, "c0/b1", "c2/b0")
     assert (way.arrives, way.reason) == (False, "c0/b1 cannot reach c2")
 
 
-def test_what_nobody_knows() -> None:
+def test_a_route_to_an_unknown_broker_is_refused() -> None:
     found = paper_network(*clusters("", 2))
     assert follow(found, "c0/b0", "c7").reason == "c0/b0 knows nothing of c7"
 

@@ -27,11 +27,19 @@ def _account(*verdicts: str) -> Account:
     subscribers = [_row(about=TOPIC, subscriber=name, **sums, from_ledgers=34) for name in (LONG, "spark")]
     findings = [
         _row(
-            verdict=verdict, kind="released before stable", about=TOPIC, source="the-shop", life=27_783_116_656_743,
-            first=1_000, last=2_000, subscriber=LONG, keeper="r1", what="stored by r1, released to nobody",
+            verdict=verdict,
+            kind="released before stable",
+            about=TOPIC,
+            source="the-shop",
+            life=27_783_116_656_743,
+            first=1_000,
+            last=2_000,
+            subscriber=LONG,
+            keeper="r1",
+            what="stored by r1, released to nobody",
         )
         for verdict in verdicts
-    ]  # fmt: skip
+    ]
     counts = Counter((row.verdict, row.about, row.subscriber, row.kind) for row in findings)
     killed = [_row(role=role, node="") for role in ("publisher", "repository", "repository")]
     return Account(topics, subscribers, findings, counts, killed)

@@ -158,10 +158,15 @@ def test_datagrams_for_who_is_gone_are_lost_silently_and_who_is_back_gets_a_new_
 
 def test_the_same_seed_gives_the_same_digest_and_another_seed_another() -> None:
     faults = Faults(
-        until=5 * SECOND, weather=LinkFaults(damage=0.05), breaks=1.0, partitions=1.0, crashes=1.0, stalls=1.0,
+        until=5 * SECOND,
+        weather=LinkFaults(damage=0.05),
+        breaks=1.0,
+        partitions=1.0,
+        crashes=1.0,
+        stalls=1.0,
         jumps=1.0,
         drift=500,
-    )  # fmt: skip
+    )
 
     def digest(seed: int) -> tuple[str, list[Anomaly]]:
         world, _, _ = pair(faults, seed)
