@@ -236,7 +236,7 @@ def reach(options: WriteOptions) -> None:
 
 
 class Pace:
-    """When events are due, counted from the first of them."""
+    """When events of a replay are due, counted from the first of them."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed

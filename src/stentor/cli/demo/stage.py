@@ -31,7 +31,7 @@ class Stopped(StentorError):
 
 
 class Network:
-    """The nodes, while they run."""
+    """The nodes of the demo, while they run."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None], held: ExitStack) -> None:
         self.config = settle_ports(_config(folder), held)
@@ -110,9 +110,13 @@ class Client:
     async def start(self, url: str) -> None:
         part = msgspec.structs.replace(self._part, url=url)
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "stentor.cli.demo.actor", msgspec.json.encode(part).decode(),
-            stdin=asyncio.subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "stentor.cli.demo.actor",
+            msgspec.json.encode(part).decode(),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
 
     @property
     def is_running(self) -> bool:

@@ -40,9 +40,12 @@ def draw(survey: Survey) -> str:
     top = _MARGIN + 36 + 17 * len(head)
     height = top + layout.height + 24 + legend_height + _MARGIN
     root = Tree.Element(
-        "svg", xmlns="http://www.w3.org/2000/svg", width=f"{width:.0f}", height=f"{height:.0f}",
+        "svg",
+        xmlns="http://www.w3.org/2000/svg",
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
         viewBox=f"0 0 {width:.0f} {height:.0f}",
-    )  # fmt: skip
+    )
     root.set("font-family", _FONT)
     root.set("role", "img")
     _title(root, f"The network as {survey.origin} and those around it see it")
@@ -94,9 +97,16 @@ def _draw_unit(into: Tree.Element, unit: UnitSeen, box: Rect) -> None:
     group = _group(into)
     _title(group, unit.name)
     rect = _shape(
-        group, "rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=14 if unit.level > 1 else 10,
-        fill=_FILLS[min(unit.level, len(_FILLS) - 1)], stroke=colour,
-    )  # fmt: skip
+        group,
+        "rect",
+        x=box.x,
+        y=box.y,
+        width=box.width,
+        height=box.height,
+        rx=14 if unit.level > 1 else 10,
+        fill=_FILLS[min(unit.level, len(_FILLS) - 1)],
+        stroke=colour,
+    )
     rect.set("stroke-width", "1.5")
     if colour == _ALARM:
         rect.set("stroke-dasharray", "6 4")

@@ -85,7 +85,9 @@ class Journey:
     """An event that is followed without being sent."""
 
     def __init__(self, topic: str, attributes: dict[str, Value], tls: str | Path | None = None) -> None:
-        self._topic, self._attributes, self._tls = topic, attributes, tls
+        self._topic = topic
+        self._attributes = attributes
+        self._tls = tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def begin(self, url: str | None, wait: float = 0.0) -> Station:

@@ -45,9 +45,11 @@ class Rect(NamedTuple):
 
     def overlaps(self, other: "Rect") -> bool:
         return (
-            self.x < other.x + other.width and other.x < self.x + self.width
-            and self.y < other.y + other.height and other.y < self.y + self.height
-        )  # fmt: skip
+            self.x < other.x + other.width
+            and other.x < self.x + self.width
+            and self.y < other.y + other.height
+            and other.y < self.y + self.height
+        )
 
 
 class Wire(NamedTuple):
@@ -67,7 +69,7 @@ class Wire(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Everything in its place."""
+    """The places of all that is on a map."""
 
     width: float
     height: float

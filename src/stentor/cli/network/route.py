@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A way, as far as it goes."""
+    """The way from a broker to its target, as far as it goes."""
 
     start: str
     goal: str

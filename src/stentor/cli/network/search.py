@@ -28,7 +28,9 @@ class Search:
     def __init__(self, url: str | None, tls: Path | None, wait: float = 0.0, token: Path | None = None) -> None:
         """`wait` is for the brokers whose addresses people gave; others were there a moment ago."""
         self._url = url or DEFAULT_URL
-        self._tls, self._token, self._wait = tls, token, wait
+        self._tls = tls
+        self._token = token
+        self._wait = wait
         self._views: dict[str, NetworkView] = {}
 
     def connect(self, address: str, wait: float = _WITHIN) -> Fabric:

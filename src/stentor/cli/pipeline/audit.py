@@ -100,9 +100,14 @@ def audit(
 
 
 def _account(
-    spark: "SparkSession", options: dict[str, str], topic: str, tolerance: int, at_rest: bool, lake: Path | None,
+    spark: "SparkSession",
+    options: dict[str, str],
+    topic: str,
+    tolerance: int,
+    at_rest: bool,
+    lake: Path | None,
     window: str,
-) -> Account:  # fmt: skip
+) -> Account:
     from stentor.pipeline.traces import audit as job
     from stentor.pipeline.traces import report, traces
     from stentor.pipeline.traces.latency import latency

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the events are."""
+    """Where the events of the past are: in a fabric, a lake or files."""
 
     topic: str | None
     lake: Path | None

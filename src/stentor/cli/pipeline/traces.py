@@ -116,14 +116,23 @@ def latency(
 
     _run(
         Report(
-            name="latency", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
-            make=lambda traces: job(traces, window), order=("start", "measure", "topic", "place"),
+            name="latency",
+            url=url,
+            tls=str(tls) if tls else None,
+            since=since,
+            lake=lake,
+            publish=publish,
+            json=json,
+            make=lambda traces: job(traces, window),
+            order=("start", "measure", "topic", "place"),
             show=latency_table,
             draw=picture_of,
             exactness="times are right to 6 %",
         ),
-        master, continuous, every,
-    )  # fmt: skip
+        master,
+        continuous,
+        every,
+    )
 
 
 def traffic(
@@ -152,14 +161,23 @@ def traffic(
 
     _run(
         Report(
-            name="traffic", url=url, tls=str(tls) if tls else None, since=since, lake=lake, publish=publish, json=json,
-            make=lambda traces: job.summary(traces, window, most), order=("start", "what", "topic", "who"),
+            name="traffic",
+            url=url,
+            tls=str(tls) if tls else None,
+            since=since,
+            lake=lake,
+            publish=publish,
+            json=json,
+            make=lambda traces: job.summary(traces, window, most),
+            order=("start", "what", "topic", "who"),
             show=traffic_table,
             draw=picture_of,
             exactness="windows that are no multiple of ten seconds are off by up to that",
         ),
-        master, continuous, every,
-    )  # fmt: skip
+        master,
+        continuous,
+        every,
+    )
 
 
 def _run(report: Report, master: str, continuous: bool, every: float) -> None:

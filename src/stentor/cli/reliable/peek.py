@@ -80,7 +80,10 @@ class StoredEvents:
     """What a repository has of a topic, as lines."""
 
     def __init__(self, reader: Reader, topic: str, where: str, stock: Availability, json: bool) -> None:
-        self._reader, self._topic, self._where, self._json = reader, topic, where, json
+        self._reader = reader
+        self._topic = topic
+        self._where = where
+        self._json = json
         self._parts = stock.parts
         # The parts are in the order of whoever told them: it is read from first, and others only if it goes away
         self._repositories = (stock.repository, *(name for name in stock.members if name != stock.repository))

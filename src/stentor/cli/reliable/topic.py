@@ -98,9 +98,15 @@ def create(
         async with registrar(url, tls, wait) as asking:
             with waiting(f"creating {name}"):
                 return await asking.create(
-                    name, several(repositories), copies=copies, keep=kept, expire=expired, hold=hold_at_border,
-                    join=join, within=timeout,
-                )  # fmt: skip
+                    name,
+                    several(repositories),
+                    copies=copies,
+                    keep=kept,
+                    expire=expired,
+                    hold=hold_at_border,
+                    join=join,
+                    within=timeout,
+                )
 
     reports = asyncio.run(run())
     one = next(iter(reports.values()))

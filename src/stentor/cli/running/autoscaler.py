@@ -1,4 +1,4 @@
-"""The steward: asks the brokers of a supervisor how many clients they have, and starts, stops and purges some."""
+"""The autoscaler asks the brokers of a supervisor how many clients they have, and starts, stops and purges some."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -28,7 +28,10 @@ class Autoscaler:
     """Looks after the brokers of one supervisor, check by check."""
 
     def __init__(self, settings: Elasticity, supervisor: Supervisor, data: Path, tell: Callable[[str], None]) -> None:
-        self._settings, self._supervisor, self._data, self._tell = settings, supervisor, data, tell
+        self._settings = settings
+        self._supervisor = supervisor
+        self._data = data
+        self._tell = tell
         self._rules = Rules(
             clients_per_broker=settings.clients_per_broker,
             most_brokers=settings.most_brokers,

@@ -109,11 +109,15 @@ class Supervisor:
 
     async def _start(self, assignment: AnyAssignment) -> Readiness:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "stentor.cli.running.process",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            sys.executable,
+            "-m",
+            "stentor.cli.running.process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **ALLOCATOR},
             start_new_session=True,  # Ctrl-C is ours to hand on, in order
-        )  # fmt: skip
+        )
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None

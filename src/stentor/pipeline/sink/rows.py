@@ -45,7 +45,7 @@ _KINDS: dict[type[DataType], str] = {
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where in a row what is; -1 is nowhere."""
+    """Which column of a row is what; -1 is none."""
 
     body: int
     topic: int

@@ -1,4 +1,4 @@
-"""The catalogue: what a fabric has stored of the topics of a pattern, for a program without an event loop."""
+"""A reader of what a fabric has stored of the topics of a pattern, for a program without an event loop."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from stentor.model.topic import matches
 from stentor.pipeline.options import OUTAGE, ReadOptions
 
 _LOOK_AGAIN = 10.0  # seconds, for topics that are new
-_LOOK = 10.0  # … and until nobody is expected to answer
+_LOOK = 10.0  # seconds without an answer after which nobody else is expected to give one
 _CONNECT = 10.0  # seconds until there must be a broker when a query starts: a wrong address shall be told soon
 
 

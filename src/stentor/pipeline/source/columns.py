@@ -1,4 +1,4 @@
-"""Stored events as Arrow: the rows that Spark sees. A page is turned over at once, whatever frames it came in."""
+"""Stored events as Arrow: the rows that Spark sees. Each page becomes rows at once, whatever frames it came in."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

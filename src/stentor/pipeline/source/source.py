@@ -40,7 +40,9 @@ class SourcePartition(InputPartition):
 
     def __init__(self, topic: str, wanted: Position, repositories: tuple[str, ...]) -> None:
         super().__init__(None)
-        self.topic, self.wanted, self.repositories = topic, wanted, repositories
+        self.topic = topic
+        self.wanted = wanted
+        self.repositories = repositories
 
 
 class Source(DataSource):
@@ -118,7 +120,7 @@ class _Reader:
 
 
 class BatchReader(_Reader, DataSourceReader):
-    """All that is stored when it is planned."""
+    """Reads all that is stored when the query is planned."""
 
     @plain()
     def partitions(self) -> list[InputPartition]:
@@ -135,7 +137,7 @@ class BatchReader(_Reader, DataSourceReader):
 
 
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Goes on for ever, from one offset to the next."""
+    """Reads a stream for ever, from one offset to the next."""
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         super().__init__(options, schema)

@@ -1,7 +1,7 @@
-"""The audit: proves from traces that every event came once, in order and to all who want it, or lists what did not.
+"""The audit proves from traces that every event came once, in order and to all who want it, or lists what did not.
 
-Each check compares claims about the same numbers that different nodes made. What a check finds is a violation unless a
-hole in the traces may hide what is missing, and no ledger knows it either; then it is unproven.
+Each check compares claims that different nodes made about the same numbers. A finding is a violation, unless a gap in
+the traces may hide what is missing and no ledger knows it either: then it is unproven.
 """
 
 from collections.abc import Sequence
@@ -144,9 +144,9 @@ def _unreleased(traces: DataFrame, deliveries: DataFrame, *, at_rest: bool) -> D
     readers = reading.join(acting, ["about", "subscriber"], "left_anti").withColumn("is_reader", sql.lit(True))
     passed = given.groupBy("about", "subscriber", "keeper").agg(sql.max("end").alias("end"))
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber", sql.lit(True).alias("gone")).distinct()
-    found = deliveries.where("wanted > 0 and released = 0").join(reached, list(_END), "left").join(
-        passed, ["about", "subscriber", "keeper"], "left"
-    ).join(gone, ["about", "subscriber"], "left").join(readers, ["about", "subscriber"], "left")  # fmt: skip
+    found = deliveries.where("wanted > 0 and released = 0").join(reached, list(_END), "left")
+    found = found.join(passed, ["about", "subscriber", "keeper"], "left")
+    found = found.join(gone, ["about", "subscriber"], "left").join(readers, ["about", "subscriber"], "left")
     should = sql.expr("coalesce(last < reached, false) or coalesce(first + ahead < end, false)")
     rest = sql.lit(at_rest) & sql.col("gone").isNull() & sql.col("is_reader").isNull()
     inside = sql.expr("coalesce(exists(lives, life -> life.low < first and last < life.high), false)")
@@ -184,7 +184,7 @@ def _lost(traces: DataFrame, missing: DataFrame, journeys: DataFrame, doubts: Do
         "born",
         "is_inside",
         "is_synced",
-    )  # fmt: skip
+    )
     found = merge(kinds, (*_END, "kind", "is_inside", "is_synced")).withColumn("place", sql.col("last") + 1)
     given = _passing(traces).join(sql.broadcast(found.select(*_END).distinct()), list(_END), "left_semi")
     passed = earliest(found, given, _END, "by")
@@ -221,9 +221,9 @@ def _repeats(traces: DataFrame, deliveries: DataFrame, doubts: Doubts) -> DataFr
     twice = sql.broadcast(deliveries.where("released > 1").select(*_END).distinct())
     given = trace_claims.released(traces).join(twice, list(_END), "left_semi")
     later = _ranges(given, *keys)
-    done = trace_claims.acknowledged(traces).join(twice, list(_END), "left_semi").select(
-        *_END, "first", "last", sql.col("until").alias("done_at"), sql.col("incarnation").alias("done_in")
-    )  # fmt: skip
+    when = (sql.col("until").alias("done_at"), sql.col("incarnation").alias("done_in"))
+    done = trace_claims.acknowledged(traces).join(twice, list(_END), "left_semi")
+    done = done.select(*_END, "first", "last", *when)
     before = done.join(later, list(_END)).where("incarnation > done_in and last >= low and first <= high")
     claims = _union(
         _as(given.select(*keys, "first", "last"), "released"),
@@ -271,9 +271,9 @@ def _ranges(given: DataFrame, *keys: str) -> DataFrame:
 def _durable_before(traces: DataFrame, later: DataFrame, tolerance: int) -> DataFrame:
     """What a repository had written down as acknowledged before a life began to which it released later ones."""
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber")
-    noted = trace_claims.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"]).where(
-        sql.col("until") + tolerance < sql.col("began_at")
-    ).join(gone, ["about", "subscriber"], "left_anti")  # fmt: skip
+    noted = trace_claims.synced(traces).drop("incarnation", "catenation").join(later, [*_END, "keeper"])
+    noted = noted.where(sql.col("until") + tolerance < sql.col("began_at"))
+    noted = noted.join(gone, ["about", "subscriber"], "left_anti")
     clipped = noted.select(
         *_END, "incarnation", sql.greatest("first", "low").alias("first"), sql.least("last", "high").alias("last")
     )
@@ -350,9 +350,8 @@ def _uncovered(traces: DataFrame, stable: DataFrame) -> DataFrame:
 def _without_recovered(early: DataFrame, stable: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Without what only the ledger of its repository tells to be stable: it was killed before it could say when."""
     told = stable.select(*keys, "start", "end", "again")
-    around = early.select("keeper", "about", "section", "place").distinct().join(told, list(keys)).where(
-        "start <= place and place <= end"
-    )  # fmt: skip
+    around = early.select("keeper", "about", "section", "place").distinct().join(told, list(keys))
+    around = around.where("start <= place and place <= end")
     recovered = around.groupBy(*keys, "place").agg(sql.min("again").alias("recovered")).where("recovered")
     return early.join(recovered, [*keys, "place"], "left_anti")
 
@@ -362,9 +361,8 @@ def _unstored(traces: DataFrame, journeys: DataFrame, doubts: Doubts, *, at_rest
     settled = trace_claims.settled(traces)
     reached = settled.groupBy(*STREAM).agg(sql.max("last").alias("reached"))
     newest = settled.agg(sql.max("until").alias("newest"))
-    never = journeys.where("published > 0 and stored = 0 and passed = 0").join(reached, list(STREAM), "left").crossJoin(
-        sql.broadcast(newest)
-    )  # fmt: skip
+    never = journeys.where("published > 0 and stored = 0 and passed = 0").join(reached, list(STREAM), "left")
+    never = never.crossJoin(sql.broadcast(newest))
     due = never.where(sql.lit(at_rest) | (sql.col("last") < sql.col("reached")))
     found = merge(due.select(*STREAM, "first", "last", "born", "newest"), STREAM).withColumn(
         "place", sql.col("last") + 1
@@ -401,11 +399,9 @@ def _untold(unknown: DataFrame, *, since: bool) -> DataFrame:
     """
     found = unknown.where(~sql.col("why").isin(OPEN, KILLED)).where(sql.lit(not since) | (sql.col("why") != EARLIER))
     many = sql.concat(sql.col("count").cast("string"), sql.lit(" traces"))
-    reason = sql.when(
-        sql.col("why") == EARLIER, sql.concat(many, sql.lit(" before its first one are not kept"))
-    ).when(sql.col("why") == "dropped", sql.concat(sql.lit("had no room for "), many)).otherwise(
-        sql.concat(many, sql.lit(" are lost"))
-    )  # fmt: skip
+    reason = sql.when(sql.col("why") == EARLIER, sql.concat(many, sql.lit(" before its first one are not kept")))
+    reason = reason.when(sql.col("why") == "dropped", sql.concat(sql.lit("had no room for "), many))
+    reason = reason.otherwise(sql.concat(many, sql.lit(" are lost")))
     zero = sql.lit(0).cast("bigint")
     when = sql.date_format(
         sql.timestamp_micros((sql.greatest("since", sql.lit(0)) / 1000).cast("bigint")), "HH:mm:ss.SSS"

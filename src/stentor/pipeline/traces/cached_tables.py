@@ -1,7 +1,7 @@
-"""Tables that are computed once, and whose plans are forgotten.
+"""Cached tables: tables that are computed once, and whose plans are forgotten.
 
-Spark looks through the whole plan of a table whenever a step is added to it, through what it has persisted as well. A
-job of many steps takes longer to be planned than to run unless its tables begin anew where they are held.
+Spark looks through the whole plan of a table whenever a step is added to it, also through what it has persisted. A job
+of many steps takes longer to be planned than to run, unless its tables have new plans from where they are cached.
 """
 
 from typing import Any, Final
@@ -12,7 +12,7 @@ _DATASET: Final = "org.apache.spark.sql.classic.Dataset"
 
 
 class Holding:
-    """What a job holds, until it has no more use for it. What is lost with an executor is computed again."""
+    """The tables that a job has cached, until it is done with them. What is lost with an executor is computed again."""
 
     def __init__(self) -> None:
         self._held: list[DataFrame] = []

@@ -1,4 +1,4 @@
-"""Doubts: whether what the traces do not tell is wrong, or may be hidden by a hole in them, which no ledger closes."""
+"""Doubts: whether a claim that the traces lack is a violation, or may be hidden by a gap that no ledger closes."""
 
 from typing import Final
 
@@ -13,6 +13,11 @@ ON_ITS_WAY: Final = 30 * SECOND  # that an event may be while nobody waits for i
 _EVER: Final = (1 << 63) - 1
 
 
+def _gathered(holes: DataFrame, *keys: Column) -> DataFrame:
+    """Return a row for each of these keys, with a list of its holes."""
+    return holes.groupBy(*keys).agg(sql.collect_list("hole").alias("holes"))
+
+
 class Doubts:
     """What holes leave open. What a killed node had not told hides nothing if ledgers tell it: those of a repository
     when it is back, those of repositories of what a subscriber acknowledged. What a publisher had sent and nobody
@@ -22,7 +27,9 @@ class Doubts:
     def __init__(
         self, unknown: DataFrame, newest: DataFrame, synced: DataFrame, tolerance: int, *, at_rest: bool
     ) -> None:
-        self.tolerance, self.at_rest, self.newest = tolerance, at_rest, newest
+        self.tolerance = tolerance
+        self.at_rest = at_rest
+        self.newest = newest
         known = synced.select(sql.col("about").alias("topic"), sql.col("subscriber").alias("name")).distinct()
         known = known.withColumns({"role": sql.lit("subscriber"), "is_known": sql.lit(True)})
         by_ledgers = sql.coalesce("is_known", sql.col("role") != "subscriber")
@@ -37,23 +44,18 @@ class Doubts:
         self._holes = holes.withColumn("hole", hole)
 
     def of_subscribers(self, found: DataFrame) -> DataFrame:
-        theirs = self._holes.where("role = 'subscriber'").groupBy(
-            sql.col("topic").alias("about"), sql.col("name").alias("subscriber")
-        ).agg(sql.collect_list("hole").alias("holes"))  # fmt: skip
+        of = (sql.col("topic").alias("about"), sql.col("name").alias("subscriber"))
+        theirs = _gathered(self._holes.where("role = 'subscriber'"), *of)
         return found.join(sql.broadcast(theirs), ["about", "subscriber"], "left")
 
     def of_keepers(self, found: DataFrame) -> DataFrame:
-        theirs = self._holes.where("role = 'repository'").groupBy(sql.col("name").alias("keeper")).agg(
-            sql.collect_list("hole").alias("holes")
-        )  # fmt: skip
+        theirs = _gathered(self._holes.where("role = 'repository'"), sql.col("name").alias("keeper"))
         return found.join(sql.broadcast(theirs), "keeper", "left")
 
     def of_all_keepers(self, found: DataFrame, settled: DataFrame) -> DataFrame:
         """Of those repositories that store something of the topic."""
         keepers = settled.select("about", sql.col("keeper").alias("name")).distinct()
-        theirs = self._holes.where("role = 'repository'").join(keepers, "name").groupBy("about").agg(
-            sql.collect_list("hole").alias("holes")
-        )  # fmt: skip
+        theirs = _gathered(self._holes.where("role = 'repository'").join(keepers, "name"), sql.col("about"))
         return found.join(sql.broadcast(theirs), "about", "left")
 
     def is_hidden(self, born: Column, by: Column) -> Column:

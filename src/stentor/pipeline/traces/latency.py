@@ -26,7 +26,7 @@ def latency(traces: DataFrame, window: str) -> DataFrame:
         sql.greatest("delay.took", sql.lit(0.0)).alias("took"),
         sql.col("delay.of").alias("count"),
         "is_sum",
-    )  # fmt: skip
+    )
     shares = sql.expr(f"percentile(took, array({', '.join(map(str, _SHARES))}), count)")
     found = taken.groupBy("window", "measure", "topic", "unit", "place").agg(
         sql.sum("count").alias("events"),

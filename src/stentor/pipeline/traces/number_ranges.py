@@ -1,7 +1,7 @@
-"""Stretches of numbers, from `first` to `last`: who claims which is found by sweeping over their ends, not numbers.
+"""Ranges of numbers, from `first` to `last`: a sweep over their ends finds who claims which.
 
-The work grows with the stretches, however long they are. Numbers are cut into sections, so that those of one stream
-are worked on in parallel, and so that a join looks at one section and not at all of the stream.
+The work grows with the number of ranges, however long they are. Numbers are cut into sections, so that Spark works on
+the ranges of one stream in parallel, and so that a join looks at one section and not at all of the stream.
 """
 
 from collections.abc import Sequence

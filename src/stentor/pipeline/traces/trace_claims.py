@@ -77,14 +77,18 @@ def wanted(traces: DataFrame) -> DataFrame:
     """For whom what was stored is: by each repository that stored it, and by subscriptions to everything, also of what
     was stored before they came; not what was published before a subscription begins.
     """
-    stored = settled(traces).where("is_stored").select(
-        *_NUMBERS,
-        "keeper",
-        "born",
-        # Of its number is its sequence number; of a sum of several publishers' events, at most.
-        (sql.col("end") - sql.col("last")).alias("ahead"),
-        sql.from_json(_text(), f"map<string, {_SPANS}>").alias("audience"),
-    )  # fmt: skip
+    stored = (
+        settled(traces)
+        .where("is_stored")
+        .select(
+            *_NUMBERS,
+            "keeper",
+            "born",
+            # Of its number is its sequence number; of a sum of several publishers' events, at most.
+            (sql.col("end") - sql.col("last")).alias("ahead"),
+            sql.from_json(_text(), f"map<string, {_SPANS}>").alias("audience"),
+        )
+    )
     named = spread(stored.select("*", sql.explode("audience").alias("subscriber", "spans")), sql.col("spans"))
     unnamed = stored.join(sql.broadcast(_of_everything(traces)), ["about", "keeper"]).where(
         "audience is not null and coalesce(size(audience[subscriber]) > 0, true)"  # a sum may name it for some
@@ -120,10 +124,9 @@ def _subscriptions(traces: DataFrame) -> DataFrame:
 def _of_everything(traces: DataFrame) -> DataFrame:
     """Who has always wanted all of a topic, by repository."""
     gone = traces.where("kind = 'unsubscribed'").select("about", "subscriber").distinct()
-    ever = _subscriptions(traces).groupBy("about", "keeper", "subscriber").agg(
-        sql.max(sql.coalesce(sql.col("intent.where"), sql.lit("?"))).alias("where"),
-        sql.max(sql.coalesce(sql.size("intent.changes"), sql.lit(0))).alias("changes"),
-    )  # fmt: skip
+    where = sql.max(sql.coalesce(sql.col("intent.where"), sql.lit("?"))).alias("where")
+    changes = sql.max(sql.coalesce(sql.size("intent.changes"), sql.lit(0))).alias("changes")
+    ever = _subscriptions(traces).groupBy("about", "keeper", "subscriber").agg(where, changes)
     return (
         ever.where("where = '' and changes = 0")
         .join(gone, ["about", "subscriber"], "left_anti")

@@ -1,8 +1,8 @@
-"""Trace gaps: what nodes may have traced and nobody can know any more. What lies in one is neither proven nor refuted.
+"""Trace gaps: what nodes may have traced and nobody can know any more. A claim in a gap is neither proven nor refuted.
 
-A node numbers its traces, so what was lost on the way is seen by the numbers, and what it had no room for it says
-itself. Of a node that was killed, what it had not told is missing: it has not said that it ended. Ledgers know of what
-was promised there: a repository tells again what it stored when it is back, and what subscribers acknowledged.
+A node numbers its traces, so missing numbers show what was lost on the way, and the node itself says what it had no
+room for. A node that was killed has not said that it ended: what it had not told is missing. Ledgers close a part of
+these gaps: a repository that is back tells again what it stored, and what subscribers acknowledged.
 """
 
 from typing import Final
@@ -27,25 +27,33 @@ def holes(traces: DataFrame, *, at_rest: bool) -> DataFrame:
     lives = _lives(told).where(_part(1) != "")
     broken = lives.where("told <> newest or dropped").select(*_LIFE)
     may_go_on = sql.lit(not at_rest) | (_part(1) == "repository")
-    ends = lives.where("not ended").where(sql.col("until").isNotNull() | may_go_on).select(
-        *_LIFE,
-        "node",
-        sql.when(sql.col("until").isNull(), OPEN).otherwise(KILLED).alias("why"),
-        sql.col("ended_at").alias("since"),
-        "until",
-        sql.lit(0).cast("bigint").alias("count"),
-    )  # fmt: skip
-    return _gaps(told.join(broken, list(_LIFE), "left_semi")).unionByName(ends).select(
-        *_LIFE,
-        "node",
-        _part(1).alias("role"),
-        _part(2).alias("name"),
-        _part(3).alias("topic"),
-        "why",
-        "since",
-        "until",
-        "count",
-    )  # fmt: skip
+    ends = (
+        lives.where("not ended")
+        .where(sql.col("until").isNotNull() | may_go_on)
+        .select(
+            *_LIFE,
+            "node",
+            sql.when(sql.col("until").isNull(), OPEN).otherwise(KILLED).alias("why"),
+            sql.col("ended_at").alias("since"),
+            "until",
+            sql.lit(0).cast("bigint").alias("count"),
+        )
+    )
+    return (
+        _gaps(told.join(broken, list(_LIFE), "left_semi"))
+        .unionByName(ends)
+        .select(
+            *_LIFE,
+            "node",
+            _part(1).alias("role"),
+            _part(2).alias("name"),
+            _part(3).alias("topic"),
+            "why",
+            "since",
+            "until",
+            "count",
+        )
+    )
 
 
 def _part(number: int) -> Column:
@@ -82,6 +90,5 @@ def _gaps(told: DataFrame) -> DataFrame:
     )
     why = sql.when(sql.col("kind") == "dropped", DROPPED).when(sql.col("since") == 0, EARLIER).otherwise(LOST)
     missing = sql.col("missing") + sql.when(sql.col("kind") == "dropped", sql.col("named")).otherwise(0)
-    return seen.withColumn("count", missing).where("count > 0").withColumn("why", why).select(
-        *_LIFE, "node", "why", "since", "until", "count"
-    )  # fmt: skip
+    found = seen.withColumn("count", missing).where("count > 0").withColumn("why", why)
+    return found.select(*_LIFE, "node", "why", "since", "until", "count")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DatagramEnd:
-    """One side. The far side comes into being with the first datagram that arrives, and again after a restart."""
+    """One end of a datagram link. The far end begins with the first datagram to arrive, and again after a restart."""
 
     __slots__ = ("_accepted", "_address", "_network", "_peer", "closed", "host", "id")
 

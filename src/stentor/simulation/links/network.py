@@ -21,7 +21,7 @@ DATAGRAM = "datagram:"
 
 
 class Endpoint(Protocol):
-    """One side of a link, as its host holds it."""
+    """One end of a link, as its host holds it."""
 
     def send(self, data: bytes) -> None: ...
 

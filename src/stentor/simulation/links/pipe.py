@@ -9,7 +9,7 @@ from stentor.simulation.schedule import Appointment, Schedule
 
 
 class PipeFaults:
-    """The weather that all pipes share; it can change while bytes are under way."""
+    """The faults that all pipes share; they can change while bytes are under way."""
 
     __slots__ = ("faults", "random", "seen")
 
@@ -50,7 +50,10 @@ class Pipe:
         end: Callable[[str], None],
         not_before: int = 0,
     ) -> None:
-        self._schedule, self._faults, self._receive, self._end = schedule, faults, receive, end
+        self._schedule = schedule
+        self._faults = faults
+        self._receive = receive
+        self._end = end
         self._queue: deque[tuple[int, bytes | str]] = deque()  # arrival, and bytes or the reason of the end
         self._last = not_before
         self._due: Appointment | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StreamEnd:
-    """One side. Until it is `closed` its machine believes in the link."""
+    """One end of a stream. Until it is `closed` its machine believes in the link."""
 
     __slots__ = ("_doomed", "_network", "closed", "host", "id", "link", "out")
 
@@ -110,7 +110,7 @@ class StreamEnd:
 
 
 class StreamLink:
-    """Dialled by the first of its ends."""
+    """A stream; the first of its ends dialled it."""
 
     __slots__ = ("_network", "ends", "mute", "severed")
 
