@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 
 from benchmarks.network.lab import Lab
-from stentor.planning.network import Network
+from stentor.planning.network import PlannedNetwork
 
 PROFILE_SIZES = (3, 3, 2, 2)  # members of the units of each level, the lowest first: 36 brokers
 SUBSCRIPTIONS = (100, 1_000, 10_000)
@@ -117,7 +117,7 @@ def joining() -> dict[str, float]:
 
 def holding() -> dict[str, float]:
     """What a broker of 10,000 holds of the others."""
-    network = Network(GRAPH_SIZES, "mesh", 0, 1)
+    network = PlannedNetwork(GRAPH_SIZES, "mesh", 0, 1)
     graph = network.graph_of(network.broker(0))
     return {
         "brokers": network.brokers,

@@ -21,14 +21,14 @@ _MOST_SHELVES = 256  # patterns that are searched for what a filter covers
 Told = tuple[str, str]  # a pattern and the text of a filter; "" is every event
 
 
-class Change(NamedTuple):
+class SummaryChange(NamedTuple):
     """How the profile that is told to the level above changes."""
 
     added: tuple[Told, ...]
     removed: tuple[Told, ...]
 
 
-_NO_CHANGE = Change((), ())
+_NO_CHANGE = SummaryChange((), ())
 
 
 class _SummarisedFilter:
@@ -82,7 +82,7 @@ class ProfileSummary:
         """How many wishes there are, equal ones counted one by one."""
         return self._predicates
 
-    def add(self, pattern: str, where: Filter | None) -> Change:
+    def add(self, pattern: str, where: Filter | None) -> SummaryChange:
         """Somebody has a wish; None is every event of the topics."""
         key = pattern, "" if where is None else str(where)
         self._predicates += 1
@@ -96,7 +96,7 @@ class ProfileSummary:
         self._place(wish, touched)
         return self._change(touched)
 
-    def remove(self, pattern: str, where: Filter | None) -> Change:
+    def remove(self, pattern: str, where: Filter | None) -> SummaryChange:
         """Somebody has a wish no more; a KeyError if nobody had it."""
         key = pattern, "" if where is None else str(where)
         wish = self._wishes[key]
@@ -188,9 +188,9 @@ class ProfileSummary:
             self._patterns.remove(pattern, 0)
             self._names.remove(pattern, 0)
 
-    def _change(self, touched: dict[Told, bool]) -> Change:
+    def _change(self, touched: dict[Told, bool]) -> SummaryChange:
         """What is told now and was not, and the other way round."""
-        return Change(
+        return SummaryChange(
             tuple([each for each, was_told in touched.items() if not was_told and each in self._told]),
             tuple([each for each, was_told in touched.items() if was_told and each not in self._told]),
         )

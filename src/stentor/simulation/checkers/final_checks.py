@@ -8,7 +8,7 @@ from stentor.model.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
-from stentor.simulation.checkers.delivery_history import Key, SubscriberHistory, Told
+from stentor.simulation.checkers.delivery_history import EntrustedEvent, Key, SubscriberHistory
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.repository import SimRepository
 from stentor.simulation.delivery.subscriber import SimSubscriber
@@ -228,7 +228,7 @@ class FinalChecks:
         holders = {**self._history.promises.get(key, {}), **self._history.released.get(key, {})}
         return self._history.is_kept(key, holders)
 
-    def _wants(self, page: SubscriberHistory, key: Key, told: Told) -> bool:
+    def _wants(self, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> bool:
         since = self._participants.plan.mail or told.time > page.confirmed > 0
         if not self._participants.plan.keep:
             since = since or page.since == "beginning" or self._is_behind_epoch(page, key)

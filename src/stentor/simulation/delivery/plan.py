@@ -34,7 +34,7 @@ _FINER = ((), ("north",), ("north", "north"), ("north", "north"), ("north", "sou
 _HELD = (("north", "south"), ("north", "north", "south"), ("north", "south", "north/hall"))
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     repositories: int  # that serve everyone
     copies: int
     authors: int
@@ -65,11 +65,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
-def draw_plan(random: Random) -> Plan:
+def draw_plan(random: Random) -> DeliveryPlan:
     repositories = random.choices((1, 2, 3, 4), (25, 30, 35, 10))[0]
     large = random.random() < 0.03
     duration = random.randrange(600, 1800) * MILLISECOND * (4 if large else 1)
-    return Plan(
+    return DeliveryPlan(
         repositories=repositories,
         copies=random.randint(1, min(3, repositories)),
         authors=random.choices((1, 2, 3), (50, 35, 15))[0],
@@ -114,12 +114,12 @@ LONGEST = 30 * SECOND  # that it may take until all is well
 _MOST_EVENTS = 180  # of an author, in large worlds that last longer, too: more would take more steps than a run has
 
 
-def _longer(plan: Plan, times: int) -> int:
+def _longer(plan: DeliveryPlan, times: int) -> int:
     """Return how many events of an author are enough for a world that lasts longer."""
     return min(times * plan.events, _MOST_EVENTS)
 
 
-def draw_units(random: Random, plan: Plan) -> Plan:
+def draw_units(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """Some worlds have units, with repositories that serve one of them."""
     if random.random() >= 0.35:
         return plan
@@ -132,7 +132,7 @@ def draw_units(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_visits(random: Random, plan: Plan) -> Plan:
+def draw_visits(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In a few worlds readers come and go and nothing else happens: what each life was handed can be known exactly."""
     if random.random() >= 0.1:
         return plan
@@ -140,7 +140,7 @@ def draw_visits(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, visits=True, weather=LetterFaults(), strikes=tuple(sorted(ends)))
 
 
-def draw_scribes(random: Random, plan: Plan) -> Plan:
+def draw_scribes(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds authors go on with their numbers, and crash oftener."""
     if random.random() >= 0.25:
         return plan
@@ -148,7 +148,7 @@ def draw_scribes(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
-def draw_rot(random: Random, plan: Plan) -> Plan:
+def draw_rot(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds stored events rot wherever they are, also where nobody else has them; some are found by a life
     that opens its ledger, some by one that reads.
     """
@@ -161,7 +161,7 @@ def draw_rot(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *rots, *kills))))
 
 
-def draw_newcomers(random: Random, plan: Plan) -> Plan:
+def draw_newcomers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
     if random.random() >= 0.2:
         return plan
@@ -175,7 +175,7 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_lives(random: Random, plan: Plan) -> Plan:
+def draw_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
     of authors are set back.
     """
@@ -194,7 +194,7 @@ def draw_lives(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_returns(random: Random, plan: Plan) -> Plan:
+def draw_returns(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """Some repositories that are to leave are not to, after all."""
     leaves = [time for time, what in plan.strikes if what == "leave"]
     leaves += [random.randrange(plan.duration)] * (random.random() < 0.08)
@@ -204,7 +204,7 @@ def draw_returns(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
 
 
-def draw_rivals(random: Random, plan: Plan) -> Plan:
+def draw_rivals(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds several processes believe that a name is theirs; half of the time not all can hear each other."""
     if random.random() >= 0.3:
         return plan
@@ -218,15 +218,15 @@ def draw_rivals(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *strikes))))
 
 
-def draw_scholars(random: Random, plan: Plan) -> Plan:
+def draw_scholars(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 
 
-def draw_strangers(random: Random, plan: Plan) -> Plan:
+def draw_strangers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, strangers=random.random() < 0.3, nameless=random.random() < 0.1)
 
 
-def draw_brief_lives(random: Random, plan: Plan) -> Plan:
+def draw_brief_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds authors crash again and again, what they sent is soon forgotten, and so are their lives; some of
     it comes once more when nobody expects it.
     """
@@ -243,7 +243,7 @@ def draw_brief_lives(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_ages(random: Random, plan: Plan) -> Plan:
+def draw_ages(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events grow old, and clocks are wrong."""
     if plan.visits or random.random() >= 0.3:
         return plan
@@ -251,7 +251,7 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
 
 
-def draw_mail(random: Random, plan: Plan) -> Plan:
+def draw_mail(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
     if plan.nodes or random.random() >= 0.15:
         return plan
@@ -259,7 +259,7 @@ def draw_mail(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
 
 
-def draw_former(random: Random, plan: Plan) -> Plan:
+def draw_former(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In a few worlds somebody has slept through the end of another topic of the same name, and letters have, too."""
     if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless or random.random() >= 0.15:
         return plan
