@@ -113,6 +113,28 @@ def test_what_waits_to_be_written_is_behind_every_beginning(since: str) -> None:
     assert begin(bundle, "r1", since) == [(5, 1), (5, 2), (5, 3)]
 
 
+@pytest.mark.parametrize("beginning", ["epoch r1:{}", "time 1"])
+def test_what_is_found_to_be_damaged_is_not_left_out_of_a_beginning(beginning: str) -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    for number in range(1, 4):
+        bundle.publish(number, 1)
+    bundle.clear()
+    first = number_of(bundle, "r1", 5, 1)
+    bundle.ledgers["r1"].damaged.add(first)
+    assert begin(bundle, "r1", beginning.format(first)) == [(5, 1), (5, 2), (5, 3)]
+
+
+def test_a_beginning_is_not_guessed_if_the_ledger_cannot_be_read() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.unreadable.add("r1")
+    assert begin(bundle, "r1", "epoch r1:1") == []
+    bundle.unreadable.clear()
+    assert begin(bundle, "r1", "epoch r1:1") == [(5, 1), (5, 2), (5, 3)]
+
+
 def test_a_number_that_was_not_given_yet_is_refused() -> None:
     bundle = two_orders()
     begin(bundle, "r1", "epoch r1:100")

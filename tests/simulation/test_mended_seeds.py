@@ -1,0 +1,14 @@
+"""Seeds beyond those of `digests.SEEDS` that failed once, and for which something was mended."""
+
+import pytest
+
+from stentor.simulation.scenarios import SCENARIOS
+
+MENDED = [
+    ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
+]
+
+
+@pytest.mark.parametrize(("name", "seed"), MENDED)
+def test_a_seed_for_which_something_was_mended_does_not_fail_again(name: str, seed: int) -> None:
+    assert SCENARIOS[name].run(seed).anomalies == ()
