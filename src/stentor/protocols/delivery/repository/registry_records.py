@@ -44,6 +44,11 @@ class PublisherRecord(msgspec.Struct, frozen=True, array_like=True):
     closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
     told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
 
+    def tells_of(self, life: int) -> bool:
+        """Return whether whoever wrote this knew of a life, and so of all that was known of those before it."""
+        is_named = life == self.incarnation or life in self.resumed or life <= self.closed
+        return is_named or any(life == each for each, _ in self.ends)
+
     def after(self, known: "PublisherRecord") -> "PublisherRecord":
         """The same, if whoever wrote it knew what is known here; else with what it did not know. Whoever first tells of
         a life leaves out the ends of those that are collected; nobody takes an end back after that.

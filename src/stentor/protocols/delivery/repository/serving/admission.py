@@ -451,7 +451,7 @@ class Admission:
                     self._rebind(name, subscription)
                 self._move(progress, subscription.home)
         self.remember(self._lives.apply())
-        self._log.introduce(registry.is_authorised)
+        self._log.introduce(self._lives.may_store)
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
         reason = f"{name} is not registered as a {role} of {self._topic} any more"

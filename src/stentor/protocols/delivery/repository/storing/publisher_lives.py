@@ -29,10 +29,22 @@ class PublisherLives:
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         # What was to be set aside when we last looked: whoever tells of a newer life may never have heard of it.
         self._ends: dict[int, PublisherEnds] = {}
-        store.is_introduced = self._is_introduced
+        store.is_introduced, store.is_past_known = self._is_introduced, self._is_past_known
 
     def _is_introduced(self, stream: StreamId) -> bool:
         return self._registry.terms.open or self._registry.is_introduced(*stream)
+
+    def _is_past_known(self, stream: StreamId) -> bool:
+        """Return whether it is known what a life may follow that its publisher sends something of: it has records here,
+        or the fact tells of it. One that tells of a newer life alone may be of somebody who never heard of this one.
+        """
+        known, there = self._registry.publishers.get(stream[0]), self._log.streams.get(stream)
+        is_told = self._registry.terms.open or (known is not None and known.tells_of(stream[1]))
+        return is_told or (there is not None and there.highest_numbered > 0)
+
+    def may_store(self, stream: StreamId) -> bool:
+        """Return whether what a publisher sends of a life is stored when it comes."""
+        return self._registry.is_authorised(stream[0]) and self._is_past_known(stream)
 
     # ---- steering
 

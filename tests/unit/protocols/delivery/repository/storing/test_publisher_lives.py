@@ -212,6 +212,60 @@ def tell_of_life_6(bundle: PaperBundle, digest: int) -> None:
 
 
 @pytest.mark.req("RD-30")
+def test_a_life_that_follows_one_of_which_another_repository_has_events_waits_for_its_fact() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=5)
+    bundle.kill("r2")
+    registry = bundle.repositories["r1"].registry
+    tell_of_life_6(bundle, registry.digest + 1)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=7 << 15)
+    assert [denial.code for denial in bundle.told(Denial, "shop")] == [Refusal.BUSY]
+    assert registry.publishers[SHOP].incarnation == 5
+
+
+def passed_over() -> PaperBundle:
+    """Life 5 published 1 … 3 to r3, which answered life 6 alone and died. r1 has letters of life 6, and hears of life
+    7 from r2, which knows neither.
+    """
+    bundle = PaperBundle("r1", "r2", "r3", copies=1)
+    bundle.recover("publisher", "shop", "r3")
+    bundle.kill("r1")
+    bundle.kill("r2")
+    bundle.publish(1, 3)
+    bundle.pass_time(15_000)
+    bundle.recover("publisher", "shop", "r3", incarnation=6, attempt=6 << 15)
+    bundle.pass_time(1000)
+    assert [response.attempt for response in bundle.told(RecoveryResponse, "shop")] == [1, 6 << 15]
+    bundle.kill("r3")
+    bundle.start("r1")
+    bundle.start("r2")
+    bundle.pass_time(35_000)
+    bundle.publish(1, 2, "r1", incarnation=6)
+    bundle.recover("publisher", "shop", "r2", incarnation=7, attempt=7 << 15)
+    bundle.pass_time(1000)
+    bundle.publish(1, 1, incarnation=7)
+    return bundle
+
+
+@pytest.mark.req("RD-30")
+def test_letters_of_a_life_wait_although_a_fact_tells_of_a_newer_one() -> None:
+    bundle = passed_over()
+    assert stored(bundle, "r1") == [(7, 1)], "whoever has answered life 6 knows what had been acknowledged before it"
+    bundle.start("r3")
+    bundle.pass_time(3000)
+    assert stored(bundle, "r1") == [(7, 1), (5, 1), (5, 2), (5, 3), (6, 1), (6, 2)]
+
+
+def test_letters_of_a_life_that_nobody_has_answered_are_stored_when_all_are_here() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=7)
+    bundle.publish(1, 2, "r1", incarnation=6)
+    bundle.pass_time(1000)
+    assert stored(bundle, "r1") == stored(bundle, "r2") == [(6, 1), (6, 2)]
+
+
+@pytest.mark.req("RD-30")
 def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came_before_it() -> None:
     bundle = PaperBundle("r1", "r2")
     bundle.recover("publisher", "shop", "r1", incarnation=7)
@@ -351,12 +405,12 @@ def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
     streams = Streams()
     log = EventLog(streams, Budget(1 << 20), DisseminationTable(streams).audience)
     introduced: set[tuple[int, int]] = set()
-    log.is_introduced = introduced.__contains__
+    log.is_introduced = log.is_past_known = introduced.__contains__
     log.fetch(1, block(1))
     log.receive(1, block(2), known=True, ordered=True)
     assert log.stored == 0
     introduced.add((SHOP, 5))
-    log.introduce(lambda _: True)
+    log.introduce(introduced.__contains__)
     assert log.stored == 1, "what came from the publisher; what another repository has is asked for again"
     log.fetch(1, block(1))
     assert log.stored == 2
