@@ -5,6 +5,7 @@ import pytest
 from stentor.simulation.scenarios import SCENARIOS
 
 MENDED = [
+    ("fabric", 167),  # the only repository that knew that a subscriber had left died: nobody promised more
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
 ]
 
