@@ -399,7 +399,7 @@ class TopicRepository:
         shown = self.log.horizon
         if self.log.advance(copies, self.gossip.bundle.same_unit_peers):
             self.tracer.stable(now, shown + 1, self.log.horizon)
-            self.feeds.feed_all()  # those who wait for events come before those who wait for receipts
+            self.feeds.feed_all(shown)  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self.gap_closing.acknowledge(stream, copies)
         self.conflicts.tell()

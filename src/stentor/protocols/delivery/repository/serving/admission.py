@@ -385,7 +385,7 @@ class Admission:
                 self.holders.turn_away("subscriber", event.sender, former.inbox, former.attempt)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             cursor.doubt = {}  # it had no earlier life
-        self._feeds.cursors[event.sender] = cursor
+        self._feeds.steer(cursor)
         progress.steerer = self._settings.name
         self._announce(event)
 
