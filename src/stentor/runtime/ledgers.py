@@ -29,12 +29,14 @@ from stentor.machine import (
 from stentor.model.errors import StentorError
 from stentor.model.position import Position
 from stentor.model.record import Entry, LedgerContents
+from stentor.runtime.memory import give_back
 from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed
 
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
 _MEASURE_AFTER = 1.0  # seconds, when a ledger has changed
+_GIVE_BACK_AFTER = 10.0  # seconds, when a ledger was closed: topics fall asleep by the thousand, within moments
 
 
 class _Measure(Effect, frozen=True, gc=False, tag="measure"):
@@ -122,7 +124,11 @@ class LedgerThreads:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._desks: dict[str, _LedgerQueue] = {}
+        self._busy = (
+            0  # desks at which a thread works. Invariant: `_all_rest` is set, if anybody ever worked, while it is 0.
+        )
         self._all_rest = asyncio.Event()
+        self._giving_back: asyncio.TimerHandle | None = None  # until memory of closed ledgers is given back
 
     def perform(self, effect: _Effect) -> None:
         if self._failed:
@@ -140,16 +146,19 @@ class LedgerThreads:
             desk.queue.append(effect)
         if not desk.busy:
             desk.busy = True
+            self._busy += 1
             self._all_rest.clear()
             self._threads.submit(self._work, desk)
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
-        if any(desk.busy for desk in self._desks.values()):
+        if self._busy:
             await self._all_rest.wait()  # what came while a thread was about to end is done too
         for desk in self._desks.values():
             if desk.timer is not None:
                 desk.timer.cancel()
+        if self._giving_back is not None:
+            self._giving_back.cancel()
         await asyncio.to_thread(self._threads.shutdown)
         for desk in self._desks.values():
             if desk.ledger is not None:
@@ -182,8 +191,15 @@ class LedgerThreads:
             return
         if desk.ledger is None and desk.timer is None and not desk.failure and self._desks.get(desk.topic) is desk:
             del self._desks[desk.topic]  # it is closed: a desk for every topic that sleeps would take much memory
-        if not any(each.busy for each in self._desks.values()):
+            if self._giving_back is None:
+                self._giving_back = self._loop.call_later(_GIVE_BACK_AFTER, self._give_back)
+        self._busy -= 1
+        if not self._busy:
             self._all_rest.set()
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        self._threads.submit(give_back)
 
     def _notify(self, inputs: Sequence[Input]) -> None:
         self._loop.call_soon_threadsafe(self._tell_all, inputs)
