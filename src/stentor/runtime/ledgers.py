@@ -28,6 +28,7 @@ from stentor.machine import (
 from stentor.model.errors import StentorError
 from stentor.model.position import Position
 from stentor.model.record import Entry, LedgerContents
+from stentor.runtime.memory import give_back
 from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed
 from stentor.storage.ledger_store import LedgerStore
@@ -35,6 +36,7 @@ from stentor.storage.ledger_store import LedgerStore
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
 _MEASURE_AFTER = 1.0  # seconds, when a ledger has changed
+_GIVE_BACK_AFTER = 10.0  # seconds, when a ledger was closed: topics fall asleep by the thousand, within moments
 
 
 class _Measure(Effect, frozen=True, gc=False, tag="measure"):
@@ -115,7 +117,10 @@ class LedgerThreads:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
         self._queues: dict[str, _LedgerQueue] = {}
+        # queues at which a thread works. Invariant: `_all_rest` is set, if anybody ever worked, while it is 0.
+        self._busy = 0
         self._all_rest = asyncio.Event()
+        self._giving_back: asyncio.TimerHandle | None = None  # until memory of closed ledgers is given back
 
     def perform(self, effect: _Effect) -> None:
         if self._failed:
@@ -133,16 +138,19 @@ class LedgerThreads:
             waiting.queue.append(effect)
         if not waiting.busy:
             waiting.busy = True
+            self._busy += 1
             self._all_rest.clear()
             self._threads.submit(self._work, waiting)
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
-        if any(waiting.busy for waiting in self._queues.values()):
+        if self._busy:
             await self._all_rest.wait()  # what came while a thread was about to end is done too
         for waiting in self._queues.values():
             if waiting.timer is not None:
                 waiting.timer.cancel()
+        if self._giving_back is not None:
+            self._giving_back.cancel()
         await asyncio.to_thread(self._threads.shutdown)
         for waiting in self._queues.values():
             if waiting.ledger is not None:
@@ -176,8 +184,15 @@ class LedgerThreads:
         is_closed = waiting.ledger is None and waiting.timer is None and not waiting.failure
         if is_closed and self._queues.get(waiting.topic) is waiting:
             del self._queues[waiting.topic]  # a queue for every topic that sleeps would take much memory
-        if not any(each.busy for each in self._queues.values()):
+            if self._giving_back is None:
+                self._giving_back = self._loop.call_later(_GIVE_BACK_AFTER, self._give_back)
+        self._busy -= 1
+        if not self._busy:
             self._all_rest.set()
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        self._threads.submit(give_back)
 
     def _notify(self, inputs: Sequence[Input]) -> None:
         self._loop.call_soon_threadsafe(self._tell_all, inputs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stentor.machine import Commit, Effect, Input, Open, Opened, Scan, Started
+from stentor.machine import CloseLedger, Commit, Effect, Input, Open, Opened, Scan, Started
 from stentor.model.record import Entry, Fact, LedgerContents
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import LedgerThreads
@@ -92,6 +92,31 @@ def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, capl
     asyncio.run(run())
     assert len(ledger_store.ledger.commits) >= 20
     assert not caplog.records
+
+
+def test_memory_is_given_back_once_for_all_ledgers_that_were_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stentor.runtime.ledgers._MEASURE_AFTER", 0.01)
+    monkeypatch.setattr("stentor.runtime.ledgers._GIVE_BACK_AFTER", 0.1)
+    trimmed: list[int] = []
+    is_trimmed = threading.Event()
+
+    def trim(pad: int) -> None:
+        trimmed.append(pad)
+        is_trimmed.set()
+
+    monkeypatch.setattr("stentor.runtime.memory._trim", trim)
+
+    async def run() -> None:
+        ledgers = LedgerThreads(OneLedger(), lambda _: None, raise_it)  # type: ignore[arg-type]
+        for topic in ("a", "b", "c"):
+            ledgers.perform(Open(topic))
+            ledgers.perform(CloseLedger(topic))
+        await asyncio.to_thread(is_trimmed.wait)
+        ledgers.perform(Open("d"))
+        await ledgers.close()
+
+    asyncio.run(run())
+    assert trimmed == [0], "once, and nobody closed any since"
 
 
 class BusyLedger(SlowLedger):
