@@ -18,8 +18,8 @@ from typing import Protocol, Self
 from stentor.client.event import Event
 from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
 from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
 from stentor.protocols.delivery.stored.read_client import (
     Availability,
     AvailabilityRequested,

@@ -26,16 +26,16 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
 from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
-from stentor.model.request_topic import requests_pattern
-from stentor.model.status import TopicHealth
-from stentor.model.trace import TRACE, kept_of
+from stentor.model.reports.status import TopicHealth
+from stentor.model.reports.trace import TRACE, kept_of
+from stentor.model.trust.access import TopicTerms
+from stentor.model.trust.request_topic import requests_pattern
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
 from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Halt

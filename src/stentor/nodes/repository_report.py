@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from stentor.model.status import TopicHealth
-from stentor.model.trace import kept_of
+from stentor.model.reports.status import TopicHealth
+from stentor.model.reports.trace import kept_of
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.sleeping_topics import SleepingTopics
 from stentor.nodes.unserved_topics import UnservedTopics

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stentor.model.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
 from stentor.model.control import Registration
-from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import MAIL
-from stentor.model.place import UNPROVED, is_operator_name
-from stentor.model.report import Unwillingness
+from stentor.model.reports.report import Unwillingness
+from stentor.model.reports.trace import kept_of
 from stentor.model.topic import matches
-from stentor.model.trace import kept_of
+from stentor.model.trust.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
+from stentor.model.trust.place import UNPROVED, is_operator_name
+from stentor.model.wording.count import counted
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.sleeping_topics import SleepingTopic
 from stentor.protocols.delivery.repository.storing.recent_records import Budget

@@ -17,9 +17,9 @@ from msgspec import Meta
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter
-from stentor.model.place import is_node_name
+from stentor.model.reports.trace import TRACE
 from stentor.model.topic import matches
-from stentor.model.trace import TRACE
+from stentor.model.trust.place import is_node_name
 from stentor.policies import system_topics
 from stentor.policies.subject import Subject
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from stentor.model.communication import WITHIN, inbox_of
 from stentor.model.mail import MAIL
-from stentor.model.place import REPOSITORY_NAME
-from stentor.model.request_topic import requester_of, requests_pattern
-from stentor.model.trace import TRACE
+from stentor.model.reports.trace import TRACE
+from stentor.model.trust.place import REPOSITORY_NAME
+from stentor.model.trust.request_topic import requester_of, requests_pattern
 from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"

@@ -10,7 +10,7 @@ import msgspec
 from stentor.machine import Effect, StopRequested
 from stentor.model.communication import repository_name
 from stentor.model.ids import Incarnation
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.client import Settings
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.repository import RepositoryNode

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stentor.model.access import TOPIC, TopicTerms
 from stentor.model.errors import Refusal, Refused
-from stentor.model.trace import kept_of
+from stentor.model.reports.trace import kept_of
+from stentor.model.trust.access import TOPIC, TopicTerms
 from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.topic_room import TopicRoom, owner_in
 from stentor.protocols.delivery.repository.repository import TopicRepository

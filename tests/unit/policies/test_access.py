@@ -9,8 +9,8 @@ from stentor.model.communication import bundle_of, inbox_of, notice_group_of, wi
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter
-from stentor.model.request_topic import request_topic, requester_of, requests_pattern
 from stentor.model.topic import check_pattern, check_topic, matches
+from stentor.model.trust.request_topic import request_topic, requester_of, requests_pattern
 from stentor.policies.access import AccessPolicy, AccessRule
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import recipient_of

@@ -13,11 +13,11 @@ from stentor.cli.running.process import Assignment
 from stentor.cli.running.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, DialledLink, Elasticity
-from stentor.model.count import counted
 from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
+from stentor.model.reports.view import NetworkView
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.model.view import NetworkView
+from stentor.model.wording.count import counted
 from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
 from stentor.policies.balance import Move
 

@@ -27,7 +27,7 @@ from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings

@@ -33,8 +33,8 @@ from stentor.config import (
     load_access,
 )
 from stentor.config.settings import DATA
-from stentor.model.count import counted
 from stentor.model.errors import ConfigError, StentorError
+from stentor.model.wording.count import counted
 from stentor.policies.access import AccessRule
 from stentor.runtime.disk import remembered_port
 from stentor.runtime.log import LEVELS, logger

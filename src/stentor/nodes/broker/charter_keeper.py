@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from stentor.machine import Effect, Report
-from stentor.model.access import AWAITED, TOPIC
-from stentor.model.charter import check_facts, named_member
 from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, AccessReceipt, BundleReport, BundleRequest, Message
+from stentor.model.trust.access import AWAITED, TOPIC
+from stentor.model.trust.charter import check_facts, named_member
 from stentor.nodes.broker.bundle_watch import BundleWatch
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork

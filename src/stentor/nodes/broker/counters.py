@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
-from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus, Traffic
+from stentor.model.reports.status import LinkStatus, NodeStatus, SubscriptionStatus, Traffic
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder

@@ -8,9 +8,9 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
-from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
 from stentor.model.scope import ScopePath
+from stentor.model.trust.place import REPOSITORY_NAME
 from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import SMALLEST_WINDOW

@@ -14,12 +14,12 @@ from stentor.machine import (
     StopTimer,
     Timer,
 )
-from stentor.model.access import ANONYMOUS
-from stentor.model.count import counted
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
+from stentor.model.trust.access import ANONYMOUS
+from stentor.model.wording.count import counted
 from stentor.nodes.broker.counters import BrokerCounters
 from stentor.nodes.broker.credentials import Credentials
 from stentor.nodes.broker.link_session import HelloTimeout, LinkSession

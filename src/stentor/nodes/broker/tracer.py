@@ -9,7 +9,7 @@ from collections.abc import Callable
 from stentor.machine import SECOND, Effect, StartTimer, Timer
 from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
-from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
+from stentor.model.reports.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.nodes.network.settings import NetworkSettings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher

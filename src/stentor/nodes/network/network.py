@@ -24,8 +24,8 @@ from stentor.model.messages import (
     Presence,
     ProfileChange,
 )
+from stentor.model.reports.status import Traffic
 from stentor.model.scope import ScopePath
-from stentor.model.status import Traffic
 from stentor.nodes.broker.acquaintance import Acquaintance, NeighboursTimeout
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink, Redial

@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.span import Span, Spans
-from stentor.model.trace import (
+from stentor.model.reports.trace import (
     Trace,
     TraceKind,
     audience_body,
@@ -22,6 +21,7 @@ from stentor.model.trace import (
     numbers_body,
     numbers_of,
 )
+from stentor.model.stored.span import Span, Spans
 
 _BORN: Final = 10 * SECOND  # windows in which published events count: whoever asks for minutes gets whole sums
 _MOST_PIECES: Final = 1024  # stretches that the body of one row lists

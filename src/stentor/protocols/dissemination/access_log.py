@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from stentor.machine import Append, Effect, Report, Rewrite
-from stentor.model.access import SharedFact
 from stentor.model.errors import FrameError
+from stentor.model.trust.access import SharedFact
 from stentor.protocols.dissemination.charters import Charters
 
 LOG = "access"

@@ -12,10 +12,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from stentor.model.access import SharedFact
-from stentor.model.facts import portions
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, AccessReceipt, Message
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 
 # Told with a token and not confirmed, on one link. Who tells more is not held up, nor lied to: that is spread and
 # written down like everything else, but no receipt is given for it.

@@ -7,7 +7,7 @@ from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
-from stentor.model.trace import TraceKind
+from stentor.model.reports.trace import TraceKind
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,

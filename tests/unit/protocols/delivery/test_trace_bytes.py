@@ -7,7 +7,7 @@ import pytest
 from stentor.machine import SECOND
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.trace import SCHEMA, Trace, TraceKind, audience_body, to_columns
+from stentor.model.reports.trace import SCHEMA, Trace, TraceKind, audience_body, to_columns
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.wire.block import Block, Origin, encode

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.span import Spans
-from stentor.model.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
+from stentor.model.reports.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import delay_of
 

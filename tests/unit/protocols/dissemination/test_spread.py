@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from stentor.machine import Append, Effect, Report, Rewrite
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError
 from stentor.model.ids import LinkId
 from stentor.model.messages import AccessFacts, Digest, Message
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.protocols.dissemination import access_log, waves
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.wire import frame

@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
-from stentor.model.record import Kind, RecordHeader, Row, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Kind, RecordHeader, Row, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
 

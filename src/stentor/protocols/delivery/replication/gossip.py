@@ -26,8 +26,8 @@ from stentor.model.control import (
     Retransmission,
     StreamRanges,
 )
-from stentor.model.record import Fact, Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import Fact, Kind, RecordHeader
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView

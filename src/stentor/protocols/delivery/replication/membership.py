@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.settings import RepositorySettings

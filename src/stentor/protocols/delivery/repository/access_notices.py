@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.access import SharedFact
 from stentor.model.control import RegistrationReceipt
-from stentor.model.facts import portions
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.transport import SendLetter, ShareAccess

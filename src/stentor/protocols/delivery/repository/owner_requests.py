@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.communication import inbox_of
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
-from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.trust.access import ANONYMOUS, TopicTerms
+from stentor.model.trust.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.access_notices import AccessNotices
 from stentor.protocols.delivery.repository.registry import Registry

@@ -29,7 +29,7 @@ from stentor.machine import (
 from stentor.model.communication import repository_name
 from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.replication.own_membership import OwnMembership

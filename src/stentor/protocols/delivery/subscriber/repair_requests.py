@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.subscriber.event_buffer import EventBuffer
 from stentor.protocols.delivery.subscriber.persistent_chain import PersistentChain, rank, to_array, to_spans

@@ -4,11 +4,11 @@ import msgspec
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.communication import repository_name
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import Kind, RecordHeader
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.storing.streams import Streams

@@ -17,11 +17,11 @@ from stentor.machine import (
     Scanned,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import end_name
 from stentor.model.control import Denial, Recovery, RecoveryResponse, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings

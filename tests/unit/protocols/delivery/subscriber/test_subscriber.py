@@ -25,7 +25,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,

@@ -25,8 +25,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id, topic_id
-from stentor.model.position import Position
-from stentor.model.record import Fact
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
 from stentor.protocols.delivery.repository.registry import LIFE, Frontier, Registry, SubscriptionRecord, is_within

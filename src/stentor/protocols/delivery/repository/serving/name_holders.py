@@ -12,7 +12,7 @@ from stentor.model.communication import Role, end_name, inbox_of
 from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher

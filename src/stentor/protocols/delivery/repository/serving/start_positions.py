@@ -7,11 +7,11 @@ of what that repository said: then the subscriber begins earlier than it asked, 
 from collections.abc import Callable
 
 from stentor.machine import Recalled, Report, Scanned
-from stentor.model.epoch import Epoch
 from stentor.model.errors import Refusal, Refused
-from stentor.model.position import Position
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.registry import Frontier
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds

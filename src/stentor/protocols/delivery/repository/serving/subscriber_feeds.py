@@ -8,9 +8,9 @@ import numpy as np
 from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
 from stentor.model.communication import notice_group_of
 from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
-from stentor.model.position import Position
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, SubscriberCursor
 from stentor.protocols.delivery.repository.storing.event_log import EventLog

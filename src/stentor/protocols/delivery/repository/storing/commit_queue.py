@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import SECOND, Commit, CommitFailed, Report, Stop
 from stentor.model.control import HandedOut, StreamRanges
-from stentor.model.record import Entry, Fact, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, Record, RecordHeader
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON, EventLog

@@ -12,7 +12,7 @@ from stentor.model.communication import bundle_of, within_of
 from stentor.model.control import EgressRelease
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import Registry, top_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER, SubscriberFeeds

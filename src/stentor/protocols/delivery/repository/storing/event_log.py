@@ -12,9 +12,9 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns, chapters_of
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_fact, floor_key, recall_floors
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

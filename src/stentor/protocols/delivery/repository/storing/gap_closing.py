@@ -7,7 +7,7 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 
 from stentor.machine import Report
 from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
-from stentor.model.span import Span, Spans
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.service import Change

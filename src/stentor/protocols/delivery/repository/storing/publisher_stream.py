@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Kind, RecordHeader, StreamId
+from stentor.model.stored.record_columns import RecordColumns
+from stentor.model.stored.span import Span, Spans
 from stentor.wire.block import Block
 
 Numbers = NDArray[np.int64]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stentor.machine import Collect, Report, Scanned
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry, is_within
