@@ -128,7 +128,7 @@ def _compact(lake: Lake, batch: int, rows: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _merge(lake: Lake, topic: str, day: str, batch: int) -> int:
-    """Make the directory of a day anew beside the lake, then exchange both at once."""
+    """Make the directory of a day again beside the lake, then exchange both at once."""
     target = lake.day(topic, date.fromisoformat(day))
     with lake.turn():
         merged: list[Path] = []

@@ -55,7 +55,7 @@ def server_context(directory: Path) -> ssl.SSLContext:
     _check_files(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.num_tickets = 0  # each link shows its certificate anew, none is resumed
+    context.num_tickets = 0  # each link shows its certificate again, none is resumed
     return _filled(context, directory)
 
 

@@ -195,7 +195,7 @@ class FinalChecks:
         return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
-        """What a scholar has not read although it is there."""
+        """What a stored reader has not read although it is there."""
         found: list[str] = []
         for stored_reader in self._participants.stored_readers:
             left = [key for key in self._history.promises if not _has(stored_reader.done, key) and self._is_there(key)]
@@ -209,7 +209,7 @@ class FinalChecks:
         return found
 
     def _is_there(self, key: Key) -> bool:
-        """Whether it can be read; what was collected before a scholar came is not for it."""
+        """Whether it can be read; what was collected before a stored reader came is not for it."""
         disks = [disk for disk in self._history.disks.values() if not disk.unit and disk.keeps(key)]
         return any(disk.durable.has(key) for disk in disks)
 

@@ -42,7 +42,7 @@ class SettlementChecker:
     def settled(
         self, application: SimApplication, wishes: Sequence[SubscriptionHistory], report: SettlementReport
     ) -> None:
-        """Somebody was told so of these wishes."""
+        """A client was told so of these subscriptions."""
         world = self._world
         self.told += 1
         if report.silent and self.is_peace:

@@ -71,7 +71,7 @@ class SimApplication:
         self.host = host
         self.name = settings.name
         self.lives: list[ClientHistory] = []
-        self.gone: list[SubscriptionHistory] = []  # wishes that were withdrawn, and those of former lives
+        self.gone: list[SubscriptionHistory] = []  # subscriptions that were ended, and those of former lives
         self._world = world
         self._settings = settings
         self._oracle = oracle
@@ -136,12 +136,12 @@ class SimApplication:
             self._say(MoreRequested(subscription))
 
     def subscribe_and_settle(self) -> None:
-        """One more wish, if it has not too many, and when all of them are known everywhere."""
+        """Subscribe once more, if it has not too many, and when all of them are known everywhere."""
         self._subscribe(self.life)
         self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
     def has_missed(self, wish: SubscriptionHistory) -> bool:
-        """Whether events of a wish in force were dropped because it was too slow."""
+        """Whether events of a subscription in force were dropped because it was too slow."""
         return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
 
     def publish_everywhere(self) -> None:

@@ -39,8 +39,8 @@ class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     copies: int
     authors: int
     readers: int
-    events: int  # of each author
-    pause: int  # between an author's turns
+    events: int  # of each publisher
+    pause: int  # between a publisher's turns
     duration: int  # of the troubles
     keep: int  # in units of AGE_UNIT; 0 is for ever
     weather: LetterFaults
@@ -51,17 +51,17 @@ class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
     finer: tuple[str, ...] = ()  # units that have a repository of their own
     hold: bool = False  # events are held at the borders of top-level units
-    scribes: bool = False  # authors resume their streams
+    scribes: bool = False  # publishers resume their streams
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
-    clocks: bool = False  # authors' clocks are set back between their lives
+    clocks: bool = False  # publishers' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
     mail: bool = False  # each event is for one reader, whether that came before or not
     former: bool = False  # the topic was deleted and created again while one of its repositories was away
-    close_after: int = 60 * SECOND  # that a life of an author is over and forgotten before it is closed
+    close_after: int = 60 * SECOND  # that a life of a publisher is over and forgotten before it is closed
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
@@ -111,11 +111,11 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
 
 AGE_UNIT = 50 * MILLISECOND  # instead of a second, so that some events are forgotten in a run
 LONGEST = 30 * SECOND  # that it may take until all is well
-_MOST_EVENTS = 180  # of an author, in large worlds that last longer, too: more would take more steps than a run has
+_MOST_EVENTS = 180  # of a publisher, in large worlds that last longer, too: more would take more steps than a run has
 
 
 def _longer(plan: DeliveryPlan, times: int) -> int:
-    """Return how many events of an author are enough for a world that lasts longer."""
+    """Return how many events of a publisher are enough for a world that lasts longer."""
     return min(times * plan.events, _MOST_EVENTS)
 
 
@@ -141,7 +141,7 @@ def draw_visits(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_scribes(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds authors go on with their numbers, and crash oftener."""
+    """In some worlds publishers go on with their numbers, and crash oftener."""
     if random.random() >= 0.25:
         return plan
     crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
@@ -162,7 +162,7 @@ def draw_rot(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_newcomers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
+    """In some worlds events are soon forgotten, publishers begin again, and then repositories join."""
     if random.random() >= 0.2:
         return plan
     duration = plan.duration + 1500 * MILLISECOND
@@ -176,8 +176,8 @@ def draw_newcomers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
-    of authors are set back.
+    """In some worlds a repository is away while publishers end, and comes back when they began again; in some, clocks
+    of publishers are set back.
     """
     plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
     if random.random() >= 0.15:
@@ -227,7 +227,7 @@ def draw_strangers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_brief_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds authors crash again and again, what they sent is soon forgotten, and so are their lives; some of
+    """In some worlds publishers crash again and again, what they sent is soon forgotten, and so are their lives; some of
     it comes once more when nobody expects it.
     """
     if random.random() >= 0.25:

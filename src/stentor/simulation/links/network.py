@@ -116,7 +116,7 @@ class SimNetwork:
             self.links.remove(link)
 
     def _knock(self, end: StreamEnd, address: str) -> None:
-        """The wish for a link arrives at the other side, if it can."""
+        """A request for a link arrives at the other side, if it can."""
         if end.closed:
             return
         target = self.hosts.get(address)

@@ -120,7 +120,7 @@ class SimBroker:
         return f"at/{self.name}"
 
     def start(self, now: int) -> None:
-        """Begin anew, with nothing but what a disk would remember."""
+        """Begin again, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
         self.wishes, self._subscriptions = {}, {}
