@@ -33,7 +33,7 @@ from stentor.model.ids import LinkId
 from stentor.simulation.clock import Clock
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
-from stentor.simulation.links.network import Endpoint, Network
+from stentor.simulation.links.network import Endpoint, SimNetwork
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Appointment, Schedule
@@ -47,7 +47,7 @@ class Surroundings(Protocol):
     """The world, as a host sees it."""
 
     schedule: Schedule
-    network: Network
+    network: SimNetwork
     trace: ReplayTrace
     anomalies: list[Anomaly]
 

@@ -119,5 +119,5 @@ class BlockingStoredReader:
             except Unreachable as error:
                 raise self._away(str(error)) from None
 
-        while (leaf := self._loop.run(following())) is not None:
-            yield leaf
+        while (page := self._loop.run(following())) is not None:
+            yield page

@@ -27,7 +27,7 @@ _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])  # of a fact: its vers
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 
 
-class Told(NamedTuple):
+class EntrustedEvent(NamedTuple):
     """An event as its application published it, and when."""
 
     body: bytes
@@ -147,10 +147,10 @@ class SubscriberHistory:
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with
 
-    def may(self, told: Told) -> bool:
+    def may(self, told: EntrustedEvent) -> bool:
         return any(each is None or each.holds(told.attributes) for each in self.conditions)
 
-    def must(self, told: Told) -> bool:
+    def must(self, told: EntrustedEvent) -> bool:
         return all(each is None or each.holds(told.attributes) for each in self.conditions)
 
 
@@ -160,7 +160,7 @@ class DeliveryHistory:
     def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
         self._anomalies, self._schedule = anomalies, schedule
         self.entrusted: dict[bytes, Mapping[str, Value]] = {}  # by body, which are all different
-        self.published: dict[StreamId, dict[int, Told]] = {}
+        self.published: dict[StreamId, dict[int, EntrustedEvent]] = {}
         self.disks: dict[str, DiskContents] = {}
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
@@ -186,7 +186,7 @@ class DeliveryHistory:
             number = block.catenation + offset
             known = numbers.get(number)
             if known is None:
-                numbers[number] = Told(body, self.entrusted[body], self._schedule.now)
+                numbers[number] = EntrustedEvent(body, self.entrusted[body], self._schedule.now)
             elif known.body != body:
                 self.accuse("two-bodies", f"{number} is {known.body!r} and {body!r}")
 
@@ -375,7 +375,7 @@ class DeliveryHistory:
             detail = f"{repository} told {page.name} that {key} is done with: {having} know it, of {required}"
             self.accuse("synced-before-durable", detail)
 
-    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: Told) -> None:
+    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> None:
         if (not page.confirmed or told.time < page.confirmed) and any(
             disk.collected.has(key) for disk in self.disks.values()
         ):

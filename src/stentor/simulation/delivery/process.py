@@ -63,9 +63,9 @@ class DeliveryWorld:
         self.anomalies = anomalies
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
-        self.are_clocks_set_back = False  # those of authors, when they begin anew
+        self.are_clocks_set_back = False  # those of publishers, when they begin again
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
-        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
+        self.recipients: tuple[str, ...] = ()  # to whom publishers send mail; none if all is for whoever wants it
         self.seen: Counter[str] = Counter()
         self.history = DeliveryHistory(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs

@@ -151,7 +151,7 @@ class SimRepository(SimProcess):
         self.later(self.world.random.randrange(1, 20) * MILLISECOND, self.connect)
 
     def destroyed(self, damaged: LedgerDamaged) -> None:
-        """Sequence numbers must not begin anew: its name is not used again."""
+        """Sequence numbers must not begin again: its name is not used again."""
         self.note(f"{damaged}")
         self.world.seen["destroyed"] += 1
         self.die()
@@ -437,7 +437,7 @@ class SimRepository(SimProcess):
             self._horizon = record.line.end
 
     def _required(self, repository: TopicRepository) -> int:
-        """How many repositories must have an event: as the owner wishes, but for those that are silent."""
+        """How many repositories must have an event: as the owner wants, but for those that are silent."""
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
         return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))

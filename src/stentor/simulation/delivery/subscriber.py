@@ -63,8 +63,8 @@ class SimSubscriber(SimProcess):
         self.page = world.history.pages.setdefault(name, SubscriberHistory(name, self.name, since))
         self.run = ApplicationRun()  # this life of its application
         self.is_fenced = False  # it has heard that another one holds its name
-        self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
-        self.told = 0  # a portion that is not acknowledged yet
+        self.slowness = slowness  # nanoseconds that its application needs for a released batch, at most
+        self.told = 0  # a released batch that is not acknowledged yet
         self.is_leaving = False  # its application has ended, and waits until that is written down
         self._incarnation = Incarnation(0)
         self._position = 0  # of the last event that its application was handed

@@ -38,7 +38,7 @@ class Nobody:
 
 
 class _Application:
-    """An actor, as the world sees it."""
+    """A process, as the world sees it."""
 
     def __init__(self, actor: "Housed") -> None:
         self.told, self.died = actor.act, actor.died

@@ -14,7 +14,7 @@ from stentor.protocols.delivery.stored.read_client import StoredReadClient
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.checkers import trace_checker
-from stentor.simulation.delivery.owner import Owner
+from stentor.simulation.delivery.owner import SimOwner
 from stentor.simulation.delivery.participants import Kinds
 from stentor.simulation.delivery.process import TOPIC, SimProcess
 from stentor.simulation.delivery.publisher import SimPublisher
@@ -30,7 +30,7 @@ from stentor.simulation.fabric.watched import WatchedNode, WatchedRetrieval, wat
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 
-class HousedOwner(Housed, Owner):
+class HousedOwner(Housed, SimOwner):
     def compose(self, machine: Machine) -> Machine:
         return _letter_writer(self, machine)
 
