@@ -305,7 +305,9 @@ class FaultScript:
         ]
         if not there:
             return False
-        self._world.random.choice(there).unsubscribe()
+        subscriber = self._world.random.choice(there)
+        subscriber.unsubscribe()
+        self._soon(subscriber.subscribe_again)
         return True
 
     def _roam(self) -> bool:
