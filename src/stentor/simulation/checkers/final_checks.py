@@ -1,4 +1,4 @@
-"""The verdict: what must be true when all is over, of everyone who is left."""
+"""Final checks: what must be true of everyone who is left when a run of reliable delivery is over."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ _DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and t
 
 
 class FinalChecks:
-    """Looks at the machines as they are, and at the book."""
+    """Compares the machines as they are with the history of the run."""
 
     def __init__(self, participants: Participants) -> None:
         self._participants, self._history = participants, participants.world.history

@@ -77,7 +77,9 @@ class _Witness:
     """Stands between a broker and what it is told of its access facts, and looks whether receipts are true."""
 
     def __init__(self, stage: "_Stage", broker: str, listener: AccessListener) -> None:
-        self._stage, self._broker, self._listener = stage, broker, listener
+        self._stage = stage
+        self._broker = broker
+        self._listener = listener
         self.access_changed, self.access_compared = listener.access_changed, listener.access_compared
 
     def access_confirmed(self, link: LinkId, token: int) -> None:
@@ -139,7 +141,9 @@ class _Stage:
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.truth: dict[str, Charter] = {}  # what repositories know; gossip makes it the same for all of them
         self.tells: list[tuple[int, str, tuple[SharedFact, ...]]] = []  # when each was told, by its token - 1
-        self.confirmed = self.checked = self.changes = 0
+        self.confirmed = 0
+        self.checked = 0
+        self.changes = 0
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
         self.repositories = [_Repository(self, f"r{number}") for number in range(random.randint(1, 3))]

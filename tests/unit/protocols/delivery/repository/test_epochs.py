@@ -1,10 +1,10 @@
 """An epoch is a number of one repository: another one translates it, or says what it knows."""
 
 import pytest
-from tests.paper.bundle import PaperBundle, block
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.client.reliable_subscription import since_of
-from stentor.model.control import Denial, Persistent, Rectify, TopicTask
+from stentor.model.control import Denial, Persistent, Recovery, Rectify, TopicTask
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.record import Kind
@@ -15,9 +15,11 @@ Event = tuple[int, int]  # incarnation and number
 
 
 def two_orders() -> PaperBundle:
-    """Two lives of a publisher sent three events each; r1 has stored those of the first life first, r2 the others."""
+    """Two lives of a publisher, which goes on with both, sent three events each; r1 has stored those of the first life
+    first, r2 the others.
+    """
     bundle = PaperBundle("r1", "r2", copies=1)
-    bundle.recover("publisher", "shop", "r1", incarnation=5)
+    bundle.say("publisher", "shop", Recovery(TOPIC, "shop", "publisher", 1, "", 5, resumes=True), "r1")
     bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=6)
     for name, lives in (("r1", (5, 6)), ("r2", (6, 5))):
         for life in lives:
