@@ -419,8 +419,8 @@ class FaultScript:
         )
 
     def _outlive(self) -> bool:
-        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers began again,
-        hears late what others have, and they die while it fetches that.
+        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers have begun
+        again, hears late what others have, and they die while it fetches that.
         """
         random, world, participants = self._world.random, self._world, self._participants
         repository, others = self._depot(), [each for each in participants.serving() if not each.settings.unit]

@@ -235,8 +235,8 @@ def draw_strangers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_brief_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds publishers crash again and again, what they sent is soon forgotten, and so are their lives; some of
-    it comes once more when nobody expects it.
+    """In some worlds publishers crash again and again, what they sent is soon forgotten, and so are their lives; some
+    of it comes once more when nobody expects it.
     """
     if random.random() >= 0.25:
         return plan

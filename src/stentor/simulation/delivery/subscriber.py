@@ -152,7 +152,7 @@ class SimSubscriber(SimProcess):
 
     def subscribe_again(self) -> None:
         """Begin with another registration of its name once the former one has ended: what that got does not count."""
-        if not self.page.unsubscribed:
+        if self.page.unsubscribed_at is None:
             if self.alive:
                 self.world.after(_LOOK_AGAIN, self.subscribe_again)
             return
