@@ -305,7 +305,9 @@ class FaultScript:
         ]
         if not there:
             return False
-        self._world.random.choice(there).unsubscribe()
+        subscriber = self._world.random.choice(there)
+        subscriber.unsubscribe()
+        self._soon(subscriber.subscribe_again)
         return True
 
     def _roam(self) -> bool:
@@ -417,7 +419,7 @@ class FaultScript:
         )
 
     def _outlive(self) -> bool:
-        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers began
+        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers have begun
         again, hears late what others have, and they die while it fetches that.
         """
         random, world, participants = self._world.random, self._world, self._participants

@@ -218,6 +218,14 @@ def draw_rivals(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *strikes))))
 
 
+def draw_departures(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds readers end their subscriptions, and subscribe again."""
+    if plan.visits or random.random() >= 0.15:
+        return plan
+    leaves = [(random.randrange(plan.duration), "reader-leave") for _ in range(random.randint(1, 3))]
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *leaves))))
+
+
 def draw_scholars(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 

@@ -12,6 +12,7 @@ from stentor.simulation.delivery.plan import (
     DeliveryPlan,
     draw_ages,
     draw_brief_lives,
+    draw_departures,
     draw_former,
     draw_lives,
     draw_mail,
@@ -55,6 +56,7 @@ class _Play:
         plan = draw_rot(Random(f"{seed}/rot"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
+        plan = draw_departures(Random(f"{seed}/departures"), plan)
         self.plan: DeliveryPlan = draw_mail(Random(f"{seed}/mail"), plan)
         self.world.history.calm = self.plan.visits
         self.participants = Participants(self.world, self.plan, seed)
