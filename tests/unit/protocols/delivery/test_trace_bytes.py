@@ -27,10 +27,22 @@ def blocks(batch: int) -> Iterator[tuple[int, Block]]:
 def stored(now: int, block: Block) -> Iterator[Trace]:
     first, last = int(block.catenation), int(block.last())
     yield Trace(
-        kind=TraceKind.STORED, at=now, about="t", source="shop", source_id=7, life=1, first=first, last=last,
-        count=block.count, keeper="r1", start=first, end=last, size=len(block.frame), born=block.time,
+        kind=TraceKind.STORED,
+        at=now,
+        about="t",
+        source="shop",
+        source_id=7,
+        life=1,
+        first=first,
+        last=last,
+        count=block.count,
+        keeper="r1",
+        start=first,
+        end=last,
+        size=len(block.frame),
+        born=block.time,
         body=audience_body({"billing": []}),
-    )  # fmt: skip
+    )
     yield Trace(kind=TraceKind.STABLE, at=now, about="t", keeper="r1", start=first, end=last, count=block.count)
 
 

@@ -186,9 +186,13 @@ def test_traces_are_read_by_whoever_runs_their_repository_and_by_those_who_were_
     registry.create(TERMS, {"r": "keeper"})
     registry.grant("subscriber", "audit", "auditor")
     for name, principal, may in (
-        ("", "keeper", True), ("me", "keeper", True), ("audit", "auditor", True), ("audit", "mallory", False),
-        ("", "mallory", is_open), ("me", "mallory", is_open),
-    ):  # fmt: skip
+        ("", "keeper", True),
+        ("me", "keeper", True),
+        ("audit", "auditor", True),
+        ("audit", "mallory", False),
+        ("", "mallory", is_open),
+        ("me", "mallory", is_open),
+    ):
         if may:
             registry.check_reader(topic, name, principal)
         else:
