@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from stentor.admin import network as operation
 from stentor.cli.placement import free_number
 from stentor.cli.process import Assignment
+from stentor.cli.scaling.balance import Move
+from stentor.cli.scaling.scaling_rules import Action, History, Leave, Purge, Rules, Seen, Start, decide
 from stentor.cli.search import member_of, members
 from stentor.cli.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
@@ -18,8 +20,6 @@ from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
-from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
-from stentor.policies.balance import Move
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
 

@@ -10,7 +10,7 @@ from stentor.machine import Effect, Report
 from stentor.model.messages import Hello, Message, Redirect
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork
-from stentor.policies.balance import Load, find_host
+from stentor.policies.host_choice import Load, find_host
 from stentor.protocols.connection.outbox import Outbox
 
 
