@@ -17,7 +17,7 @@ from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 
 
-class Step(msgspec.Struct, frozen=True):
+class RouteStep(msgspec.Struct, frozen=True):
     """A broker on the way, and what it thinks of the rest."""
 
     broker: str
@@ -34,7 +34,7 @@ class Route(msgspec.Struct, frozen=True):
     goal: str
     arrives: bool
     reason: str  # why it ends before the goal
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
 
 def route(
@@ -75,7 +75,7 @@ def check_broker(found: Survey, name: str) -> None:
 
 def follow(found: Survey, start: str, goal: str) -> Route:
     """Go from broker to broker, wherever each one's view points to."""
-    views, steps = found.views(), list[Step]()
+    views, steps = found.views(), list[RouteStep]()
     broker, reason = start, ""
     while not reason:
         address = found.brokers[broker].address if broker in found.brokers else ""
@@ -85,7 +85,7 @@ def follow(found: Survey, start: str, goal: str) -> Route:
         circle = any(step.broker == broker for step in steps)
         hop = "" if member is None or circle else member.hop
         seen = ("", ()) if member is None else (member.unit, member.distance)
-        steps.append(Step(broker, address, *seen, hop))
+        steps.append(RouteStep(broker, address, *seen, hop))
         if view is None:
             reason = f"{broker} does not answer"
         elif there:
