@@ -9,13 +9,13 @@ from collections.abc import Callable
 import msgspec
 
 from stentor.matching.topic_tree import is_wild
-from stentor.model.access_report import AccessView, Verdict
 from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.topic import check_pattern
+from stentor.model.view import AccessView, Verdict
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied

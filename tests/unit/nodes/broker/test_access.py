@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.unit.nodes.conftest import Peer, Stage
 
 from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
-from stentor.model.access_report import AccessView
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.messages import (
@@ -27,6 +26,7 @@ from stentor.model.messages import (
 )
 from stentor.model.request_topic import request_topic, requests_pattern
 from stentor.model.topic import matches
+from stentor.model.view import AccessView
 from stentor.nodes.broker.access import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
 
