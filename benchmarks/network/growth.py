@@ -77,12 +77,15 @@ def profiles() -> list[dict[str, float]]:
         for scope in seen.scopes:
             inside = [[each for each in wishes if each[0].startswith(member.unit)] for member in scope.members]
             size = len(scope.members)
-            rows.append({
-                "subscriptions": count, "level": scope.level,
-                "predicates": sum(map(len, inside)) / size,
-                "distinct": sum(len({each[1:] for each in some}) for some in inside) / size,
-                "wants": sum(member.wants for member in scope.members) / size,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "subscriptions": count,
+                    "level": scope.level,
+                    "predicates": sum(map(len, inside)) / size,
+                    "distinct": sum(len({each[1:] for each in some}) for some in inside) / size,
+                    "wants": sum(member.wants for member in scope.members) / size,
+                }
+            )
     return rows
 
 

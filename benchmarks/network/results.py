@@ -43,8 +43,11 @@ class Results(msgspec.Struct):
         for batch, bound, told in ((1, 1 / 3, "a third"), (100, 0.1, "a tenth")):
             ratios = [_number(row, "ratio") for row in self.hops if row["batch"] == batch]
             if ratios:
-                yield Verdict(f"a relay hop costs at most {told} of a matching one, batch {batch}", max(ratios),
-                              max(ratios) <= bound)  # fmt: skip
+                yield Verdict(
+                    f"a relay hop costs at most {told} of a matching one, batch {batch}",
+                    max(ratios),
+                    max(ratios) <= bound,
+                )
         same = [_number(row, "events_ratio") for row in self.traffic if str(row["wanted"]).startswith("the same")]
         if same:
             yield Verdict("content routing sends 5 times less than flooding at 5 %", min(same), min(same) >= 5)

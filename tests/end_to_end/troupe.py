@@ -119,16 +119,28 @@ class Network:
 class Client:
     """A publisher or a subscriber as a process."""
 
-    def __init__(self, folder: Path, name: str, *, rate: float = 0, wants: Callable[[Flight], bool] | None = None,
-                 where: str = "") -> None:  # fmt: skip
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        rate: float = 0,
+        wants: Callable[[Flight], bool] | None = None,
+        where: str = "",
+    ) -> None:
         self.name = name
         self.evidence = Reader(folder / f"{name}.jsonl")
         self._wants = wants
         self._errors = folder / f"{name}.err"
         self._part = Part(
-            url="", topic=TOPIC, name=name, evidence=str(folder / f"{name}.jsonl"), where=where,
-            rows=1 << 30 if rate else 0, rate=rate,
-        )  # fmt: skip
+            url="",
+            topic=TOPIC,
+            name=name,
+            evidence=str(folder / f"{name}.jsonl"),
+            where=where,
+            rows=1 << 30 if rate else 0,
+            rate=rate,
+        )
         self.lives = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -138,8 +150,10 @@ class Client:
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "stentor.cli.demo.actor", msgspec.json.encode(part)],
-                stdin=subprocess.PIPE, stderr=errors, start_new_session=True,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
 
     @property
     def began(self) -> int:

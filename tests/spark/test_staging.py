@@ -18,11 +18,11 @@ from pyspark.sql.types import (
 )
 
 from stentor.model.errors import BodyTooLarge, InvalidInput
-from stentor.pipeline.folder import Folder
 from stentor.pipeline.options import write_options
-from stentor.pipeline.rows import Layout, events_of, layout_of
-from stentor.pipeline.sink import Delivery, StreamWriter
-from stentor.pipeline.staging import Identity, Staged, Staging
+from stentor.pipeline.sink.folder import Folder
+from stentor.pipeline.sink.rows import Layout, events_of, layout_of
+from stentor.pipeline.sink.sink import Delivery, StreamWriter
+from stentor.pipeline.sink.staging import Identity, Staged, Staging
 
 pytestmark = pytest.mark.req("SP-01")
 

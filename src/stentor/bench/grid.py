@@ -47,7 +47,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """What to try."""
+    """The rates, sizes and match rates to try."""
 
     rates: tuple[float, ...] = RATES
     sizes: tuple[int, ...] = SIZES

@@ -13,7 +13,7 @@ QUIET = 0.25  # cores that others may use while we measure
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What a figure must be read with."""
+    """The machine that figures were measured on."""
 
     processors: int
     model: str
@@ -95,7 +95,9 @@ class Noise:
     """How many cores others use from now on."""
 
     def __init__(self) -> None:
-        self._since, self._busy, self._family = time.monotonic(), busy_seconds(), family()
+        self._since = time.monotonic()
+        self._busy = busy_seconds()
+        self._family = family()
 
     def own(self) -> float:
         """Processor seconds that we and all that we started have used."""

@@ -34,7 +34,7 @@ Send = Callable[[bytes, dict[str, Value]], Awaitable[None]]  # a body and its at
 
 
 class Posts(msgspec.Struct):
-    """Where the publisher and the subscribers are."""
+    """The brokers of the publisher and the subscribers."""
 
     publisher: str
     subscribers: dict[str, str]  # by hops
@@ -59,7 +59,7 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct):
-    """One trial."""
+    """The latencies of one trial."""
 
     seconds: float  # that publishing took
     published: int
@@ -102,9 +102,14 @@ def latency(taken: Sequence[int], wanted: int) -> Latency:
     p50, p99 = np.percentile(values, (50, 99))
     variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
     return Latency(
-        len(values), max(0, wanted - len(values)), float(values.mean()), variance, float(p50), float(p99),
+        len(values),
+        max(0, wanted - len(values)),
+        float(values.mean()),
+        variance,
+        float(p50),
+        float(p99),
         float(values.max()),
-    )  # fmt: skip
+    )
 
 
 async def publish(send: Send, trial: Trial, number: int) -> float:

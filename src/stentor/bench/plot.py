@@ -28,8 +28,9 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
         path = folder / "ges-latency.png"
         titles = [f"match rate {match} %" for match in matches]
-        _panels(path, results, "22 brokers, 9 hops", titles, matches, [(size, f"{size} B") for size in sizes], rates,
-                mean)  # fmt: skip
+        _panels(
+            path, results, "22 brokers, 9 hops", titles, matches, [(size, f"{size} B") for size in sizes], rates, mean
+        )
         drawn.append(path)
     points = {(each.rate, each.size): each.means for each in results.by_hops()}
     if points:

@@ -29,8 +29,9 @@ def show(results: Results, grid: Grid, console: Console) -> None:
         console.print(
             f"one: stored by the repository at broker {STORAGES['r1']}; two: and by that of SC-6, at broker "
             f"{STORAGES['r2']}; the paper measured one at broker {MIDWAY_AT}, {MIDWAY} hops away, and two at {FAR}",
-            style="dim", highlight=False,
-        )  # fmt: skip
+            style="dim",
+            highlight=False,
+        )
     _notes(results, grid, console)
 
 

@@ -61,7 +61,7 @@ class Stored(NamedTuple):
 
 
 class Results(msgspec.Struct):
-    """One run."""
+    """The trials of one run of the GES benchmark."""
 
     date: str
     version: str

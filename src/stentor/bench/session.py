@@ -1,4 +1,4 @@
-"""A session: the two networks one after the other, their clients, and the trials of the grid over them."""
+"""The GES benchmark: the two networks one after the other, their clients, and the trials of the grid over them."""
 
 import asyncio
 import datetime
@@ -28,7 +28,7 @@ _WHOLE_WITHIN = 60.0  # seconds until all brokers know each other
 _START = 90.0
 _QUIET_TRIAL = 60.0  # seconds that a trial may take beyond its own
 _LATE = 20  # times that a crowd is asked again whether more has come
-_LATE_IF_STORED = 300  # … if nothing is ever lost
+_LATE_IF_STORED = 300  # times that it is asked if events are stored, and nothing is ever lost
 
 
 class Session:
@@ -37,16 +37,24 @@ class Session:
     def __init__(
         self, grid: Grid, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
     ) -> None:
-        self._grid, self._folder, self._launch, self._say, self._done = grid, folder, launch, say, done
+        self._grid = grid
+        self._folder = folder
+        self._launch = launch
+        self._say = say
+        self._done = done
         self.results = Results(
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             version=__version__,
             machine=machine.describe(),
             settings={
-                "rates": list(grid.rates), "sizes": list(grid.sizes), "matches": list(grid.matches),
-                "events": [grid.events], "seconds": [grid.seconds], "replications": list(grid.replications),
+                "rates": list(grid.rates),
+                "sizes": list(grid.sizes),
+                "matches": list(grid.matches),
+                "events": [grid.events],
+                "seconds": [grid.seconds],
+                "replications": list(grid.replications),
             },
-        )  # fmt: skip
+        )
 
     def expected(self) -> float:
         """Seconds that all trials take if everything is in time."""
@@ -154,9 +162,11 @@ class Session:
         """The trials of a grid, with measuring subscribers so many hops away at these brokers."""
         async with Worker(measurer.__name__) as worker:
             posts = measurer.Posts(
-                urls[ges22.PUBLISHER], {str(hops): urls[at] for hops, at in stations.items()}, replication.topic,
+                urls[ges22.PUBLISHER],
+                {str(hops): urls[at] for hops, at in stations.items()},
+                replication.topic,
                 named=replication.copies > 0,
-            )  # fmt: skip
+            )
             await worker.ask(posts, measurer.Posted, _START)
             await self._counted(others, -1)
             for trial in grid.trials():

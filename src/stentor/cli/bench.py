@@ -23,9 +23,9 @@ from stentor.bench.narada import report as narada_report
 from stentor.bench.narada import session as naradas
 from stentor.bench.narada.plan import Plan
 from stentor.bench.session import Launch, Session
-from stentor.cli.process import Readiness
-from stentor.cli.supervisor import Supervisor
-from stentor.cli.up import assign_all, settle_ports
+from stentor.cli.running.process import Readiness
+from stentor.cli.running.supervisor import Supervisor
+from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config
 from stentor.model.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from stentor.cli.printable import print_json
+from stentor.cli.terminal.printable import print_json
 from stentor.model.errors import InvalidInput
 from stentor.planning.shape import Shape
 from stentor.planning.survey import Graph, Plan, Wish

@@ -25,7 +25,9 @@ class Repositories:
     """Reads [[repository]] over a network that is known already."""
 
     def __init__(self, tables: Tables, network: Network, addresses: Addresses, data: Path, base: Path) -> None:
-        self._tables, self._problems, self._network = tables, tables.problems, network
+        self._tables = tables
+        self._problems = tables.problems
+        self._network = network
         self._addresses = addresses
         self._data, self._base = data, base
         self.found: list[Repository] = []
@@ -71,9 +73,16 @@ class Repositories:
                 (*key, "broker"), f"expected a broker in {unit}, the unit that it serves, found {broker}"
             )
         return Repository(
-            name=name, broker=broker, unit=unit, storage=storage, lake=lake, http=http, accepts=accepts,
-            most_topics=most_topics, most_bytes=most_bytes,
-        )  # fmt: skip
+            name=name,
+            broker=broker,
+            unit=unit,
+            storage=storage,
+            lake=lake,
+            http=http,
+            accepts=accepts,
+            most_topics=most_topics,
+            most_bytes=most_bytes,
+        )
 
     def _first(self, unit: ScopePath) -> ScopePath | None:
         return self._network.tree.first[unit] if self._network.tree.brokers else None

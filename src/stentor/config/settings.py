@@ -31,7 +31,7 @@ COSTS = (1.0, 2.0, 3.0, 4.0)
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
-    """What all nodes of this file share."""
+    """The table [fabric]: what all nodes of the file share."""
 
     data: Annotated[Path, Meta(description="where nodes keep what must survive; relative to this file")]
     log: Annotated[LogLevel, Meta(description="the least important messages that are logged")] = "info"

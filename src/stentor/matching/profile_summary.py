@@ -1,8 +1,8 @@
-"""Profile summary: of all that the clients of a unit want, what the level above must be told, and no more.
+"""Profile summaries: of all that the clients of a unit want, what the level above must be told, and no more.
 
-Wishes that another one covers are not told. They are remembered as its children, so that they are looked at anew when
-it goes; what they cover themselves stays with them. So wishes are a forest whose roots are told. A covering that is
-missed, since none is looked for all that long, makes a summary larger than it need be and never wrong.
+A filter that another one covers is not told. The summary keeps it as a child of the one that covers it, and looks at it
+again when that one goes; what it covers itself stays with it. So filters are a forest whose roots are told. The search
+for a covering filter is bounded: a missed one makes a summary larger than it need be, and never wrong.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Told = tuple[str, str]  # a pattern and the text of a filter; "" is every event
 
 
 class Change(NamedTuple):
-    """How what is told above changes."""
+    """How the profile that is told to the level above changes."""
 
     added: tuple[Told, ...]
     removed: tuple[Told, ...]
@@ -59,7 +59,7 @@ class _SummarisedFilter:
 
 
 class ProfileSummary:
-    """Wishes, each as often as somebody has it, and those among them that no other one covers."""
+    """Filters, each counted as often as somebody has it, and those among them that no other one covers."""
 
     def __init__(self) -> None:
         self._wishes: dict[Told, _SummarisedFilter] = {}

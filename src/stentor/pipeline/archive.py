@@ -19,8 +19,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stentor.model.position import Position
-from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
 from stentor.pipeline.options import read_options
+from stentor.pipeline.source.blocking_stored_reader import BlockingStoredReader
 from stentor.storage.lake import MARK, SUFFIX, Lake, LakeError
 
 NAME: Final = "archive"  # the subscriber that it is, if no other name is given

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from stentor.pipeline.worker import settle
+from stentor.pipeline.engine.worker import settle
 
 COLUMNS: Final = (
     "scenario string, seed long, digest string, seconds double, "

@@ -22,13 +22,13 @@ from pyspark.sql.types import MapType, StructType
 from stentor.client.blocking import BlockingFabric, connect
 from stentor.model.attribute import MOST_ATTRIBUTES, Kind
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.pipeline.columns import BOOKKEEPING, ORIGIN
-from stentor.pipeline.folder import Folder
 from stentor.pipeline.match import unfold
 from stentor.pipeline.options import WriteOptions
-from stentor.pipeline.rows import Layout, events_of, layout_of
-from stentor.pipeline.sink import Delivery, StreamWriter
-from stentor.pipeline.staging import Staged
+from stentor.pipeline.sink.folder import Folder
+from stentor.pipeline.sink.rows import Layout, events_of, layout_of
+from stentor.pipeline.sink.sink import Delivery, StreamWriter
+from stentor.pipeline.sink.staging import Staged
+from stentor.pipeline.source.columns import BOOKKEEPING, ORIGIN
 from stentor.storage.lake import KINDS, schema_of
 
 NAME: Final = "replay"  # the publisher that it is, if no other name is given
@@ -236,7 +236,7 @@ def reach(options: WriteOptions) -> None:
 
 
 class Pace:
-    """When events are due, counted from the first of them."""
+    """When events of a replay are due, counted from the first of them."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed

@@ -1,4 +1,4 @@
-"""The survey: what a planned network would be like, beside a regular and a random graph of the same size."""
+"""What a planned network would be like, beside a regular and a random graph of the same size."""
 
 import math
 import statistics
@@ -18,7 +18,7 @@ _EXACT = 300  # brokers up to which all pairs are taken, not a sample
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the network is for, and how it is to be built."""
+    """What a planned network is for, and how it is to be built."""
 
     clients: int
     levels: int = 4
@@ -48,7 +48,7 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The outcome."""
+    """What a network for the request would be like."""
 
     wish: Wish
     brokers: int

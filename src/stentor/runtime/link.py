@@ -13,7 +13,7 @@ _SMALL = 4096  # buffers below this are joined, larger ones are handed over one 
 
 
 class Owner(Protocol):
-    """Whoever is told what happens on a link."""
+    """The part of the driver that is told what happens on a link."""
 
     high_water: int  # bytes that may wait to be written: more than a peer's credit can be
 

@@ -76,7 +76,7 @@ class Item(NamedTuple):
 
 
 class State(NamedTuple):
-    """What every group says about the whole log."""
+    """What every commit group says about the whole log."""
 
     durable: int
     start: int
@@ -108,9 +108,21 @@ def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tupl
     for entry in entries:
         kind, line, time, key, content = _parts(entry)
         label = _LABEL.pack(
-            kind, line.kind, 0, len(key), len(content), line.sequence, line.length, line.publisher, line.incarnation,
-            line.first, time, line.digest, seal(content, seed=seal(key, seed=at)), 0,
-        )[:-8]  # fmt: skip
+            kind,
+            line.kind,
+            0,
+            len(key),
+            len(content),
+            line.sequence,
+            line.length,
+            line.publisher,
+            line.incarnation,
+            line.first,
+            time,
+            line.digest,
+            seal(content, seed=seal(key, seed=at)),
+            0,
+        )[:-8]
         seals.append(seal(label, seed=at).to_bytes(8, "little"))
         parts += (label, seals[-1], key, content)
         size = LABEL_SIZE + len(key) + len(content)
@@ -126,9 +138,9 @@ def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
         case Record(line, frame, audience, time, stored):
             return RECORD, line, time, encode_annex(audience, stored), frame
         case Fact(key, value):
-            return (NO_FACT, _NO_LINE, 0, key.encode(), b"") if value is None else (
-                FACT, _NO_LINE, 0, key.encode(), value
-            )  # fmt: skip
+            return (
+                (NO_FACT, _NO_LINE, 0, key.encode(), b"") if value is None else (FACT, _NO_LINE, 0, key.encode(), value)
+            )
         case Row(repository, line):
             return ROW, line, 0, repository.encode(), b""
         case Gone(publisher, incarnation, last):
@@ -157,9 +169,21 @@ def read_item(data: bytes, at: int, position: int) -> Item | None:
     if len(data) - at < LABEL_SIZE:
         return None
     (
-        kind, line_kind, _, key_length, content_length, sequence, length, publisher, incarnation, first, time, digest,
-        body, found,
-    ) = _LABEL.unpack_from(data, at)  # fmt: skip
+        kind,
+        line_kind,
+        _,
+        key_length,
+        content_length,
+        sequence,
+        length,
+        publisher,
+        incarnation,
+        first,
+        time,
+        digest,
+        body,
+        found,
+    ) = _LABEL.unpack_from(data, at)
     if found != seal(data[at : at + LABEL_SIZE - 8], seed=position):
         return None
     line = RecordHeader(sequence, length, publisher, incarnation, first, _KINDS[line_kind], digest)

@@ -34,7 +34,7 @@ _READ_AHEAD = 64 << 10
 
 
 class SegmentLedger:
-    """Nothing is read before `load`."""
+    """A ledger in segment files, which are not read before `load`."""
 
     def __init__(self, directory: Directory, name: str, segment_size: int = SEGMENT_SIZE) -> None:
         self._name = name

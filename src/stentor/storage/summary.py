@@ -16,7 +16,7 @@ _COLUMNS = ("<u8", "<u8", "<u8", "<u8", "<u8", "u1", "<u8", "<i8")
 
 
 class Summary(NamedTuple):
-    """Lines that follow each other in the ledger, and the times of their events."""
+    """Headers of records that follow each other in the ledger, and the times of their events."""
 
     chapter: RecordColumns
     time: NDArray[np.int64]

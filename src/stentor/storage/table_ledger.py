@@ -101,9 +101,14 @@ def _read_line(values: Values) -> RecordHeader:
 
 def _line_values(line: RecordHeader) -> Values:
     return (
-        line.sequence, line.length, int(line.kind), _signed(line.publisher), _signed(line.incarnation),
-        _signed(line.first), _signed(line.digest),
-    )  # fmt: skip
+        line.sequence,
+        line.length,
+        int(line.kind),
+        _signed(line.publisher),
+        _signed(line.incarnation),
+        _signed(line.first),
+        _signed(line.digest),
+    )
 
 
 def _label(line: RecordHeader, time: int) -> int:
@@ -124,7 +129,7 @@ def _seal_row(row: Row) -> int:
 
 
 class TableLedger(ABC):
-    """Its twins say how to reach the database, and what its errors mean."""
+    """A ledger in tables; its subclasses say how to reach the database, and what its errors mean."""
 
     def __init__(self, name: str, chapter: int = LONGEST) -> None:
         """So many records are summed up together."""

@@ -128,9 +128,9 @@ class BlockView:
         columns = [column for block in blocks if (column := block.column(name)) is not None]
         valid = None
         if any(column.valid is not None for column in columns):
-            valid = np.concatenate([
-                np.ones(len(column.values), np.bool_) if column.valid is None else column.valid for column in columns
-            ])  # fmt: skip
+            valid = np.concatenate(
+                [np.ones(len(column.values), np.bool_) if column.valid is None else column.valid for column in columns]
+            )
         if columns[0].kind is not Kind.STRING:
             return Column(columns[0].kind, np.concatenate([column.values for column in columns]), valid)
         bases = accumulate([len(column.dictionary) for column in columns], initial=0)

@@ -27,7 +27,11 @@ class UniformRun:
 
     def __init__(self, data: bytes, start: int, end: int, schema: Schema, each: int, size: int, length: int) -> None:
         """`length` of a block, with events of that `size` each."""
-        self.data, self._start, self._length, self._each, self._size = data, start, length, each, size
+        self.data = data
+        self._start = start
+        self._length = length
+        self._each = each
+        self._size = size
         self._heads = np.ndarray(((end - start) // length,), HEAD, data, start, (length,))
         self.count = len(self._heads) * each
         self._schema = schema
@@ -70,13 +74,15 @@ class UniformRun:
             mine = rows[begin:end]
             offsets = mine - first * each
             frame = compose(
-                self.data, at, count,
+                self.data,
+                at,
+                count,
                 b"" if offsets[-1] == count - 1 else offsets.astype("<u2").tobytes(),
                 heads["time"][blocks[begin:end]].tobytes(),
                 [b"\1" + column[mine].tobytes() for column in values],
                 size.to_bytes(4, "little"),
                 bodies[begin:end].tobytes(),
-            )  # fmt: skip
+            )
             frames.append((frame, count))
         return frames
 

@@ -80,5 +80,8 @@ def test_goals_are_judged_by_the_worst() -> None:
         {"wanted": "5 % of its own", "events_ratio": 3.0},
     ]
     assert [(verdict.measured, verdict.met) for verdict in found.verdicts()] == [
-        (0.4, False), (0.05, True), (18.0, True), (2.5, False),
-    ]  # fmt: skip
+        (0.4, False),
+        (0.05, True),
+        (18.0, True),
+        (2.5, False),
+    ]

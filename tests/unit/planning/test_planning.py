@@ -92,7 +92,7 @@ def test_a_sample_is_near_the_mean_of_all_pairs() -> None:
 
 
 @pytest.mark.req("GE-19")
-def test_a_billion_clients() -> None:
+def test_a_network_for_a_billion_clients_is_planned() -> None:
     found = plan(Wish(clients=10**9, samples=2))
     assert found.clients >= 10**9
     assert [level.members for level in found.levels] == [38, 38, 38, 37]
@@ -147,6 +147,6 @@ def test_the_formulas_of_the_paper() -> None:
         (Wish(clients=10**6, shape="ring", links_per_member=1), "hold a unit together"),
     ],
 )
-def test_what_cannot_be_planned(wish: Wish, reason: str) -> None:
+def test_networks_that_cannot_be_planned_are_refused(wish: Wish, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         plan(wish)

@@ -26,7 +26,7 @@ class Seats(msgspec.Struct):
 
 
 class Heard(msgspec.Struct):
-    """Events that all of them got so far."""
+    """How many events all subscribers together got so far."""
 
     plain: int
     reliable: int

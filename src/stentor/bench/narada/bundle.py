@@ -131,9 +131,14 @@ class LocalBundle:
     # ---- those outside
 
     def order(
-        self, name: str, task: TopicTask, *, repositories: tuple[str, ...] = (), role: Role = "publisher",
+        self,
+        name: str,
+        task: TopicTask,
+        *,
+        repositories: tuple[str, ...] = (),
+        role: Role = "publisher",
         client: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         principals = (KEEPER,) * len(repositories)
         wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
         self.tell(name, LetterReceived(publisher_id("", OWNER), [wish], requester=OWNER))

@@ -58,10 +58,14 @@ def measure(trial: CostTrial) -> Costs:
             bundle.close()
     generation, processing = _gossip(bundle, trial.runs)
     found = Costs(
-        store, retrieve,
-        _responses(bundle, "publisher", trial.runs), _responses(bundle, "subscriber", trial.runs),
-        answers, generation, processing,
-    )  # fmt: skip
+        store,
+        retrieve,
+        _responses(bundle, "publisher", trial.runs),
+        _responses(bundle, "subscriber", trial.runs),
+        answers,
+        generation,
+        processing,
+    )
     bundle.close()
     return found
 

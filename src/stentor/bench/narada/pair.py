@@ -36,7 +36,7 @@ _ROOM = 4 << 20  # bytes of the file that is synced
 
 
 class Posts(msgspec.Struct):
-    """Where they are, and on which disk a sync is timed."""
+    """The brokers of publisher and subscriber, and the disk on which a sync is timed."""
 
     publisher: str
     subscriber: str

@@ -27,5 +27,5 @@ TABLE_1 = (
     Row("catching up", "Recovery of 1,000 missed, 20 clients", "recovery at the repository", 11_172, 1_733, 867),
     Row("gossip generated", "Repository gossips", "generation of a gossip", 0.243, 0.050, 0.011),
     Row("gossip processed", "Repository gossips", "processing of a gossip", 0.241, 0.016, 0.003),
-)  # fmt: skip
+)
 MACHINES = "machines of 4 x 2.4 GHz Xeon on 100 Mbit/s, Java 1.4, MySQL 5"

@@ -14,7 +14,7 @@ STORAGES = ("sqlite", "segments")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure."""
+    """The networks, payloads and runs to measure."""
 
     topologies: tuple[str, ...] = tuple(TOPOLOGIES)
     payloads: tuple[int, ...] = PAYLOADS

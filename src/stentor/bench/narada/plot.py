@@ -48,9 +48,16 @@ def _line(axes: Any, results: Results, topology: str, kind: str, label: str, col
     samples = [found for size in results.sizes() if (found := results.delay(topology, size)) is not None]
     values = [describe(getattr(sample, kind)) for sample in samples]
     axes.errorbar(
-        [sample.size for sample in samples], [value.mean for value in values], [value.deviation for value in values],
-        label=label, color=colour, marker="o", markersize=3.5, capsize=2, linewidth=1.2,
-    )  # fmt: skip
+        [sample.size for sample in samples],
+        [value.mean for value in values],
+        [value.deviation for value in values],
+        label=label,
+        color=colour,
+        marker="o",
+        markersize=3.5,
+        capsize=2,
+        linewidth=1.2,
+    )
 
 
 def _dress(axes: Any, title: str) -> None:

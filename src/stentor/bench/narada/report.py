@@ -67,10 +67,13 @@ def table_1(results: Results) -> Table | None:
             table.add_row(Text(section, style="bold"))
         table.add_row(
             f"  {row.operation}",
-            quantity(row.mean), f"{quantity(row.deviation)} ({quantity(row.error)})",
-            quantity(ours.mean), f"{quantity(ours.deviation)} ({quantity(ours.error)})",
-            str(ours.count), number(factor),
-        )  # fmt: skip
+            quantity(row.mean),
+            f"{quantity(row.deviation)} ({quantity(row.error)})",
+            quantity(ours.mean),
+            f"{quantity(ours.deviation)} ({quantity(ours.error)})",
+            str(ours.count),
+            number(factor),
+        )
     return table if rows else None
 
 

@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct):
-    """One run."""
+    """The trials of one run of the Narada benchmark."""
 
     date: str
     version: str

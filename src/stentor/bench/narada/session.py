@@ -1,4 +1,4 @@
-"""A session: the topologies one after the other with their clients and trials, then single operations and recovery."""
+"""The Narada benchmark: the topologies with their clients and trials, then single operations and recovery."""
 
 import asyncio
 import datetime
@@ -38,7 +38,11 @@ class Session:
     def __init__(
         self, plan: Plan, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
     ) -> None:
-        self._plan, self._folder, self._launch, self._say, self._done = plan, folder, launch, say, done
+        self._plan = plan
+        self._folder = folder
+        self._launch = launch
+        self._say = say
+        self._done = done
         self.results = Results(
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             version=__version__,

@@ -29,7 +29,7 @@ _PATIENCE = 60.0  # with the first connection, in seconds
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process has to do."""
+    """What a process of the demo has to do."""
 
     url: str
     topic: str

@@ -15,7 +15,7 @@ Wants = Callable[[int], bool]  # whether a subscriber wants a row of the trace
 
 
 class Verdict(NamedTuple):
-    """Of one subscriber."""
+    """What the audit found of one subscriber."""
 
     expected: int
     delivered: int  # different events
@@ -78,9 +78,14 @@ def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[
         reading.take(fact)
     delivered = reading.had
     return Verdict(
-        len(expected), len(delivered), reading.redelivered, sorted(expected - delivered), reading.duplicated,
-        reading.misplaced, reading.foreign,
-    )  # fmt: skip
+        len(expected),
+        len(delivered),
+        reading.redelivered,
+        sorted(expected - delivered),
+        reading.duplicated,
+        reading.misplaced,
+        reading.foreign,
+    )
 
 
 class _Reading:
@@ -101,7 +106,9 @@ class _Reading:
     def take(self, fact: Fact) -> None:
         match fact:
             case Began():
-                self._life, self._now, self._newest = [], set(), {}
+                self._life = []
+                self._now = set()
+                self._newest = {}
             case Done():
                 self._done.update(self._life[: fact.count])
             case Got():

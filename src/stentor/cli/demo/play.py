@@ -79,7 +79,9 @@ def demo(
 
 class _Play:
     def __init__(self, console: Console, folder: Path, *, spark: bool) -> None:
-        self._console, self._folder, self._spark = console, folder, spark
+        self._console = console
+        self._folder = folder
+        self._spark = spark
         self._airport = self._client("airport", rows=len(flights()), rate=_RATE)
         self._desks = [self._client(desk.name, where=desk.where) for desk in _DESKS]
         self._status: Status | None = None
@@ -244,8 +246,9 @@ class _Play:
         self._console.print(table)
         self._console.print(
             "expected: the filter, written once more in Python, over the flights that were acknowledged; the rest is "
-            "counted from what each client process wrote down as it happened", style="dim",
-        )  # fmt: skip
+            "counted from what each client process wrote down as it happened",
+            style="dim",
+        )
         whole = len(acknowledged) >= len(flights()) and not missing and not publication.forgotten
         return whole and all(verdict.sound for verdict in verdicts)
 

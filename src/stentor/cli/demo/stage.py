@@ -14,9 +14,9 @@ import msgspec
 from stentor.cli.demo.actor import Part
 from stentor.cli.demo.audit import Id
 from stentor.cli.demo.evidence import Reader
-from stentor.cli.process import Readiness
-from stentor.cli.supervisor import Supervisor
-from stentor.cli.up import assign_all, settle_ports
+from stentor.cli.running.process import Readiness
+from stentor.cli.running.supervisor import Supervisor
+from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
 from stentor.model.errors import StentorError
 from stentor.model.record import Kind
@@ -31,7 +31,7 @@ class Stopped(StentorError):
 
 
 class Network:
-    """The nodes, while they run."""
+    """The nodes of the demo, while they run."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None], held: ExitStack) -> None:
         self.config = settle_ports(_config(folder), held)
@@ -110,9 +110,13 @@ class Client:
     async def start(self, url: str) -> None:
         part = msgspec.structs.replace(self._part, url=url)
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "stentor.cli.demo.actor", msgspec.json.encode(part).decode(),
-            stdin=asyncio.subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "stentor.cli.demo.actor",
+            msgspec.json.encode(part).decode(),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
 
     @property
     def is_running(self) -> bool:

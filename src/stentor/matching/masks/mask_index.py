@@ -42,7 +42,7 @@ class MaskBucket:
         self.steps: dict[Number, MaskSteps] = {}
         self.boxes: dict[tuple[Number, ...], Boxes | Grid] = {}
         self.residue: dict[int, Counter[Filter]] = {}  # by member, what must be evaluated
-        self.evaluated = 0  # … and what that takes for the worst event, in nanoseconds
+        self.evaluated = 0  # nanoseconds that this evaluation takes for the worst event
 
     @property
     def empty(self) -> bool:

@@ -204,7 +204,7 @@ _Numbers = Callable[[str, View], Numbers | None]
 
 
 class Snapshot:
-    """Answers like the index did when it was made, except where it is told of changes."""
+    """Answers as the index did when the snapshot was made, except where it is told of changes."""
 
     def __init__(self, groups: Iterable[FacetGroup[Any]]) -> None:
         self.slow = 0  # events for which changed buckets were asked

@@ -1,4 +1,7 @@
-"""The book: what was said, stored, promised, handed out and acknowledged in a run, and what must not have been."""
+"""The history of a run of reliable delivery: who said, stored, promised, handed out and acknowledged what.
+
+It checks each of these as it happens: a promise that the disks do not bear out is an anomaly at once.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -25,7 +28,7 @@ GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 
 
 class Told(NamedTuple):
-    """An event as its application entrusted it, and when it left."""
+    """An event as its application published it, and when."""
 
     body: bytes
     attributes: Mapping[str, Value]
@@ -53,14 +56,14 @@ class DiskContents:
     def __init__(self, unit: str = "") -> None:
         self.unit = unit  # that it serves
         self.durable = Numbers()
-        self.stored = Numbers()  # … at any time
-        self.sequences: dict[Key, int] = {}  # … and under which number
+        self.stored = Numbers()  # what it stored at any time
+        self.sequences: dict[Key, int] = {}  # the sequence number of each
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
         self.answered: set[str] = set()  # keys of those of which it has said, rightly, that they are registered
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
-        self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
+        self.noted: dict[str, Numbers] = {}  # what it ever noted, also of lives that are closed by now
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
@@ -125,17 +128,20 @@ class ApplicationRun:
 
 
 class SubscriberHistory:
-    """What is known of one subscriber."""
+    """What one subscriber was given and has acknowledged, over all its lives."""
 
     def __init__(self, name: str, end: str, since: str) -> None:
-        self.name, self.end, self.since = name, end, since
+        self.name = name
+        self.end = end
+        self.since = since
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.confirmed = 0  # when it was first steered; 0 is never
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
-        self.unsubscribed = False  # … and was told that nothing is kept for it
+        # It was told that nothing is kept for it, by then written down at these repositories; None is that it was not.
+        self.unsubscribed_at: list[str] | None = None
         self.runs: list[ApplicationRun] = []
-        self.released: dict[Key, int] = {}  # … to any life, and when
+        self.released: dict[Key, int] = {}  # when each event was first released to any of its lives
         self.lost = Numbers()  # that it was told to be lost
         self.acknowledged: dict[Key, None] = {}
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
@@ -149,7 +155,7 @@ class SubscriberHistory:
 
 
 class DeliveryHistory:
-    """Notes what happens, and complains at once of what can be seen at once."""
+    """Records what happens, and reports an anomaly as soon as one can be seen."""
 
     def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
         self._anomalies, self._schedule = anomalies, schedule
@@ -391,6 +397,14 @@ class DeliveryHistory:
                 key = run.publisher, run.incarnation, number
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
+
+    def unsubscribe(self, page: SubscriberHistory) -> None:
+        """A subscriber is told that its subscription is ended."""
+        key = f"subscription/{page.name}"
+        written = {name: _stored.decode(disk.facts[key])[2] for name, disk in self.disks.items() if key in disk.facts}
+        page.unsubscribed_at = [name for name, value in written.items() if not value]
+        if written and not page.unsubscribed_at:
+            self.accuse("answered-before-durable", f"{page.name} was told that it has left: {list(written)} know it")
 
     def release(self, name: str, run: ApplicationRun, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application in this life of it."""

@@ -1,7 +1,7 @@
-"""Whether a client that was told that every broker knows what it wants gets all of that from then on.
+"""The settlement checker: a client that was told that every broker knows its subscription gets all of it from then on.
 
-Whenever somebody is told so, everybody publishes at once, wherever they are. Half a second later it has what it wants
-of that, unless something befell the world meanwhile, or was befalling it: then nothing was promised.
+Whenever a client is told so, every application publishes at once, wherever it is. Half a second later the client must
+have what it wants of that, unless a fault was in force meanwhile: then nothing was promised.
 """
 
 from collections import Counter
@@ -32,7 +32,9 @@ class SettlementChecker:
         applications: Sequence[Application],
         struck: Counter[str],
     ) -> None:
-        self._world, self._oracle, self._brokers = world, oracle, brokers
+        self._world = world
+        self._oracle = oracle
+        self._brokers = brokers
         self._applications, self._struck = applications, struck
         self.is_peace = False  # long after the last fault nobody may be silent
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came

@@ -46,7 +46,7 @@ _SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds; the last is longer than anything 
 
 
 class ReadPace(Enum):
-    """How soon it asks for more events."""
+    """How soon an application asks for more events."""
 
     KEEN = "at once"
     SLOW = "after a while"
@@ -72,8 +72,12 @@ class Application:
         self.name = settings.name
         self.lives: list[ClientHistory] = []
         self.gone: list[SubscriptionHistory] = []  # wishes that were withdrawn, and those of former lives
-        self._world, self._settings, self._oracle = world, settings, oracle
-        self._new_incarnation, self._rest, self._homes = new_incarnation, rest, homes
+        self._world = world
+        self._settings = settings
+        self._oracle = oracle
+        self._new_incarnation = new_incarnation
+        self._rest = rest
+        self._homes = homes
         self.moves = 0
         self.on_settled: Callable[[Application, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
         # what is to be known everywhere, by the number of the question

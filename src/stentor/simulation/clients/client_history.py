@@ -1,4 +1,4 @@
-"""What a simulated application remembers of itself, so that it can be judged afterwards."""
+"""The history of a simulated application, for checkers that judge it afterwards."""
 
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId
@@ -6,7 +6,7 @@ from stentor.simulation.checkers.delivery_oracle import SubscriptionChecker
 
 
 class Session:
-    """Something was in force from `since` on, and `until` then if it ended."""
+    """A period in which something was in force: from `since` on, `until` it ended."""
 
     __slots__ = ("since", "until")
 
@@ -16,7 +16,7 @@ class Session:
 
 
 class Sessions(list[Session]):
-    """One after another; at most the last one goes on."""
+    """Periods one after another; at most the last one is still open."""
 
     @property
     def open(self) -> bool:
@@ -48,7 +48,7 @@ class SubscriptionHistory:
 
 
 class ClientHistory:
-    """From a start of the host to its end. `linked` are the times when the client said that it was connected."""
+    """One life of a client, from a start of its host to its end. `linked` is when it said that it was connected."""
 
     __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "wishes")
 

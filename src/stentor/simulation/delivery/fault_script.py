@@ -1,4 +1,4 @@
-"""Fault script: what goes wrong in a run, one strike at a time."""
+"""The fault script: what goes wrong in a run, one fault at a time."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ def numbers(spans: Sequence[Span]) -> list[int]:
 
 
 class FaultScript:
-    """Strikes the cast; everything mends itself after a while, but for what is for ever."""
+    """Carries out the faults of a plan; each ends after a while, but for those that are for ever."""
 
     def __init__(self, participants: Participants) -> None:
         self._participants, self._world = participants, participants.world
@@ -183,10 +183,13 @@ class FaultScript:
         """Those that will be there in the end, come what may, and store all, or as `mates` what this one stores."""
         unit = but.settings.unit if mates else ""
         return [
-            each for each in self._participants.repositories.values()
-            if each.member and each is not but and not (each.dead or each.rotten or each.left or each.leaving)
+            each
+            for each in self._participants.repositories.values()
+            if each.member
+            and each is not but
+            and not (each.dead or each.rotten or each.left or each.leaving)
             and each.settings.unit == unit
-        ]  # fmt: skip
+        ]
 
     def _has_heir(self, depot: SimRepository) -> bool:
         """Whether another one for the same unit has had all that this one has: one that slept through the end of a

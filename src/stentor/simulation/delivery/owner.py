@@ -17,7 +17,7 @@ _AGAIN = 150 * MILLISECOND
 
 
 class Ask(Input, frozen=True, tag="ask"):
-    """It is time to ask."""
+    """It is time to ask the repositories again."""
 
     to: str
 
@@ -31,7 +31,7 @@ class OwnerRequest(msgspec.Struct):
 
 
 class Owner(SimProcess):
-    """A machine of its own: nothing goes wrong with it but the post."""
+    """The owner as a process with a machine of its own: nothing fails it but the letter network."""
 
     def __init__(self, world: DeliveryWorld) -> None:
         super().__init__(world, "owner", "owner")

@@ -1,4 +1,4 @@
-"""The cast: everyone who takes part in a run, and how they come together."""
+"""The participants of a run of reliable delivery, and how they come together."""
 
 from random import Random
 from typing import NamedTuple
@@ -23,7 +23,7 @@ _OBEYED_WITHIN = 30 * SECOND
 
 
 class Kinds(NamedTuple):
-    """Who plays the parts."""
+    """The classes of the participants: bare processes, or whole nodes."""
 
     owner: type[Owner] = Owner
     depot: type[SimRepository] = SimRepository
@@ -41,7 +41,10 @@ class Participants:
     """Repositories, publishers, subscribers and the owner of the topic."""
 
     def __init__(self, world: DeliveryWorld, plan: Plan, seed: int, kinds: Kinds = BARE) -> None:
-        self.world, self.plan, self._seed, self.kinds = world, plan, seed, kinds
+        self.world = world
+        self.plan = plan
+        self._seed = seed
+        self.kinds = kinds
         self.owner = kinds.owner(world)
         self.repositories: dict[str, SimRepository] = {}
         world.nodes, world.history.hold = plan.nodes, plan.hold

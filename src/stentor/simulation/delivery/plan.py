@@ -1,4 +1,4 @@
-"""A plan: what a seed makes of a run, before anything happens."""
+"""A delivery plan: what a seed makes of a run, before anything happens."""
 
 from random import Random
 
@@ -8,9 +8,24 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.letter_network import LetterFaults
 
 FAULTS = (
-    "kill", "power-cut", "cut-in-commit", "cut-in-step", "death", "author-crash", "reader-crash", "reader-end", "roam",
-    "partition", "sync-error", "disk-full", "rot", "join", "leave", "revoke", "massacre",
-)  # fmt: skip
+    "kill",
+    "power-cut",
+    "cut-in-commit",
+    "cut-in-step",
+    "death",
+    "author-crash",
+    "reader-crash",
+    "reader-end",
+    "roam",
+    "partition",
+    "sync-error",
+    "disk-full",
+    "rot",
+    "join",
+    "leave",
+    "revoke",
+    "massacre",
+)
 
 
 NODES = ("north/hall/b1", "north/hall/b2", "north/b3", "south/b4", "south/b5")  # brokers, if there are units

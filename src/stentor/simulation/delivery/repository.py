@@ -1,4 +1,4 @@
-"""A depot: a repository as a process with a disk that may fail it."""
+"""A simulated repository: a process with a disk that may fail it."""
 
 from collections.abc import Iterable
 from random import Random
@@ -81,9 +81,11 @@ class SimRepository(SimProcess):
         self.has_caught_up = False  # at some time it was ready to serve
         self.dead = False  # for ever
         self.rotten = False  # it may not be able to begin again
-        self.joining = self.leaving = self.left = False
+        self.joining = False
+        self.leaving = False
+        self.left = False
         self.returning = False  # it was to leave, and is not to any more
-        self.wrong_clocks: Random | None = None  # … of which each life may have one
+        self.wrong_clocks: Random | None = None  # draws a wrong clock for each life, if it is given
         self._clock_error = 0
         self._came = Arrivals()  # in this life, by its clock
         self.shelf = world.history.disks[name] = DiskContents(settings.unit)

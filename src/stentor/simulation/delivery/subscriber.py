@@ -1,4 +1,4 @@
-"""A reader: a process that subscribes reliably; its application takes its time, and crashes with what it knew."""
+"""A simulated subscriber: its application takes its time, and crashes with what it knew."""
 
 import msgspec
 
@@ -40,8 +40,8 @@ _SETTINGS = SubscriberSettings(
     longest_quiet=2 * SECOND,
     steering=STEERING,
 )
-_CRAMPED = 0.3  # of lives have little room …
-_NO_ROOM = 1024  # … in bytes: for a few events
+_CRAMPED = 0.3  # of lives have little room for events
+_NO_ROOM = 1024  # bytes of that room: a few events
 _FAREWELL = -1  # the token under which it waits for its end
 _KEEPS = 0.2  # of later lives name no filter, and get back the one that is registered
 _LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
@@ -197,7 +197,8 @@ class SimSubscriber(SimProcess):
         if assure.token == _FAREWELL:
             self.world.seen["ended-well"] += 1
             self.run.is_over |= assure.code is None
-            self.page.unsubscribed = self.page.ended and assure.code is None
+            if self.page.ended and assure.code is None:
+                self.world.history.unsubscribe(self.page)
             self.crash("ends in good order")
 
     def _forbid(self, forbid: Forbid) -> None:

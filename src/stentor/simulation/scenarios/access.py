@@ -78,7 +78,8 @@ class _WitnessedPort:
     """Stands before the link of a repository, and looks whether the receipts that it is given are true."""
 
     def __init__(self, stage: "_Stage", broker: str, port: MessagePort) -> None:
-        self._stage, self._broker = stage, broker
+        self._stage = stage
+        self._broker = broker
         self._port = port
 
     def post(self, message: Message) -> None:
@@ -163,7 +164,9 @@ class _Stage:
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.truth: dict[str, Charter] = {}  # what repositories know; gossip makes it the same for all of them
         self.tells: list[tuple[int, str, tuple[SharedFact, ...]]] = []  # when each was told, by its token - 1
-        self.confirmed = self.checked = self.changes = 0
+        self.confirmed = 0
+        self.checked = 0
+        self.changes = 0
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
         self.repositories = [_Repository(self, f"r{number}") for number in range(random.randint(1, 3))]

@@ -1,7 +1,7 @@
 """A network of brokers without clients: links break and come back, brokers crash and join, units fall apart.
 
-When that has ended and everything has been said, every broker must know the network as it is, and have the best way to
-every unit in it and the exact wishes behind it: see `atlas`.
+When that has ended and every message has arrived, every broker must know the network as it is, and have the best way to
+every unit in it and the exact subscriptions behind it: see `checkers/network_oracle.py`.
 """
 
 from collections import Counter

@@ -1,1 +1,0 @@
-"""When brokers are started and stopped by load, decided from what they answered: `scaling_rules`, `balance`."""
