@@ -29,7 +29,6 @@ from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.registry import LIFE, Registry
 from stentor.protocols.delivery.repository.registry_records import Holding
 from stentor.protocols.delivery.repository.repository import TopicTick
-from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.transport import LetterReceived, LinkUp, SendLetter, Vouched
 
 pytestmark = pytest.mark.req("RD-01", "GE-15")
@@ -230,11 +229,11 @@ def test_a_publisher_names_the_topic_that_it_means() -> None:
 
 def test_a_client_says_what_its_broker_knows_of_the_end_of_a_topic() -> None:
     publisher = ReliablePublisher(TOPIC, "shop", 5)  # type: ignore[arg-type]
-    steering: Steering = publisher.steering
-    steering.vouch(1, {"r1": KEEPER}, ENDED)
-    steering.link(1)
-    steering.repository = "r1"
-    steering.effects.clear()
-    steering.vouch(2, {"r1": KEEPER}, ENDED + 50)
-    posts = [effect for effect in steering.effects if isinstance(effect, SendLetter)]
-    assert [event.ended for post in posts for event in post.events if isinstance(event, Recovery)] == [ENDED + 50]
+    publisher.step(1, Vouched(TOPIC, {"r1": KEEPER}, ENDED))
+    publisher.step(1, LinkUp("alice"))
+    answer = ProbeAnswer(TOPIC, "r1", publisher.steering.attempt, True, ("r1",))
+    asked = publisher.step(2, LetterReceived(publisher_id(KEEPER, repository_name("r1")), [answer]))
+    asked += publisher.step(3, Vouched(TOPIC, {"r1": KEEPER}, ENDED + 50))
+    posts = [effect for effect in asked if isinstance(effect, SendLetter)]
+    told = [event.ended for post in posts for event in post.events if isinstance(event, Recovery)]
+    assert told == [ENDED, ENDED + 50]
