@@ -75,8 +75,6 @@ from stentor.nodes.client_api import (
     FlowCheckRequested,
     FlushRequested,
     Moved,
-    Offered,
-    OfferedMany,
     Question,
     RefuseFlow,
     ResumePublishing,
@@ -212,8 +210,7 @@ class Fabric(MachineRunner):
         is_taken = self._best_effort.is_taken(topic)
         if more:
             attributes = {**attributes, **more} if attributes else more
-        offered = Offered(topic, attributes or {}, check_body(body), time.time_ns())
-        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
+        self._client.publish(topic, attributes or {}, check_body(body), time.time_ns())
         await self._offered(len(body))
         if not is_taken and self.connected:
             await self._best_effort.confirm(topic)
@@ -225,8 +222,7 @@ class Fabric(MachineRunner):
         self._check()
         is_taken = self._best_effort.is_taken(topic)
         events = list(map(check_body, bodies))
-        offered = OfferedMany(topic, attributes or {}, events, time.time_ns())
-        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
+        self._client.publish_many(topic, attributes or {}, events, time.time_ns())
         await self._offered(sum(map(len, events)))
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)

@@ -31,7 +31,7 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.endpoint_api import Entrusted, EntrustedMany, ResumePublishing, TurnEnded
+from stentor.protocols.delivery.endpoint_api import ResumePublishing, TurnEnded
 from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
 
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
@@ -142,9 +142,8 @@ class Publisher(NamedConnection):
         """
         await self.room()
         self._check()
-        assert self._driver is not None
         at = time.time_ns() if time_ns is None else check_time(time_ns)
-        self._driver.machine.step(0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], at))
+        self._machine.publish_many(attributes or {}, [check_body(body) for body in bodies], at)
         self._end_turn()
 
     async def room(self) -> None:
@@ -165,8 +164,7 @@ class Publisher(NamedConnection):
         self._check()
         if more:
             attributes = {**attributes, **more} if attributes else more
-        # it waits for the end of the turn: nothing of that concerns the link
-        self._machine.step(0, Entrusted(attributes or {}, check_body(body), time.time_ns()))
+        self._machine.publish(attributes or {}, check_body(body), time.time_ns())
 
     def _end_turn(self) -> None:
         self._turn = False

@@ -1,6 +1,6 @@
 """The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stentor.machine import (
@@ -15,7 +15,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.attribute import Schema
+from stentor.model.attribute import Schema, Value
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
@@ -56,8 +56,6 @@ from stentor.nodes.client_api import (
     FlushRequested,
     MoreRequested,
     Moved,
-    Offered,
-    OfferedMany,
     RefuseFlow,
     ResumePublishing,
     SubscribeRequested,
@@ -100,8 +98,6 @@ class Client(ClientLink):
             CertificateEnded: self._on_certificate_ended,
             Received: self._on_received,
             TimerFired: self._on_timer,
-            Offered: self._on_offered,
-            OfferedMany: self._on_offered_many,
             TurnEnded: lambda _: None,
             SubscribeRequested: self._subscriptions.subscribe,
             UnsubscribeRequested: self._subscriptions.unsubscribe,
@@ -133,9 +129,20 @@ class Client(ClientLink):
         """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
         self._step.now = now
         self._inputs[type(happened)](happened)
-        if type(happened) is Offered or type(happened) is OfferedMany:
-            return []  # it leaves when the turn ends
         return self._flush()
+
+    def publish(self, topic: str, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        """Take an event in, which leaves when the turn ends; `time` is nanoseconds since 1970.
+
+        Raises InvalidInput, with nothing changed, if the event cannot be published.
+        """
+        self.publisher.offer(topic, attributes, body, time)
+
+    def publish_many(
+        self, topic: str, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int
+    ) -> None:
+        """Take many events on one topic in, or none; each attribute is a column as long as `bodies`."""
+        self.publisher.offer_many(topic, columns, bodies, time)
 
     @property
     def room(self) -> bool:
@@ -251,12 +258,6 @@ class Client(ClientLink):
             self.publisher.release(connection, connection.publisher)
 
     # ---- publishing
-
-    def _on_offered(self, offered: Offered) -> None:
-        self.publisher.offer(offered.topic, offered.attributes, offered.body, offered.time)
-
-    def _on_offered_many(self, offered: OfferedMany) -> None:
-        self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
 
     def _on_flush_requested(self, requested: FlushRequested) -> None:
         doubt = self._confirmations.request_flush(requested.token)

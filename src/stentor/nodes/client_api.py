@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from stentor.machine import Buffer, Effect, Input
-from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
@@ -31,24 +30,6 @@ Question = (
 Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | AdminReceipt | AccessReceipt
 
 # ---- what the application says
-
-
-class Offered(Input, frozen=True, tag="offered"):
-    """An event to publish; `time` is nanoseconds since 1970."""
-
-    topic: str
-    attributes: Mapping[str, Value]
-    body: bytes
-    time: int
-
-
-class OfferedMany(Input, frozen=True, tag="offered many"):
-    """Many events on one topic; each attribute is a column as long as `bodies`."""
-
-    topic: str
-    columns: Mapping[str, Sequence[Value | None]]
-    bodies: Sequence[bytes]
-    time: int
 
 
 class SubscribeRequested(Input, frozen=True, gc=False, tag="wished"):

@@ -14,7 +14,6 @@ from stentor.nodes.client_api import (
     Connect,
     Deliver,
     DenySubscription,
-    Offered,
     Question,
     RefuseFlow,
     SubscribeRequested,
@@ -227,7 +226,7 @@ class LetterTransport:
         for effect in effects:
             if isinstance(effect, SendLetter):
                 for blocks in _letters(effect.blocks):
-                    self.client.step(now, Offered(effect.to, {}, write(effect.events, blocks), 0))
+                    self.client.publish(effect.to, {}, write(effect.events, blocks), 0)
                 said = True
             elif isinstance(effect, Publish):
                 self.client.publisher.forward(effect.to or self._topic, effect.block)

@@ -22,8 +22,6 @@ from stentor.nodes.client_api import (
     Halt,
     MoreRequested,
     Moved,
-    Offered,
-    OfferedMany,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
@@ -31,6 +29,7 @@ from stentor.nodes.client_api import (
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
 from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
@@ -217,7 +216,7 @@ class Application:
     def _offer(self, life: ClientHistory, topic: str, size: int) -> None:
         attributes, body = draw_attributes(self._random), self._new_body(life, size)
         self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(Offered(topic, attributes, body, self._world.now))
+        self._say(PublishCalled(topic, attributes, body, self._world.now))
 
     def _publish_many(self, life: ClientHistory) -> None:
         if not self.client.room:
@@ -229,7 +228,7 @@ class Application:
         for number, body in zip(numbers, bodies, strict=True):
             attributes = {} if number is None else {"n": number}
             self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(OfferedMany(topic, {"n": numbers}, bodies, self._world.now))
+        self._say(PublishManyCalled(topic, {"n": numbers}, bodies, self._world.now))
         self._say(TurnEnded())
 
     def _subscribe(self, life: ClientHistory) -> None:

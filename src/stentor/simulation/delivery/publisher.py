@@ -13,8 +13,6 @@ from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
     DurabilityAwaited,
-    Entrusted,
-    EntrustedMany,
     Forbid,
     LifeDrawn,
     ReportSteering,
@@ -27,6 +25,7 @@ from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.transport import Publish, SendLetter
+from stentor.simulation.clients.typed_calls import ReliablePublishCalled, ReliablePublishManyCalled
 from stentor.simulation.clients.workload import draw_attributes
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.wire.block import Block
@@ -155,7 +154,7 @@ class SimPublisher(SimProcess):
         if self.world.recipients:
             attributes[RECIPIENT] = self.world.random.choice(self.world.recipients)
         self._compose(body, attributes)
-        self.handle(Entrusted(attributes, body, self._time))
+        self.handle(ReliablePublishCalled(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
@@ -164,7 +163,7 @@ class SimPublisher(SimProcess):
             columns[RECIPIENT] = [self.world.random.choice(self.world.recipients) for _ in bodies]
         for body, *row in zip(bodies, *columns.values(), strict=True):
             self._compose(body, dict(zip(columns, row, strict=True)))
-        self.handle(EntrustedMany(columns, bodies, self._time))
+        self.handle(ReliablePublishManyCalled(columns, bodies, self._time))
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         self.world.history.entrusted[body] = attributes

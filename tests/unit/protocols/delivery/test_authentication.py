@@ -30,7 +30,6 @@ from stentor.protocols.delivery.authentication import FORMER, BundleMembers, int
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    Entrusted,
     MoreRequested,
     Release,
     ReportSteering,
@@ -89,7 +88,7 @@ def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: 
     publisher.step(0, MEMBERS)
     publisher.step(0, LinkUp("alice"))
     attempt = publisher.steering.attempt
-    publisher.step(0, Entrusted({}, b"an order", 5))
+    publisher.publish({}, b"an order", 5)
     effects = publisher.step(0, TurnEnded())
     effects += publisher.step(0, DurabilityAwaited(1))
     for forged in (

@@ -5,13 +5,13 @@ that the repositories of the bundle notice what they miss; sections 3.4 to 3.6 o
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Step, Timer, TimerFired
-from stentor.model.attribute import LARGEST_ATTRIBUTES
+from stentor.model.attribute import LARGEST_ATTRIBUTES, Value
 from stentor.model.communication import bundle_of, end_name, inbox_of, repository_name, within_of
 from stentor.model.control import (
     ControlEvent,
@@ -30,8 +30,6 @@ from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    Entrusted,
-    EntrustedMany,
     Forbid,
     LifeDrawn,
     ResumePublishing,
@@ -131,8 +129,6 @@ class ReliablePublisher:
         self._silence = RetryTimer(settings.first_silence, settings.longest_silence)
         self._timer = NEVER
         self._inputs: dict[type[Input], Callable[[Any], None]] = {
-            Entrusted: self._on_entrusted,
-            EntrustedMany: self._on_entrusted_many,
             TurnEnded: lambda _: None,
             DurabilityAwaited: self._on_durability_awaited,
             LifeDrawn: self._on_life_drawn,
@@ -144,12 +140,9 @@ class ReliablePublisher:
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        """Raises InvalidInput, with nothing changed, for an event that cannot be published."""
         step = self._step
         step.now = now
         self._inputs[type(happened)](happened)
-        if type(happened) is Entrusted or type(happened) is EntrustedMany:
-            return []  # it leaves when the turn ends
         self._publish()
         self._watch()
         self._confirm_waiting()
@@ -185,11 +178,16 @@ class ReliablePublisher:
 
     # ---- the application
 
-    def _on_entrusted(self, event: Entrusted) -> None:
-        self._queue.offer(self.topic, event.attributes, event.body, event.time)
+    def publish(self, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        """Take an event in, which leaves when the turn ends; `time` is nanoseconds since 1970.
 
-    def _on_entrusted_many(self, events: EntrustedMany) -> None:
-        self._queue.offer_many(self.topic, events.columns, events.bodies, events.time)
+        Raises InvalidInput, with nothing changed, if the event cannot be published.
+        """
+        self._queue.offer(self.topic, attributes, body, time)
+
+    def publish_many(self, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int) -> None:
+        """Take many events in, or none; each attribute is a column as long as `bodies`."""
+        self._queue.offer_many(self.topic, columns, bodies, time)
 
     def _on_durability_awaited(self, awaited: DurabilityAwaited) -> None:
         waiting = _Waiting(awaited.token, self._queue.published, awaited.copies)

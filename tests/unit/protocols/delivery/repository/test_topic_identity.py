@@ -24,7 +24,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.protocols.delivery.endpoint_api import Entrusted, TurnEnded
+from stentor.protocols.delivery.endpoint_api import TurnEnded
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.registry import LIFE, Registry
 from stentor.protocols.delivery.repository.registry_records import Holding
@@ -217,7 +217,7 @@ def test_a_publisher_names_the_topic_that_it_means() -> None:
     repository, attempt = publisher_id("keeper", repository_name("r")), publisher.steering.attempt
     publisher.step(1, LetterReceived(repository, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
     publisher.step(2, LetterReceived(repository, [RecoveryResponse("t", "r", attempt, 1, ("r",), version=REBORN)]))
-    publisher.step(3, Entrusted({}, b"1", 0))
+    publisher.publish({}, b"1", 0)
     sent = publisher.step(3, TurnEnded())
     sent += publisher.step(4, LetterReceived(repository, [RepositoryNak("t", "r", 3, ((1, 1),))]))
     told = [event for effect in sent if isinstance(effect, SendLetter) for event in effect.events]
