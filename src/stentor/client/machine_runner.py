@@ -11,8 +11,7 @@ from stentor.client.connection.first_connection import Access, FirstConnection
 from stentor.client.connection.link_log import LinkLog
 from stentor.machine import Effect, Input, Machine, StopRequested
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError
-from stentor.nodes.client_api import Connect, Disconnect, Halt
-from stentor.protocols.delivery.endpoint_api import Forbid
+from stentor.nodes.client_api import Connect, Disconnect, Refuse
 from stentor.runtime.driver import Driver
 
 LINGER = 5.0  # seconds that whoever is closed gives to what is not safe yet
@@ -90,7 +89,7 @@ class MachineRunner:
                 self.trouble = effect.reason
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self._access.url)
-            case Forbid() | Halt():
+            case Refuse():
                 refused = refusal_of(effect.code, effect.reason)
                 self._log.refused(refused)
                 self._fail(refused)

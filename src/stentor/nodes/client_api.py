@@ -21,6 +21,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
+from stentor.protocols.delivery.endpoint_api import Refuse as Refuse
 from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
 from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded
 
@@ -145,11 +146,4 @@ class Connect(Effect, frozen=True, gc=False, tag="connect"):
 class Disconnect(Effect, frozen=True, gc=False, tag="disconnect"):
     """The link is down and will be tried again."""
 
-    reason: str
-
-
-class Halt(Effect, frozen=True, gc=False, tag="halt"):
-    """This client was refused for good."""
-
-    code: Refusal
     reason: str

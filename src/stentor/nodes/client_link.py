@@ -28,7 +28,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import Challenge, Farewell, Message, Redirect, Rejection, Subscription, Welcome
 from stentor.nodes.arrival import ARRIVE_WITHIN_NS, LINGER_NS, PART_WITHIN_NS, Arrival, Failed, Stage
-from stentor.nodes.client_api import CompleteFlush, Connect, Disconnect, Halt, Moved
+from stentor.nodes.client_api import CompleteFlush, Connect, Disconnect, Moved, Refuse
 from stentor.nodes.client_settings import Settings
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
@@ -239,7 +239,7 @@ class ClientLink:
         if code in FATAL:
             self._advance(ClientLinkState.STOPPED)
             self._step.emit(StopTimer(RedialBroker()))
-            self._step.emit(Halt(code, reason))
+            self._step.emit(Refuse(code, reason))
 
     def _on_received(self, received: Received) -> None:
         connection, arrival = self._connection, self._arrival

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from stentor.simulation.clients.typed_calls import PublishCalled
 
 from stentor.machine import (
     SECOND,
@@ -51,6 +50,7 @@ from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessSettings
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.clients import typed_calls
+from stentor.simulation.clients.typed_calls import PublishCalled
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, PREAMBLE

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 
 from stentor.machine import (
     MILLISECOND,
@@ -69,8 +68,8 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
+    Refuse,
     ResumePublishing,
     SubscribeRequested,
     TurnEnded,
@@ -78,6 +77,7 @@ from stentor.nodes.client_api import (
 )
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.simulation.clients import typed_calls
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE
@@ -253,7 +253,7 @@ def test_a_refusal_ends_the_link_and_some_end_the_client(code: Refusal) -> None:
     effects = desk.hear(Rejection(code, "because"))
     assert Close(desk.link, "because") in effects
     fatal = code in (Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED)
-    assert told(effects) == [Disconnect("because"), *([Halt(code, "because")] if fatal else [])]
+    assert told(effects) == [Disconnect("because"), *([Refuse(code, "because")] if fatal else [])]
     if fatal:
         assert StopTimer(RedialBroker()) in effects
         assert desk.tell(LinkLost(desk.link, "later"), TurnEnded()) == []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 
 from stentor.machine import SECOND, StopRequested
 from stentor.model.attribute import Value
@@ -27,13 +26,14 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
+    Refuse,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
 )
 from stentor.nodes.client_link import RedialBroker
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.frame import FRAME_OVERHEAD
@@ -130,7 +130,7 @@ def test_a_newer_holder_of_a_name_halts_the_older_for_good(stage: "Stage") -> No
     old = stage.client("me", incarnation=Incarnation(1))
     del stage.actors["me"]
     new = stage.client("me", incarnation=Incarnation(2))
-    (halt,) = old.heard(Halt)
+    (halt,) = old.heard(Refuse)
     assert halt.code is Refusal.FENCED
     assert old.link is None
     assert new.heard(Disconnect) == []
@@ -142,7 +142,7 @@ def test_a_newer_holder_of_a_name_halts_the_older_for_good(stage: "Stage") -> No
 def test_an_older_holder_of_a_name_is_refused_for_good(stage: "Stage") -> None:
     new = stage.client("me", incarnation=Incarnation(2))
     old = stage.client("me", incarnation=Incarnation(1))
-    assert [halt.code for halt in old.heard(Halt)] == [Refusal.FENCED]
+    assert [halt.code for halt in old.heard(Refuse)] == [Refusal.FENCED]
     assert new.heard(Disconnect) == []
 
 

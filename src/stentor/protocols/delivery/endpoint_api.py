@@ -117,8 +117,8 @@ class DrawLife(Effect, frozen=True, gc=False, tag="draw life"):
     """A repository knows of a life that seems newer than this one: what does the clock say? One LifeDrawn follows."""
 
 
-class Forbid(Effect, frozen=True, gc=False, tag="forbid"):
-    """No repository will ever steer us; this end is over."""
+class Refuse(Effect, frozen=True, gc=False, tag="forbid"):
+    """A broker, or the repositories of the topic, refuse this name for good: nothing more comes of it."""
 
     code: Refusal
     reason: str

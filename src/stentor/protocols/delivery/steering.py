@@ -24,7 +24,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.protocols.delivery.authentication import BundleMembers
-from stentor.protocols.delivery.endpoint_api import DrawLife, Forbid, ReportSteering, ReportTrouble
+from stentor.protocols.delivery.endpoint_api import DrawLife, Refuse, ReportSteering, ReportTrouble
 from stentor.protocols.delivery.homing import Homing
 from stentor.protocols.delivery.retry_timer import NEVER, RetryTimer
 from stentor.protocols.delivery.steering_settings import SteeringSettings
@@ -105,7 +105,7 @@ class Steering:
         # REFUSED.
         self._state = SteeringState.SEARCHING
         self.repository = ""  # that steers us, or is asked to
-        self.ended: Forbid | None = None
+        self.ended: Refuse | None = None
         self.members: tuple[str, ...] = ()  # of the bundle, as the repository knows it
         self.notice_group = 0  # of those who want the same, at this repository
         self._was_steered = False  # in this life
@@ -209,7 +209,7 @@ class Steering:
     def end(self, code: Refusal, reason: str) -> None:
         """Give up: it is of no use to go on."""
         self._advance(SteeringState.REFUSED)
-        self.ended = Forbid(code, reason)
+        self.ended = Refuse(code, reason)
         self._step.emit_last(self.ended)
 
     def hear(self, sender: int, event: ControlEvent) -> bool:

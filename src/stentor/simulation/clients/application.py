@@ -19,9 +19,9 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
     Moved,
+    Refuse,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
@@ -169,7 +169,7 @@ class Application:
                 self.on_settled(self, self.settling.pop(report.token), report)
             case DenySubscription():
                 self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
-            case Halt():
+            case Refuse():
                 life.unlink(now)
                 life.halted = effect.code
 

@@ -13,8 +13,8 @@ from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
     DurabilityAwaited,
-    Forbid,
     LifeDrawn,
+    Refuse,
     ReportSteering,
     ReportTrouble,
     ResumePublishing,
@@ -80,7 +80,7 @@ class SimPublisher(SimProcess):
             ReportSteering: self._attach,
             ReportTrouble: lambda _: None,
             DrawLife: self._draw,
-            Forbid: self._forbid,
+            Refuse: self._refuse,
             ResumePublishing: lambda _: None,
         }
 
@@ -221,16 +221,16 @@ class SimPublisher(SimProcess):
     def _attach(self, attach: ReportSteering) -> None:  # noqa: ARG002
         self._highest = max(self._highest, self._incarnation)
 
-    def _forbid(self, forbid: Forbid) -> None:
+    def _refuse(self, refuse: Refuse) -> None:
         self.world.seen["forbidden"] += 1
         is_past = self._drawn_life > self._highest
-        if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
+        if refuse.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
             self.crash("fenced by its own clock")
             self.world.after(self._pause, self.start)
             return
-        is_fenced = forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation)
+        is_fenced = refuse.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation)
         self.world.seen["fenced"] += is_fenced
         if not self.revoked and not is_fenced:
-            self.accuse("refused", f"{self.short}: {forbid.reason}")
-        self.note(f"forbidden: {forbid.reason}")
+            self.accuse("refused", f"{self.short}: {refuse.reason}")
+        self.note(f"forbidden: {refuse.reason}")
         self.ended = True

@@ -9,7 +9,7 @@ from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import Denial, Migrate, Probe, ProbeAnswer, Recovery, RecoveryResponse, RepositoryAck, Sync
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.protocols.delivery.endpoint_api import Forbid, ReportSteering, ReportTrouble
+from stentor.protocols.delivery.endpoint_api import Refuse, ReportSteering, ReportTrouble
 from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.steering_settings import SteeringSettings
@@ -208,7 +208,7 @@ def test_who_is_not_authorised_is_told_why_and_ends() -> None:
     answer(steering, 0, "a", members=("a",))
     said(steering)
     assert not steering.at(1).hear(IDS["a"], Denial("t", "a", FIRST, Refusal.NOT_AUTHORISED, "ask the owner"))
-    assert said(steering) == [Forbid(Refusal.NOT_AUTHORISED, "ask the owner")]
+    assert said(steering) == [Refuse(Refusal.NOT_AUTHORISED, "ask the owner")]
     assert steering.due == NEVER
     steering.at(2).link()
     answer(steering, 3, "a", members=("a",))
@@ -220,7 +220,7 @@ def test_who_is_revoked_later_is_told_too() -> None:
     steering.at(1).hear(IDS["a"], Denial("t", "a", FIRST - 1, Refusal.NOT_AUTHORISED, "late"))
     assert said(steering) == []
     steering.at(1).hear(IDS["a"], Denial("t", "a", 0, Refusal.NOT_AUTHORISED, "revoked"))
-    assert said(steering) == [Forbid(Refusal.NOT_AUTHORISED, "revoked")]
+    assert said(steering) == [Refuse(Refusal.NOT_AUTHORISED, "revoked")]
     assert not steering.steered
 
 

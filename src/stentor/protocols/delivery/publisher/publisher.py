@@ -30,8 +30,8 @@ from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    Forbid,
     LifeDrawn,
+    Refuse,
     ResumePublishing,
     TurnEnded,
 )
@@ -213,7 +213,7 @@ class ReliablePublisher:
                 self._demanding.remove(waiting)
                 self._confirm(waiting, None if enough else ended)
 
-    def _confirm(self, waiting: _Waiting, ended: Forbid | None) -> None:
+    def _confirm(self, waiting: _Waiting, ended: Refuse | None) -> None:
         if ended is not None:
             self._step.emit(ConfirmDurable(waiting.token, 0, ended.code, ended.reason))
         else:

@@ -24,8 +24,8 @@ from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
     DurabilityAwaited,
-    Forbid,
     LifeDrawn,
+    Refuse,
     ReportSteering,
     ResumePublishing,
     TurnEnded,
@@ -344,7 +344,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     attempt = bench.publisher.steering.attempt
     effects = bench.hear(Denial("t", "r", attempt, Refusal.NOT_AUTHORISED, "revoked"))
     over = (0, Refusal.NOT_AUTHORISED, "revoked")
-    assert effects == [ConfirmDurable(1, *over), ConfirmDurable(2, *over), Forbid(Refusal.NOT_AUTHORISED, "revoked")]
+    assert effects == [ConfirmDurable(1, *over), ConfirmDurable(2, *over), Refuse(Refusal.NOT_AUTHORISED, "revoked")]
     assert bench.send(b"2") == []
     assert bench.step(DurabilityAwaited(3)) == [ConfirmDurable(3, *over)]
 
@@ -352,7 +352,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
 def test_another_principal_cannot_go_on_with_the_same_events() -> None:
     bench = ready()
     effects = bench.step(LinkUp("bob"))
-    assert effects == [Forbid(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
+    assert effects == [Refuse(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
 
 
 FORMER = Resumption(Incarnation(2), 10)
@@ -420,7 +420,7 @@ def test_a_publisher_whose_clock_was_set_back_takes_the_next_life(resumption: Re
     bench.step(DurabilityAwaited(1))
     effects = denied(bench, newest=9)
     assert DrawLife() in effects
-    assert not [effect for effect in effects if isinstance(effect, Forbid)], "nothing is given up"
+    assert not [effect for effect in effects if isinstance(effect, Refuse)], "nothing is given up"
     bench.step(LifeDrawn(7))
     bench.wait()
     bench.hear(ProbeAnswer("t", "r", bench.publisher.steering.attempt, True, ("r",)))
@@ -433,7 +433,7 @@ def test_a_publisher_that_began_before_the_newest_one_is_fenced() -> None:
     bench = Bench()
     bench.link()
     assert DrawLife() in denied(bench, newest=9)
-    assert Forbid(Refusal.FENCED, "a newer one") in bench.step(LifeDrawn(12))
+    assert Refuse(Refusal.FENCED, "a newer one") in bench.step(LifeDrawn(12))
 
 
 @pytest.mark.req("RD-16", "RD-25")
@@ -441,4 +441,4 @@ def test_a_publisher_that_was_steered_is_fenced_whatever_its_clock_says() -> Non
     bench = ready()
     bench.hear(Migrate("t", "r"))
     bench.wait()
-    assert Forbid(Refusal.FENCED, "a newer one") in denied(bench, newest=9)
+    assert Refuse(Refusal.FENCED, "a newer one") in denied(bench, newest=9)
