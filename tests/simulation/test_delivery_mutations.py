@@ -20,6 +20,7 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.homing import Homing
+from stentor.protocols.delivery.publisher import publisher
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
@@ -168,7 +169,7 @@ def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReliablePublisher, "_letters", always([]))
+    patch.setattr(publisher, "split", always([]))
 
 
 def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:

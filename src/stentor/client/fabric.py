@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, Unpack, overload
 
 import msgspec
@@ -39,7 +38,6 @@ from stentor.client.event_stream import Events as Events
 from stentor.client.event_stream import Subscriptions
 from stentor.client.machine_runner import LINGER, MachineRunner
 from stentor.client.mail import Mail
-from stentor.client.named_connection import incarnation
 from stentor.client.pace import Pace
 from stentor.client.reliable_endpoints import ReliableEndpoints
 from stentor.client.reliable_publisher import Publisher, Resume
@@ -61,7 +59,7 @@ from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
-from stentor.nodes.client import Client, Settings
+from stentor.nodes.client import Client
 from stentor.nodes.client_api import (
     Answer,
     AnswerQuery,
@@ -142,18 +140,7 @@ class Fabric(MachineRunner):
         )
         access.check()
         super().__init__(access, LinkLog("stentor.client", f"client {self.name!r}"))
-        self._client = Client(
-            Settings(
-                name=self.name,
-                addresses=addresses_of(self.url),
-                incarnation=incarnation(),
-                window=window,
-                buffer=buffer,
-                agent="stentor-python",
-                secure=certificates is not None,
-                can_move=not stay,
-            )
-        )
+        self._client = Client(access.settings(self.name, window=window, buffer=buffer, agent="stentor-python"))
         self.principal = ""  # who we are to the broker
         self._questions = Questions()
         self._room: asyncio.Future[None] | None = None
@@ -180,11 +167,6 @@ class Fabric(MachineRunner):
     async def __aenter__(self) -> Self:
         await self._start(self._client)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Send what waits, say goodbye and end; every subscription ends with it."""

@@ -6,6 +6,7 @@ its own machine has.
 
 import asyncio
 from collections.abc import Callable
+from types import TracebackType
 
 from stentor.client.connection.first_connection import Access, FirstConnection
 from stentor.client.connection.link_log import LinkLog
@@ -58,6 +59,15 @@ class MachineRunner:
             self._fail(Closed(reason))
             self._driver.tell(StopRequested())
             await self._driver.close()
+
+    async def close(self) -> None:
+        """End what there is of it; subclasses first wait for what is under way."""
+        await self._stop("this one was closed")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""

@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from stentor.client.connection.first_connection import Access
@@ -35,7 +34,6 @@ from stentor.protocols.delivery.endpoint_api import ResumePublishing, TurnEnded
 from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
 
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
-_TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
 class Stored(NamedTuple):
@@ -63,7 +61,6 @@ class Publisher(NamedConnection):
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
-        self._since_turn = 0
 
     @property
     def incarnation(self) -> int:
@@ -90,11 +87,6 @@ class Publisher(NamedConnection):
     async def __aenter__(self) -> Self:
         await self._open(self._machine)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give what is not stored yet a few seconds, then end."""

@@ -1,6 +1,6 @@
 """Letter transport: how machines of reliable delivery speak over a link: through a client, on communication topics."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, Timer, TimerFired
 from stentor.model.errors import FrameError
@@ -36,11 +36,10 @@ from stentor.protocols.delivery.transport import (
     Unsubscribe,
     Vouched,
 )
+from stentor.wire import letter
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
-from stentor.wire.letter import read, write
 
-_LETTER = 512 << 10
 _MOST_TRACES = 4096  # that wait until they are told
 
 
@@ -162,7 +161,9 @@ class LetterTransport:
                 case Deliver():
                     told += self._open(effect, done)
                 case Connect():
-                    self._principal, self._node, self.linked = effect.principal, effect.node, False
+                    self._principal = effect.principal
+                    self._node = effect.node
+                    self.linked = False
                     self.traces.switch(self.client.traces and self._traceable, self.client.sums)
                     if self.traces.on:
                         self._traces.send_again(self.client.publisher)
@@ -203,12 +204,12 @@ class LetterTransport:
                     continue
                 for body in block.bodies():
                     try:
-                        letter = read(body)
+                        found = letter.read(body)
                     except FrameError as error:
                         done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
                     else:
                         requester = requester_of(self.client.topics[block.topic])
-                        inputs.append(LetterReceived(block.publisher, letter.events, letter.blocks, requester))
+                        inputs.append(LetterReceived(block.publisher, found.events, found.blocks, requester))
         if blocks:
             inputs.append(EventsReceived(blocks))
         return inputs
@@ -225,8 +226,8 @@ class LetterTransport:
         pending, self._pending = self._pending, []
         for effect in effects:
             if isinstance(effect, SendLetter):
-                for blocks in _letters(effect.blocks):
-                    self.client.publish(effect.to, {}, write(effect.events, blocks), 0)
+                for blocks in letter.split(effect.blocks) if effect.blocks else ((),):
+                    self.client.publish(effect.to, {}, letter.write(effect.events, blocks), 0)
                 said = True
             elif isinstance(effect, Publish):
                 self.client.publisher.forward(effect.to or self._topic, effect.block)
@@ -237,14 +238,3 @@ class LetterTransport:
             return rest, []
         done, told = self._sort([*pending, *self.client.step(now, TurnEnded())])
         return [*rest, *done], told
-
-
-def _letters(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
-    """Events that are sent again, in as many letters as it takes so that none is larger than its largest event."""
-    start = size = 0
-    for at, block in enumerate(blocks):
-        size += len(block.frame)
-        if size > _LETTER and at > start:
-            yield blocks[start:at]
-            start, size = at, len(block.frame)
-    yield blocks[start:]

@@ -7,7 +7,7 @@ of them. Nothing but the head of a frame is looked at.
 from collections.abc import Callable
 
 from stentor.machine import SECOND, Effect, StartTimer, Timer
-from stentor.model.ids import Incarnation, SchemaId, TopicId, publisher_id, topic_id
+from stentor.model.ids import Incarnation, SchemaId, TopicId, incarnation_at, publisher_id, topic_id
 from stentor.model.messages import Message, SchemaDefinition, Topic
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.nodes.network.settings import NetworkSettings
@@ -26,7 +26,6 @@ from stentor.wire.run import split
 # as some events do, so where traces are summed up there are few.
 _DENSE = SECOND, 256, 64
 _SPARSE = 10 * SECOND, 16, 4
-_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -62,7 +61,7 @@ class BrokerTracer:
     def begin(self, now: int, wall: int) -> None:
         self._since = wall - now if wall else 0
         if self._on:
-            self._publisher = BestEffortPublisher(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7), 0)
+            self._publisher = BestEffortPublisher(incarnation_at(wall), 0)
             self._forwarder.define_topic(self._flows, Topic(topic_id(TRACE), TRACE))
 
     # ---- frames

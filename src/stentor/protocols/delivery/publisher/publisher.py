@@ -5,7 +5,7 @@ that the repositories of the bundle notice what they miss; sections 3.4 to 3.6 o
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,6 +43,7 @@ from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, Publish, SendLetter, Vouched
 from stentor.wire.block import Block, Origin
+from stentor.wire.letter import SOFT_LETTER, split
 
 _MOST_SINGLES = 64  # spans in one order
 _LETTER_OVERHEAD = 64 << 10  # what a schema and a header add to a frame that is sent again in a letter
@@ -58,7 +59,7 @@ class PublisherSettings(msgspec.Struct, frozen=True, kw_only=True):
     buffer: int = 16 << 20  # of events that wait or are not acknowledged
     window: int = 8 << 20  # of events that have left and are not acknowledged
     window_events: int = 65_536
-    letter: int = 512 << 10  # of events that are sent again in one letter
+    letter: int = SOFT_LETTER  # of events that are sent again in one letter
     first_silence: int = 300 * MILLISECOND  # without an acknowledgement, until the order is repeated
     longest_silence: int = 5 * SECOND
     rounds: int = 3  # of silence, until another repository is looked for
@@ -324,7 +325,7 @@ class ReliablePublisher:
             elif isinstance(event, RepositoryNak) and event.incarnation == self.incarnation:
                 self._silence.tries = min(self._silence.tries, 1)
                 missing += event.missing
-        for blocks in self._letters(self.unacked.overlapping(missing if self._may_speak else ())):
+        for blocks in split(self.unacked.overlapping(missing if self._may_speak else ()), self._settings.letter):
             self._send((Retransmission(self.topic, self.name, version=self.version),), blocks)
 
     def _on_recovery_response(self, response: RecoveryResponse) -> None:
@@ -357,18 +358,6 @@ class ReliablePublisher:
         self._stored_upto = max(self._stored_upto, ack.upto)
         if self.unacked.acknowledge(ack.upto, ack.singles) or is_news:
             self._silence.rest()  # it is asked for the first time again if something is left
-
-    def _letters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
-        letter: list[Block] = []
-        size = 0
-        for block in blocks:
-            if letter and size + len(block.frame) > self._settings.letter:
-                yield letter
-                letter, size = [], 0
-            letter.append(block)
-            size += len(block.frame)
-        if letter:
-            yield letter
 
     # ---- time
 
