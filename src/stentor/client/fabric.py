@@ -18,7 +18,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self, Unpack, overload
@@ -42,7 +42,7 @@ from stentor.client.pace import Pace
 from stentor.client.reliable_endpoints import ReliableEndpoints
 from stentor.client.reliable_publisher import Publisher, Resume
 from stentor.client.reliable_subscription import From, Subscription
-from stentor.client.stored_reader import PAGES, Reader, reading
+from stentor.client.stored_reader import Reader
 from stentor.machine import Effect, Input
 from stentor.model.attribute import Value
 from stentor.model.communication import bundle_of, inbox_of
@@ -144,11 +144,14 @@ class Fabric(MachineRunner):
         self.principal = ""  # who we are to the broker
         self._questions = Questions()
         self._room: asyncio.Future[None] | None = None
-        self._turn = self._unflushed = False
-        self._since_turn = self._numbers = self._moving = 0  # _moving: the token of the last move
+        self._turn = False  # what was published leaves when this turn of the loop ends
+        self._since_turn = 0  # bytes published in this turn
+        self._unflushed = False
+        self._numbers = 0
+        self._moving = 0  # the token of the last move
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
-        self._endpoints = ReliableEndpoints(self._access, window, self._read)
+        self._endpoints = ReliableEndpoints(self._access, window, partial(Reader, self))
         self._mail = Mail(self._endpoints, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
@@ -363,12 +366,6 @@ class Fabric(MachineRunner):
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
         check_no_mail(topic)
         return self._endpoints.publisher(topic, name, stored_on, buffer, resume)
-
-    def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
-        _, tls, timeout, wait, token, _ = self._access
-        # a subscription that is already open waits for a broker that is restarted meanwhile
-        patience = max(timeout, wait)
-        return reading(connect(self.url, tls=tls, token=token, timeout=timeout, wait=patience, window=PAGES), name)
 
     # ---- what the machine tells
 

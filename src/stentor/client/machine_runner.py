@@ -1,7 +1,7 @@
 """Runs a client machine on asyncio: the driver, the first connection, and what an application sees of the link.
 
-`Fabric`, named publishers and named subscriptions are such runners; each performs, beside this, the effects that only
-its own machine has.
+`Fabric`, `Reader`, named publishers and named subscriptions are such runners; each performs, beside this, the effects
+that only its own machine has.
 """
 
 import asyncio

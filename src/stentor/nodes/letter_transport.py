@@ -144,6 +144,11 @@ class LetterTransport:
         """Whether something was traced, and nothing will make us tell it yet."""
         return bool(self.traces.rows) and not self._telling
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something leaves with the next `send`, whatever that is about."""
+        return bool(self._pending) or self.untold
+
     def _trace(self, now: int) -> list[Effect]:
         """See to it that what was traced is told soon."""
         if len(self.traces.rows) >= _MOST_TRACES:
