@@ -247,13 +247,13 @@ class ReliablePublisher:
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
-            self.topic,
-            self.name,
-            "publisher",
-            attempt,
-            self._principal,
-            self.incarnation,
-            self.unacked.last,
+            topic=self.topic,
+            sender=self.name,
+            role="publisher",
+            attempt=attempt,
+            principal=self._principal,
+            incarnation=self.incarnation,
+            last=self.unacked.last,
             node=self.steering.node,
             resumes=self._resumes,
             answered=self.recovered is not None,
@@ -293,10 +293,15 @@ class ReliablePublisher:
         return Block(draft.encode(origin), draft.schema)
 
     def _order(self, first: int) -> None:
-        sent = self.unacked
-        singles = tuple(sent.singles)[:_MOST_SINGLES]
         order = PublisherOrder(
-            self.topic, self.name, self.incarnation, first, sent.last, sent.upto, singles, self.version
+            topic=self.topic,
+            sender=self.name,
+            incarnation=self.incarnation,
+            first=first,
+            last=self.unacked.last,
+            acknowledged=self.unacked.upto,
+            singles=tuple(self.unacked.singles)[:_MOST_SINGLES],
+            version=self.version,
         )
         self._send((order,))
 

@@ -1,5 +1,7 @@
-"""Read client: gets what is stored of a topic, at rest. Asks the bundle what there is, and then one repository after
-the other for it, page by page; each event comes once, whatever is lost on the way and whoever dies meanwhile.
+"""Read client: gets what is stored of a topic, at rest.
+
+The client asks the bundle what there is, and then one repository after the other for it, page by page. Each event comes
+once, whatever is lost on the way and whoever dies meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +41,7 @@ class Availability(NamedTuple):
     """What can be read of a topic, beyond `done`."""
 
     repository: str  # that says so
-    number: int  # … its sequence number at the end of all that it shows to readers
+    number: int  # its sequence number at the end of all that it shows to readers
     members: tuple[str, ...]  # the repositories that store all of the topic
     done: Position
     parts: tuple[Position, ...]
@@ -75,7 +77,7 @@ class AvailabilityRequested(Input, frozen=True, tag="enquired"):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class PagesRequested(Input, frozen=True, tag="sought"):
+class PagesRequested(Input, frozen=True, kw_only=True, tag="sought"):
     """Get these events, from these repositories."""
 
     token: int
@@ -87,7 +89,7 @@ class PagesRequested(Input, frozen=True, tag="sought"):
 
 
 class PageConsumed(Input, frozen=True, gc=False, tag="taken"):
-    """The application has taken a leaf of this, and wants another one."""
+    """The application has taken a page of this, and wants another one."""
 
     token: int
 
@@ -316,12 +318,12 @@ class StoredReadClient:
         self._pages[search.asked] = token
         search.due = self._step.now + self._settings.silence
         request = PageRequest(
-            search.sought.topic,
-            self._sender,
-            search.asked,
-            self._name,
-            self._principal,
-            search.wanted.held,
+            topic=search.sought.topic,
+            sender=self._sender,
+            token=search.asked,
+            name=self._name,
+            principal=self._principal,
+            wanted=search.wanted.held,
             where=search.sought.where,
             budget=self._settings.page,
         )
@@ -353,9 +355,14 @@ class StoredReadClient:
                 enquiry.due = self._step.now  # nobody else would say anything else
             return
         del self._enquiries[stock.token]
-        parts = tuple(Position.of(part) for part in stock.parts)
-        gone, done = Position.of(stock.gone), Position.of(stock.done)
-        available = Availability(stock.sender, stock.number, stock.members, done, parts, gone)
+        available = Availability(
+            repository=stock.sender,
+            number=stock.number,
+            members=stock.members,
+            done=Position.of(stock.done),
+            parts=tuple(Position.of(part) for part in stock.parts),
+            gone=Position.of(stock.gone),
+        )
         self._step.emit(ReportAvailable(stock.token, available))
 
     def _on_page(self, token: int, search: _Search, page: Page, blocks: Sequence[Block]) -> None:
@@ -386,11 +393,11 @@ class StoredReadClient:
             self._pass_on(search)
             return
         leaf = StoredPage(
-            search.repository,
-            [block for _, blocks in letters for block in blocks],
-            [base for page, _ in letters for base in page.bases],
-            sorted({pair for page, _ in letters for pair in page.publishers}),
-            Position.of(letters[0][0].lost),
+            repository=search.repository,
+            blocks=[block for _, blocks in letters for block in blocks],
+            bases=[base for page, _ in letters for base in page.bases],
+            publishers=sorted({pair for page, _ in letters for pair in page.publishers}),
+            lost=Position.of(letters[0][0].lost),
         )
         search.wanted = rest
         search.progress = self._step.now

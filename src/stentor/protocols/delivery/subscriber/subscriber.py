@@ -164,12 +164,12 @@ class ReliableSubscriber:
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
-            self.topic,
-            self.name,
-            "subscriber",
-            attempt,
-            self._principal,
-            self._incarnation,
+            topic=self.topic,
+            sender=self.name,
+            role="subscriber",
+            attempt=attempt,
+            principal=self._principal,
+            incarnation=self._incarnation,
             where=self._where or "",
             since=self._since,
             node=self.steering.node,
