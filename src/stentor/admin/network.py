@@ -18,8 +18,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
-from stentor.model.reports.view import Explanation, NetworkView
-from stentor.model.trust.access_report import AccessView
+from stentor.model.reports.view import AccessView, Explanation, NetworkView
 
 _WITHIN = 10.0  # seconds for an answer
 
