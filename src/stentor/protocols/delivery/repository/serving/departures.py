@@ -5,36 +5,29 @@ from typing import Any
 
 from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import ControlEvent, SubscriberEnd, Sync
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.serving.admission import Admission
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.transport import SendLetter
 
 
 class Departures:
     """Those of one topic at one repository."""
 
-    def __init__(
-        self,
-        topic: str,
-        repository: str,
-        registry: Registry,
-        table: DisseminationTable,
-        feeds: SubscriberFeeds,
-        admission: Admission,
-    ) -> None:
-        self._topic, self._repository, self._registry, self._table = topic, repository, registry, table
-        self._feeds, self._admission = feeds, admission
-        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {SubscriberEnd: self._on_end}
+    def __init__(self, state: TopicState, feeds: SubscriberFeeds, holders: NameHolders, commits: CommitQueue) -> None:
+        self._state, self._feeds = state, feeds
+        self._holders, self._commits = holders, commits
+        self.handlers: dict[type[ControlEvent], Callable[[int, Any], None]] = {SubscriberEnd: self._on_end}
 
-    def _on_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
-        progress = self._table.destinations.get(event.sender)
-        inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
+    def _on_end(self, sender: int, event: SubscriberEnd) -> None:
+        progress = self._state.table.destinations.get(event.sender)
+        inbox = inbox_of(end_name("subscriber", event.sender, self._state.topic))
         if progress is None:
             if event.unsubscribes:
                 self._confirm(inbox, event)  # the answer was lost
             return
-        if not self._admission.holders.is_subscriber(event.sender, sender):
+        if not self._holders.is_subscriber(event.sender, sender):
             return
         if event.unsubscribes:
             self._unsubscribe(inbox, event)
@@ -47,15 +40,14 @@ class Departures:
 
     def _unsubscribe(self, inbox: str, event: SubscriberEnd) -> None:
         """End a subscription, unless a newer life holds the name; its grant stays."""
-        holders = self._admission.holders
-        if event.incarnation < holders.newest("subscriber", event.sender):
-            holders.turn_away("subscriber", event.sender, inbox, event.attempt)
+        if event.incarnation < self._holders.newest("subscriber", event.sender):
+            self._holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
-        self._feeds.cursors.pop(event.sender, None)  # it is told nothing more
-        self._admission.remember(self._registry.unsubscribe(event.sender, event.incarnation))
+        self._feeds.drop(event.sender)  # it is told nothing more
+        self._state.register(self._state.registry.unsubscribe(event.sender, event.incarnation))
         self._confirm(inbox, event)
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:
         """Answer when the bundle knows."""
-        sync = Sync(self._topic, self._repository, event.attempt, 0, ended=True)
-        self._admission.when_safe(lambda _: self._admission.say(inbox, sync))
+        sync = Sync(self._state.topic, self._state.settings.name, event.attempt, 0, ended=True)
+        self._commits.after_sharing(SendLetter(inbox, (sync,)))
