@@ -118,6 +118,7 @@ class PaperBundle:
         self.slow: set[str] = set()  # who is slow to say what it has
         self.lazy: set[str] = set()  # whose disks take their time
         self.full: set[str] = set()  # whose disks take nothing
+        self.unreadable: set[str] = set()  # whose disks give nothing
         self.unwritten: dict[str, list[Commit]] = {name: [] for name in names}
         for name in names:
             self.start(name)
@@ -169,6 +170,8 @@ class PaperBundle:
                     self.unwritten[name].append(effect)
                 else:
                     self._write(name, effect)
+            case Scan() if name in self.unreadable:
+                self.step(name, Scanned(TOPIC, effect.token, [], [], "the disk does not answer"))
             case Scan():
                 records, damaged = self.ledgers[name].scan(effect.first)
                 self.step(name, Scanned(TOPIC, effect.token, records, damaged))

@@ -133,7 +133,8 @@ class SubscriberHistory:
         self.confirmed = 0  # when it was first steered; 0 is never
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
-        self.unsubscribed = False  # … and was told that nothing is kept for it
+        # It was told that nothing is kept for it, by then written down at these repositories; None is that it was not.
+        self.unsubscribed_at: list[str] | None = None
         self.runs: list[ApplicationRun] = []
         self.released: dict[Key, int] = {}  # … to any life, and when
         self.lost = Numbers()  # that it was told to be lost
@@ -391,6 +392,14 @@ class DeliveryHistory:
                 key = run.publisher, run.incarnation, number
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
+
+    def unsubscribe(self, page: SubscriberHistory) -> None:
+        """A subscriber is told that its subscription is ended."""
+        key = f"subscription/{page.name}"
+        written = {name: _stored.decode(disk.facts[key])[2] for name, disk in self.disks.items() if key in disk.facts}
+        page.unsubscribed_at = [name for name, value in written.items() if not value]
+        if written and not page.unsubscribed_at:
+            self.accuse("answered-before-durable", f"{page.name} was told that it has left: {list(written)} know it")
 
     def release(self, name: str, run: ApplicationRun, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application in this life of it."""

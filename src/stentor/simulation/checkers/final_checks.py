@@ -137,12 +137,20 @@ class FinalChecks:
         ]
 
     def _kept_in_vain(self) -> list[str]:
-        """Who was told that nothing is kept for it any more, and where something is."""
-        return [
-            f"{repository.short} keeps what {page.name} does not want any more"
+        """Who was told that nothing is kept for it any more, and where something is. With one copy, whoever alone had
+        written that down may have died.
+        """
+        disks = self._history.disks
+        left = [
+            page.name
             for page in self._history.pages.values()
+            if page.unsubscribed_at == [] or any(not disks[name].dead for name in page.unsubscribed_at or ())
+        ]
+        return [
+            f"{repository.short} keeps what {name} does not want any more"
+            for name in left
             for repository in self._participants.serving()
-            if page.unsubscribed and repository.repository and page.name in repository.repository.table.destinations
+            if repository.repository and name in repository.repository.table.destinations
         ]
 
     def _unclosed(self) -> list[str]:

@@ -197,7 +197,8 @@ class SimSubscriber(SimProcess):
         if assure.token == _FAREWELL:
             self.world.seen["ended-well"] += 1
             self.run.is_over |= assure.code is None
-            self.page.unsubscribed = self.page.ended and assure.code is None
+            if self.page.ended and assure.code is None:
+                self.world.history.unsubscribe(self.page)
             self.crash("ends in good order")
 
     def _forbid(self, forbid: Forbid) -> None:

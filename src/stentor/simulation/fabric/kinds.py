@@ -106,6 +106,11 @@ class HousedRepository(Housed, SimRepository):
         return self.world.new_disk(self.seat, ledger)
 
     @property
+    def serves(self) -> bool:
+        """Whether its process manages the topic: not while it throws it away, or has not been invited again."""
+        return super().serves and self.repository is not None
+
+    @property
     def wall(self) -> int:
         return self.host.now + self._lead
 

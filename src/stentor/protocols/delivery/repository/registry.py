@@ -380,9 +380,14 @@ class Registry:
         known = self.publishers.get(publisher)
         return known is not None and incarnation <= known.incarnation
 
-    def may_store(self, stream: StreamId) -> bool:
-        """Whether events of a life may be stored: a fact tells of it, or the topic is open to everybody."""
+    def introduces(self, stream: StreamId) -> bool:
+        """Whether a fact tells of a life or a later one; an open topic needs none."""
         return self.terms.open or self.is_introduced(*stream)
+
+    def tells_of(self, stream: StreamId) -> bool:
+        """Whether a fact tells of this life, and so where earlier ones end; an open topic needs none."""
+        known = self.publishers.get(stream[0])
+        return self.terms.open or (known is not None and known.tells_of(stream[1]))
 
     def is_resumed(self, publisher: int, incarnation: int) -> bool:
         """Whether several lives of a publisher may send the same numbers of this stream."""
@@ -437,7 +442,7 @@ class Registry:
     def close(self, publisher: int, life: int, told: tuple[int, int]) -> list[Fact]:
         """Close the lives of a publisher up to this one; its next life is `told` of the newest that had any events."""
         known = self.publishers[publisher]
-        ends = tuple(each for each in known.ends if each[0] > life or each[0] in known.resumed)
+        ends = tuple(each for each in known.ends if each[0] > life)
         closed = msgspec.structs.replace(known, ends=ends, closed=life, told=max(told, known.told))
         return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 

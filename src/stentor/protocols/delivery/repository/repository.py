@@ -331,7 +331,7 @@ class TopicRepository(TopicParts):
         self.holders.dismiss_unauthorised(names)
         self.subscriptions.apply(names)
         self.state.register(self.lives.apply())
-        self.log.introduce(self.registry.is_authorised)
+        self.log.introduce(self.lives.may_store)
         for name in self.gossip.admit():
             for stream in self.log.streams.values():
                 stream.dismiss(name)
@@ -367,7 +367,7 @@ class TopicRepository(TopicParts):
         shown = self.log.horizon
         if self.log.advance(copies, self.state.bundle.same_unit_peers):
             self.tracer.stable(shown + 1, self.log.horizon)
-            self.feeds.feed_all()  # those who wait for events come before those who wait for receipts
+            self.feeds.feed_all(shown)  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self.gap_closing.acknowledge(stream, copies)
         self.conflicts.tell()
@@ -386,6 +386,7 @@ class TopicRepository(TopicParts):
         self.commits.retry()
         self.log.streams.drop_settled()
         self.members.note()
+        self.lives.unknown.tick()
         busy = self.gossip.tick()
         busy = self.feeds.tick() or busy
         busy = self.syncs.tick() or busy

@@ -30,9 +30,9 @@ class TickInterval:
 
     @property
     def _can_rest(self) -> bool:
-        state, cursors = self._state, self._feeds.cursors.values()
+        state = self._state
         waits = state.streams.unsettled or state.reads.scans or state.table.progressed or state.registry.news.is_changed
-        known = state.service.is_serving and all(cursor.doubt is not None for cursor in cursors)
+        known = state.service.is_serving and all(cursor.doubt is not None for cursor in self._feeds.waiting)
         return known and not (waits or state.bundle.peers) and self._commits.is_idle and self._notices.is_settled
 
     def has_lasted(self, now: int, duration: int) -> bool:

@@ -43,7 +43,8 @@ class TopicState:
             budget or Budget(settings.tail),
             self.mailboxes.audience,
             selective=bool(settings.unit),
-            is_introduced=self.registry.may_store,
+            is_introduced=self.registry.introduces,
+            is_told_of=self.registry.tells_of,
         )
         self.bundle = Bundle(settings.name, settings.unit)
         self.reads = LedgerReads(topic, self.step)

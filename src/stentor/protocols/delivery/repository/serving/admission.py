@@ -116,13 +116,13 @@ class Admission:
         self._registry.check(event.role, self._topic, event.sender, event.principal)
 
     def _admit_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
-        held = self._holders.claim(event)
+        self._holders.check(event)
         former = self._holders.publishers.get(sender)
         if former is not None and former.attempt == event.attempt and not former.is_answered:
             self._answers.hold_on(inbox, event)
             return
         stream = self._lives.stream(event, sender)
-        self._state.register(held)
+        self._state.register(self._holders.claim(event))
         self._state.register(self._lives.begin(event, sender))
         steered = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
         if former is not None and life_of(former.attempt) < life_of(event.attempt):

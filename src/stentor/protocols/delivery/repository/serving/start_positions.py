@@ -110,14 +110,17 @@ class StartPositions:
 
     def on_scanned(self, search: StartSearch, scanned: Scanned) -> Frontier | None:
         """Note the first number of each stream: what lies before these is the frontier. Return it, or None if the
-        search goes on.
+        search goes on. What is damaged counts as well, since another repository may mend it. If nothing can be read,
+        there is no answer, and the subscriber asks again.
         """
+        if scanned.reason:
+            return None
         seen, tops = search.seen, search.tops
-        for record in scanned.records:
-            if record.line.publisher:
-                start = max(search.first - record.line.sequence, 0)
-                seen.setdefault(record.line.stream, record.line.first + start)
-        end = scanned.records[-1].line.end + 1 if scanned.records else self._log.next
+        lines = sorted([*(record.line for record in scanned.records), *scanned.damaged])
+        for line in lines:
+            if line.publisher:
+                seen.setdefault(line.stream, line.first + max(search.first - line.sequence, 0))
+        end = lines[-1].end + 1 if lines else self._log.next
         if end < self._log.next and len(seen) < len(tops):
             self._search(msgspec.structs.replace(search, first=end, time=0))
             return None

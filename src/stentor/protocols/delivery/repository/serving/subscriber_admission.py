@@ -40,13 +40,13 @@ class SubscriberAdmission:
             # It asked before that, or has not heard: it says so again.
             self._answers.respond(inbox, event, where=event.where)
             return
-        held = self._holders.claim(event)
+        self._holders.check(event)
         cursor = self._feeds.cursors.get(event.sender)
         if cursor is not None and (cursor.incarnation, cursor.attempt) == (event.incarnation, event.attempt):
             self._answer_again(cursor, event)
             return
         where = self._registry.filter_of(event)
-        self._state.register(held)
+        self._state.register(self._holders.claim(event))
         known = self._registry.subscriptions.get(event.sender)
         if known is None:
             new = NewSubscriber(inbox, event, where)

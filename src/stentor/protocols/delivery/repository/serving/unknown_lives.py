@@ -49,9 +49,11 @@ class UnknownLives:
 
     def _answered(self, sender: int) -> list[int]:
         """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
+        streams = self._state.streams
         # Blocks without an order may be of an earlier topic of this name, which was deleted.
-        heard = [stream for stream in self._state.streams.strangers.streams.values() if stream.announced]
-        lives = [stream.id[1] for stream in heard if stream.id[0] == sender]
+        heard = [key for key, stream in streams.strangers.streams.items() if stream.announced and key[0] == sender]
+        stored = [life for life, stream in streams.lives(sender).items() if stream.announced]  # at another repository
+        lives = [*stored, *(life for _, life in heard)]
         lives += [self._refused[sender].life] if sender in self._refused else []
         return [life for life in lives if not self._registry.is_introduced(sender, life)]
 
@@ -60,6 +62,12 @@ class UnknownLives:
         is_introduced = self._registry.is_introduced
         refused = {number: each for number, each in self._refused.items() if not is_introduced(number, each.life)}
         return {number: each for number, each in refused.items() if each.life > self._accepted.get(number, 0)}
+
+    def tick(self) -> None:
+        """Store what came of lives of which no fact tells, once nobody has one: nobody has answered them."""
+        registry = self._registry
+        if self._membership.knows_all:
+            self._state.log.introduce(lambda key: registry.is_authorised(key[0]) and registry.is_introduced(*key))
 
     def is_waiting(self, longer_than: int = 0) -> bool:
         """Return whether a life has been waited for that long, with nobody coming or going meanwhile."""

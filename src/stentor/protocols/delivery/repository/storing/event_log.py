@@ -47,20 +47,20 @@ class EventLog:
         *,
         selective: bool = False,
         is_introduced: Callable[[StreamId], bool] = lambda _: True,
+        is_told_of: Callable[[StreamId], bool] = lambda _: True,
     ) -> None:
-        """`selective`: what nobody here wants is not kept. `is_introduced` tells whether the fact of a life is here."""
+        """What nobody wants is not kept if it is `selective`. Facts tell of a life, or of a later one alone."""
         self._selective = selective
         # The topic of our unit, on which all is kept, if this is a system storage; 0 if it is none.
         self._home = 0
         self.streams = streams
-        self.is_introduced = is_introduced
+        self.is_introduced, self._is_told_of = is_introduced, is_told_of
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.horizon = 0
         self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
         self.unwritten = UnwrittenEntries()
-        # Events that were refused because two bodies came under their numbers, that were dropped, that came again, and
-        # that were stored.
+        # Events that were refused because others had their numbers, were dropped, came again, or were stored.
         self.conflicts = self.strangers = 0
         self.repeated = self.stored = 0
         self.unknown = Spans()  # sequence numbers of records that are damaged so much that nobody knows whose they were
@@ -159,7 +159,7 @@ class EventLog:
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
-        known = known and self.is_introduced(key)
+        known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
                 self.refuse(block)
@@ -180,7 +180,7 @@ class EventLog:
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> PublisherStream | None:
         """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
-        known = known and self.is_introduced(key)
+        known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
             return None
@@ -197,18 +197,25 @@ class EventLog:
         stream.announced.update(acknowledged)
         return stream
 
-    def introduce(self, is_known: Callable[[int], bool]) -> None:
+    def is_past_known(self, key: StreamId) -> bool:
+        """Return whether it is known what a life may follow that its publisher sends something of: it has records here,
+        or the fact tells of it. One that tells of a newer life alone may be of somebody who never heard of this one.
+        """
+        there = self.streams.get(key)
+        return self._is_told_of(key) or (there is not None and there.highest_numbered > 0)
+
+    def introduce(self, is_due: Callable[[StreamId], bool]) -> None:
         """Store what waited until it is known that its publisher may publish, and what came before this life."""
-        for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
+        for key in [key for key in self.streams.strangers.streams if is_due(key)]:
             if self.streams.find(key) is None:
                 self.streams.strangers.take(key)
-        for stream in list(self.streams.unsettled):
-            if stream.waiting and is_known(stream.id[0]):
-                self.admit(stream)
+        for stream in [each for each in self.streams.unsettled if each.waiting and is_due(each.id)]:
+            for block in stream.take_ordered():
+                self._take(stream, block)
 
     def admit(self, stream: PublisherStream) -> None:
         """Store what waited for its order event."""
-        for block in stream.take_ordered() if self.is_introduced(stream.id) else ():
+        for block in stream.take_ordered() if self.is_past_known(stream.id) else ():
             self._take(stream, block)
 
     def set_aside(self, stream: PublisherStream, last: int) -> None:
@@ -318,12 +325,6 @@ class EventLog:
         self._recent.put(record)
         self.unwritten.put(record)
 
-    def note(self) -> None:
-        """Give a registration a sequence number; readers skip it."""
-        line = RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)
-        self.next += 1
-        self._put(Record(line))
-
     def void(
         self, stream: PublisherStream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False
     ) -> list[Span]:
@@ -397,7 +398,8 @@ class EventLog:
     def register(self, facts: Sequence[Fact]) -> None:
         """Write registrations; all but those of lives take a sequence number, which readers skip."""
         if not all(fact.key.startswith(LIFE) for fact in facts):
-            self.note()
+            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)))
+            self.next += 1
         self.unwritten.write(*facts)
 
     def committed(self, token: int) -> tuple[list[RecordHeader], list[PublisherStream]]:
@@ -487,9 +489,7 @@ class EventLog:
         return True
 
     def take_conflicts(self) -> tuple[list[tuple[int, Block]], list[RecordHeader]]:
-        """Remove and return the blocks that must be compared with what is stored at a sequence number, and the numbers
-        under which two bodies came.
-        """
+        """Remove and return blocks to be compared with what is stored, and numbers under which two bodies came."""
         found = self.suspects, self.clashes
         self.suspects, self.clashes = [], []
         return found
