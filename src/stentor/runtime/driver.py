@@ -34,11 +34,12 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
-from stentor.runtime.ledgers import Cabinet, CommitTimes, LedgerThreads
+from stentor.runtime.ledgers import CommitTimes, LedgerThreads
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.log_summary import LogSummary
 from stentor.storage.lake import Lake
+from stentor.storage.ledger_store import LedgerStore
 from stentor.storage.segment import LogError
 
 _LINGER = 0.5  # seconds that a link that is closed gives to what was sent
@@ -64,7 +65,7 @@ class Driver:
         dialler: Dialler | None = None,
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
-        cabinet: Cabinet | None = None,
+        ledger_store: LedgerStore | None = None,
         lake: Lake | None = None,
         window: int = 4 << 20,
         log: Logger = logger,
@@ -78,7 +79,9 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = LedgerThreads(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
+        self._ledgers = (
+            LedgerThreads(ledger_store, self._notice, self._fail, lake) if ledger_store is not None else None
+        )
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
         self._reports = LogSummary(log, self.loop)

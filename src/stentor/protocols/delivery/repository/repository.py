@@ -394,6 +394,7 @@ class TopicRepository(TopicParts):
         self.gap_closing.tick()
         self.damage.tick()
         self.admission.tick()
+        self.departures.tick()
         self.retention.tick()
         self.closing.tick()
         self.notices.tick()

@@ -96,9 +96,10 @@ class TopicParts:
         self.read_server = StoredReadServer(state, members, commits, subscriptions, starts)
         self.conflicts = Conflicts(state)
         self.interval = TickInterval(state, feeds, commits, self.notices)
+        self.departures = Departures(state, feeds, holders, commits, members, subscriptions)
         self.letter_handlers = {
             **self.admission.handlers,
-            **Departures(state, feeds, holders, commits).handlers,
+            **self.departures.handlers,
             **SubscriberLetters(state, feeds, holders).handlers,
             **OwnerRequests(state, gossip, commits, holders, damage, gaps, reporter).handlers,
             **self.read_server.handlers,

@@ -1,12 +1,18 @@
-"""Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it."""
+"""Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it.
+
+A subscriber leaves, or its grant is taken back. One repository may take back the grant while another one, which has not
+heard of that, registers the subscriber: once all have heard of both, its subscription ends.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import ControlEvent, SubscriberEnd, Sync
+from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.serving.subscriptions import TopicSubscriptions
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
 from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.transport import SendLetter
@@ -15,9 +21,18 @@ from stentor.protocols.delivery.transport import SendLetter
 class Departures:
     """Those of one topic at one repository."""
 
-    def __init__(self, state: TopicState, feeds: SubscriberFeeds, holders: NameHolders, commits: CommitQueue) -> None:
+    def __init__(
+        self,
+        state: TopicState,
+        feeds: SubscriberFeeds,
+        holders: NameHolders,
+        commits: CommitQueue,
+        membership: MembershipView,
+        subscriptions: TopicSubscriptions,
+    ) -> None:
         self._state, self._feeds = state, feeds
         self._holders, self._commits = holders, commits
+        self._membership, self._subscriptions = membership, subscriptions
         self.handlers: dict[type[ControlEvent], Callable[[int, Any], None]] = {SubscriberEnd: self._on_end}
 
     def _on_end(self, sender: int, event: SubscriberEnd) -> None:
@@ -51,3 +66,13 @@ class Departures:
         """Answer when the bundle knows."""
         sync = Sync(self._state.topic, self._state.settings.name, event.attempt, 0, ended=True)
         self._commits.after_sharing(SendLetter(inbox, (sync,)))
+
+    def tick(self) -> None:
+        """End the subscriptions of those that have no grant any more, if every member is here and has registered the
+        same: else a newer grant may be there.
+        """
+        registry, revoked = self._state.registry, self._subscriptions.revoked()
+        is_ours = self._state.settings.name == min(registry.storing_all(), default="")
+        if revoked and is_ours and self._membership.knows_all:
+            for name in revoked:
+                self._state.register(registry.unsubscribe(name))

@@ -22,6 +22,7 @@ class TopicSubscriptions:
         self._syncs, self._settings = syncs, state.settings
         self._log, self._registry = state.log, state.registry
         self._table = state.table
+        self._revoked: dict[str, None] = {}  # registered although they had no grant any more
 
     def register(self, name: str, subscription: SubscriptionRecord) -> None:
         """Keep events for a new subscriber from now on; one that is registered stays as it is."""
@@ -98,7 +99,16 @@ class TopicSubscriptions:
                 continue
             if progress is None:
                 self.add(name)
-                continue
-            if progress.where != subscription.where:
-                self._rebind(name, subscription)
-            self._units.move(progress, subscription.home)
+            else:
+                if progress.where != subscription.where:
+                    self._rebind(name, subscription)
+                self._units.move(progress, subscription.home)
+            if not self._registry.admits("subscriber", name):
+                self._revoked[name] = None
+
+    def revoked(self) -> list[str]:
+        """Return those that were registered although they had no grant any more, and still are."""
+        registry = self._registry
+        revoked = [name for name in self._revoked if registry.created and name in registry.subscriptions]
+        self._revoked = {name: None for name in revoked if not registry.admits("subscriber", name)}
+        return list(self._revoked)
