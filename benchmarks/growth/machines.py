@@ -158,9 +158,19 @@ class Bundle:
     def owner(self, task: TopicTask, *, role: Role = "publisher", name: str = "") -> None:
         names = tuple(self._hosts) if task is TopicTask.CREATE else ()
         event = Registration(
-            self.topic, "owner", 1, task, "", names, len(self._hosts), role, name,
-            principals=(KEEPER,) * len(names), keep=1, born=self.now // MILLISECOND,
-        )  # fmt: skip
+            self.topic,
+            "owner",
+            1,
+            task,
+            "",
+            names,
+            len(self._hosts),
+            role,
+            name,
+            principals=(KEEPER,) * len(names),
+            keep=1,
+            born=self.now // MILLISECOND,
+        )
         for each in names or tuple(self._hosts)[:1]:
             self.step(each, LetterReceived(publisher_id("", "owner"), [event], requester="owner"))
         self.settle()

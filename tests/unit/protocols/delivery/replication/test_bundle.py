@@ -64,6 +64,19 @@ def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() ->
     bundle.validate()
 
 
+def test_one_that_was_dismissed_and_stores_again_has_neither_skipped_nor_forgotten_that() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": ""})
+    held = (StreamRanges(*STREAM, 2, ((3, 4),), skipped=((3, 4),)),)
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, held, 0, whole=True), streams)
+    stream = streams[STREAM]
+    assert stream.offered_by("r2") == []
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, (), 0, whole=True), streams)
+    stream.learn("r2", [(1, 4)])
+    assert stream.offered_by("r2") == [(1, 4)]
+    assert stream.told_floor == 0
+
+
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:
     assert missing_in_steady_traffic((1, 95)) == ()
 
