@@ -59,9 +59,9 @@ def no_position_check(patch: pytest.MonkeyPatch) -> None:
 def no_resubscription(patch: pytest.MonkeyPatch) -> None:
     original = Client._welcomed
 
-    def forgetful(self: Client, now: int, welcome: Welcome) -> None:
+    def forgetful(self: Client, welcome: Welcome) -> None:
         subscriptions, self.subscriber.subscriptions = self.subscriber.subscriptions, {}
-        original(self, now, welcome)
+        original(self, welcome)
         self.subscriber.subscriptions = subscriptions
 
     patch.setattr(Client, "_welcomed", forgetful)
@@ -288,7 +288,7 @@ def path_lengths_are_not_kept_up_to_date(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_old_broker_is_left_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Client, "_arrive", lambda self, now, *_, **__: self._leave(now))
+    patch.setattr(Client, "_arrive", lambda self, *_, **__: self._leave())
 
 
 def events_are_not_held_while_moving(patch: pytest.MonkeyPatch) -> None:

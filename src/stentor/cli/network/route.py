@@ -27,7 +27,7 @@ class RouteStep(msgspec.Struct, frozen=True):
     hop: str  # its neighbour to go to next; "" if it has none
 
 
-class Route(msgspec.Struct, frozen=True):
+class BrokerRoute(msgspec.Struct, frozen=True):
     """The way from a broker to its target, as far as it goes."""
 
     start: str
@@ -73,7 +73,7 @@ def check_broker(found: Survey, name: str) -> None:
         raise Unreachable(f"{name} does not answer: {broker.trouble}")
 
 
-def follow(found: Survey, start: str, goal: str) -> Route:
+def follow(found: Survey, start: str, goal: str) -> BrokerRoute:
     """Go from broker to broker, wherever each one's view points to."""
     views, steps = found.views(), list[RouteStep]()
     broker, reason = start, ""
@@ -89,7 +89,7 @@ def follow(found: Survey, start: str, goal: str) -> Route:
         if view is None:
             reason = f"{broker} does not answer"
         elif there:
-            return Route(start, goal, True, "", tuple(steps))
+            return BrokerRoute(start, goal, True, "", tuple(steps))
         elif circle:
             reason = f"the way goes in a circle: it comes to {broker} again"
         elif member is None:
@@ -97,7 +97,7 @@ def follow(found: Survey, start: str, goal: str) -> Route:
         elif not hop:
             reason = f"{broker} cannot reach {member.unit}"
         broker = hop
-    return Route(start, goal, False, reason, tuple(steps))
+    return BrokerRoute(start, goal, False, reason, tuple(steps))
 
 
 def _towards(view: NetworkView, goal: str) -> MemberView | None:
@@ -106,7 +106,7 @@ def _towards(view: NetworkView, goal: str) -> MemberView | None:
     return next((one for one in members if within_unit(goal, one.unit) and not within_unit(view.node, one.unit)), None)
 
 
-def _show(way: Route) -> None:
+def _show(way: BrokerRoute) -> None:
     console = Console(highlight=False)
     columns: dict[str, list[Cell]] = {
         "": [str(number) for number in range(len(way.steps))],

@@ -5,7 +5,7 @@ of them. Nothing but the head of a frame is looked at.
 """
 
 from stentor.machine import SECOND, StartTimer, Step, Timer
-from stentor.model.ids import Incarnation, TopicId
+from stentor.model.ids import TopicId, incarnation_at
 from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.nodes.broker.local_client import LocalClient
 from stentor.nodes.network.settings import NetworkSettings
@@ -20,7 +20,6 @@ from stentor.wire.parcel import first_frame
 # as some events do, so where traces are summed up there are few.
 _DENSE = SECOND, 256, 64
 _SPARSE = 10 * SECOND, 16, 4
-_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -51,7 +50,7 @@ class BrokerTracer:
     def begin(self, wall: int) -> None:
         self._since = wall - self._step.now if wall else 0
         if self._is_on:
-            self._client.begin(Incarnation(max(wall // 1_000_000 - _EPOCH, 1) << 7))
+            self._client.begin(incarnation_at(wall))
             self._client.announce(TRACE)
 
     # ---- frames

@@ -38,7 +38,7 @@ _PASSING = MILLISECOND // 100  # that a delivery takes
 ROUTINE = (Digest, Ping, Pong)  # said whether or not there is news
 
 
-class Heard(Input, frozen=True, tag="overlay heard"):
+class NeighbourMessage(Input, frozen=True, tag="overlay heard"):
     """A simulated broker received messages of a neighbour."""
 
     peer: str
@@ -124,7 +124,7 @@ class SimBroker:
         return f"at/{self.name}"
 
     def start(self) -> None:
-        """Begin anew, with nothing but what a disk would remember."""
+        """Begin again, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
         self.wishes, self._subscriptions = {}, {}
@@ -336,7 +336,7 @@ class OverlayWorld:
         if not broker.alive or end.session.hop is None:
             return len(some)
         self.heard[broker.name] += sum(not isinstance(message, ROUTINE) for message in messages)
-        self._step(broker, Heard(end.peer, messages), lambda: self._hear(broker, end, messages))
+        self._step(broker, NeighbourMessage(end.peer, messages), lambda: self._hear(broker, end, messages))
         return len(some)
 
     def _hear(self, site: SimBroker, end: End, messages: tuple[Message, ...]) -> None:

@@ -21,7 +21,7 @@ from stentor.protocols.dissemination.access_log import LOG, AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.neighbours import MessagePort
-from stentor.simulation.clients.teller import Confirmed, Connected, Teller, Told
+from stentor.simulation.clients.teller import Confirmed, Connected, FactsDue, Teller
 from stentor.simulation.disk import DiskFaults, SimulatedDisk
 from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import Faults, LinkFaults
@@ -131,7 +131,7 @@ class _Repository:
         token = self._stage.note(topic, facts)
         first = self._first[token] = first or token
         self.unconfirmed[first] = topic, facts
-        self._stage.world.tell(self.name, Told(topic, facts, token))
+        self._stage.world.tell(self.name, FactsDue(topic, facts, token))
         self._stage.world.schedule.after(_RETRY, lambda: self._retry(first))
 
     def _retry(self, first: int) -> None:
@@ -143,7 +143,7 @@ class _Repository:
         match effect:
             case Connected():
                 for topic, charter in self._stage.truth.items():
-                    self._stage.world.tell(self.name, Told(topic, tuple(charter.facts())))
+                    self._stage.world.tell(self.name, FactsDue(topic, tuple(charter.facts())))
             case Confirmed():
                 self.unconfirmed.pop(self._first[effect.token], None)
                 self._stage.confirmed += 1

@@ -425,6 +425,7 @@ class TopicRepository:
         self.gap_closing.tick(now)
         self.damage.tick(now)
         self.admission.tick(now)
+        self.departures.tick(is_agreed=self.gossip.knows_all(now))
         self.retention.tick(now)
         self.closing.tick(now)
         self.notices.tick(now)

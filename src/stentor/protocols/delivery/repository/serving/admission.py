@@ -72,6 +72,7 @@ class Admission:
         self._syncs, self._lives = syncs, lives
         self.holders = NameHolders(topic, settings.name, registry, table, feeds.cursors, self.say)
         self.publishers = self.holders.publishers
+        self.revoked: dict[str, None] = {}  # subscribers that were registered although they had no grant any more
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.failure)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -450,6 +451,8 @@ class Admission:
                 if progress.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(progress, subscription.home)
+            if not registry.admits("subscriber", name):
+                self.revoked[name] = None
         self.remember(self._lives.apply())
         self._log.introduce(self._lives.may_store)
 
